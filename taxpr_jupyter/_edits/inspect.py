@@ -211,8 +211,10 @@ class Inspector:
             return "closed-over value"
         if address in self._states:
             return f"state {visible(self._states[address])}"
-        roles = home.nested.in_roles if home.nested else self._program.in_names
-        return f"input {visible(roles[address.number])}"
+        if home.nested is None:
+            return f"input {visible(self._program.in_names[address.number])}"
+        # The picture may name it after what enters, and the body has another name for it.
+        return f"input {visible(self._held.name(address)) or home.nested.in_roles[address.number]}"
 
     def _values(self, address: str, home: Home) -> tuple[ValueRow, ...]:
         return tuple(

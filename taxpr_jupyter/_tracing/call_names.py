@@ -9,7 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-_INJECTOR_ARGUMENTS = ("ctx", "token", "params")
+# What the arguments of functions that inject are called.
+_INJECTOR_ARGUMENTS = (
+    ("ctx", "context", "c"),
+    ("token", "tok", "t"),
+    ("params", "param", "p"),
+)
 
 
 def call_text(
@@ -75,10 +80,10 @@ def expression(value: Any, namespace: Mapping[str, Any]) -> str | None:
 
 
 def injector_functions(namespace: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-    """The functions that can be called with ``(ctx, token, params)``.
+    """The functions whose arguments are called like ``(ctx, token, params)``.
 
-    A function that was not written in this notebook counts only if its arguments have these names.
-    Otherwise every imported function would count.
+    A loss may take three arguments, too. So the names count, of which the usual short forms, and
+    those that begin with ``_``, will do.
     """
     found = {}
     for name, value in list(namespace.items()):
@@ -89,11 +94,14 @@ def injector_functions(namespace: Mapping[str, Any]) -> dict[str, Callable[..., 
             signature.bind(None, None, None)
         except (TypeError, ValueError):
             continue
-        written = getattr(getattr(value, "func", value), "__module__", None)
-        own = "__name__" not in namespace or written == namespace["__name__"]
-        if own or tuple(signature.parameters)[:3] == _INJECTOR_ARGUMENTS:
+        given = tuple(signature.parameters)[:3]
+        if len(given) == 3 and all(map(_is_like, given, _INJECTOR_ARGUMENTS)):
             found[name] = value
     return found
+
+
+def _is_like(name: str, known: tuple[str, ...]) -> bool:
+    return name in known or name.startswith("_")
 
 
 def _name(value: Any, namespace: Mapping[str, Any]) -> str | None:

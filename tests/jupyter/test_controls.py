@@ -151,9 +151,9 @@ def test_an_infinite_value_stands_at_the_declared_end():
 # ---- functions of the notebook ---------------------------------------------------
 
 
-def total(seen, value, about, factor=(0.0, 2.0)):
+def total(ctx, token, params, factor=(0.0, 2.0)):
     """Add up."""
-    return value * factor, seen + value
+    return token * factor, ctx + token
 
 
 @pytest.fixture

@@ -647,11 +647,11 @@ def test_where_a_tag_and_its_value_come_from():
 # ---- functions of the notebook -------------------------------------------------
 
 
-def shrink(c, value, p, factor=0.5, share=(0.0, 2.0), times=1, axes=(0, 1)):
+def shrink(ctx, token, params, factor=0.5, share=(0.0, 2.0), times=1, axes=(0, 1)):
     """Shrink the value."""
     for _ in range(times):  # a Python number
-        value = value * factor * share
-    return value, c
+        token = token * factor * share
+    return token, ctx
 
 
 def total(seen, value, about):
@@ -674,17 +674,31 @@ def session_of(**names):
     return Session(tagged, (jnp.float32(3),), call="tagged(x)", namespace=names)
 
 
-def test_the_menu_offers_what_can_be_called_with_three_arguments():
+def test_the_menu_offers_what_is_made_to_be_an_injector():
     class Halve:
-        def __call__(self, a, b, c):
-            return b / 2, a
+        def __call__(self, ctx, token, params):
+            return token / 2, ctx
+
+    def loss_fn(params, xs, ys):
+        return ((xs @ params - ys) ** 2).sum()
+
+    @taxpr.injector()
+    def kind(token):
+        return token
 
     foreign = jnp.where
     names = {
         "__name__": __name__,
         "shrink": shrink,
         "double": lambda c, t, p: (t * 2, c),
+        "unread": lambda _, token, __: (token, _),
+        "more": lambda context, token, params, *rest, by=2: (token, context),
         "any_number": lambda *args: (args[1], args[0]),
+        "loss_fn": loss_fn,
+        "lerp": lambda a, b, c: (b, a),
+        "scored": lambda params, token, ctx: (token, ctx),
+        "kind": kind,
+        "made": taxpr.from_function(double),
         "halve": Halve(),
         "twice": jax.jit(double),
         "partly": functools.partial(shrink, factor=2.0),
@@ -694,8 +708,13 @@ def test_the_menu_offers_what_can_be_called_with_three_arguments():
         "scale": taxpr.scale,
         "Halve": Halve,
     }
-    found = [name for name, one in session_of(**names).choices().items() if one.kind == "function"]
-    assert found == ["shrink", "double", "any_number", "halve", "twice", "partly"]
+    session = session_of(**names)
+    found = [name for name, one in session.choices().items() if one.kind == "function"]
+    functions = ["shrink", "double", "unread", "more", "halve", "twice", "partly"]
+    assert found == ["kind", "made", *functions]
+    # What is not offered can be attached all the same, by whoever knows that it is one.
+    assert session.attach("x", "any_number").error is None
+    assert float(session.run().outputs) == 3.0
 
 
 def test_numbers_among_the_defaults_are_parameters():

@@ -216,6 +216,26 @@ def test_of_what_a_loop_makes_the_line_of_the_call_is_marked():
     view.close()
 
 
+def summed(x, sizes):
+    def body(total, size):
+        total = total + size * x.sum()
+        return total, total
+
+    return jax.lax.scan(body, 0.0, sizes)
+
+
+def test_a_variable_is_found_by_its_own_name():
+    session = Session(summed, (jnp.ones(3), jnp.ones(3)), names=True)
+    graph = view_for(session).graph
+    held = {str(one.text): one.address for one in session.program.variables()}
+    graph._handle_custom_msg({"do": "reveal", "address": held["size"]}, [])
+    assert graph.selected == held["size"] != held["sizes"]
+    assert graph.inspection["title"] == "input size"  # the picture says of what: "xs sizes"
+    graph._handle_custom_msg({"do": "reveal", "address": held["sizes"]}, [])
+    assert graph.inspection["title"] == "input sizes"
+    view_for(session).close()
+
+
 def test_what_the_browser_asks_for(session):
     graph = view_for(session).graph
     rows = session.source().rows
