@@ -13,8 +13,8 @@ from IPython.core.magic_arguments import argument, magic_arguments
 from traitlets import Bool, Float, Int, Unicode
 
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._ipython import bodiless, complete
 from taxpr_jupyter._ipython import cell as _cell
-from taxpr_jupyter._ipython import complete
 from taxpr_jupyter._ipython import options as _options
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._panel import open_session
@@ -65,6 +65,9 @@ class TaxprMagics(Magics):
         """
         with for_the_user(self.shell):
             words, text = _options.split(line)
+            if _options.HELP in words:
+                print(self.taxpr.parser.format_help())  # type: ignore[attr-defined]
+                return None
             try:
                 options = self.taxpr.parser.parse_args(words)  # type: ignore[attr-defined]
             except UsageError as error:
@@ -120,11 +123,13 @@ def load(shell: Any) -> None:
     """Registers the magics and the completion of their options."""
     shell.register_magics(TaxprMagics)
     complete.add(shell)
+    bodiless.add(shell)
 
 
 def unload(shell: Any) -> None:
     """Undoes `load`. Sessions stay as they are."""
     complete.remove(shell)
+    bodiless.remove(shell)
     manager = shell.magics_manager
     ours = manager.registry.pop(TaxprMagics.__name__, None)
     for kind in ("line", "cell"):

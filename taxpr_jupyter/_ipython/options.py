@@ -32,6 +32,7 @@ class Option:
         return {**settings, "action": "append", "default": []} if self.repeated else settings
 
 
+HELP = "--help"
 OPTIONS = (
     Option("--name", "bind the session to this variable", "NAME"),
     Option("--names", "note variables of the source even where a derivative keeps more"),
@@ -48,8 +49,10 @@ OPTIONS = (
     Option("--timeout", "seconds that the layout may take", "SECONDS", float),
     Option("--heat", "colour nodes by what they cost: flops or bytes", "WHAT"),
     Option("--device", "where Run runs, such as cpu:0", "DEVICE"),
+    Option(HELP, "print this and run nothing"),
 )
 _BY_FLAG = {option.flag: option for option in OPTIONS}
+_SHORT = {"-h": HELP}
 
 
 def split(line: str) -> tuple[list[str], str]:
@@ -65,6 +68,7 @@ def split(line: str) -> tuple[list[str], str]:
     rest = line
     while match := _OPTION.match(rest):
         flag, equals = match.groups()
+        flag = _SHORT.get(flag, flag)
         option = _BY_FLAG.get(flag)
         if option is None:
             raise PanelError(_unknown(flag))

@@ -1,10 +1,37 @@
 """Remember the session of each cell, so that a cell that runs again finds its old one."""
 
+import re
 import threading
 import weakref
 from typing import Any
 
 from taxpr_jupyter._session.session import Session
+
+_LAST = ("_", "__", "___")
+_NUMBERED = re.compile(r"_\d+")
+
+
+class Replaced:
+    """Stands among the outputs of a notebook for a session whose cell was run again.
+
+    Args:
+        what: What it was.
+    """
+
+    _what = ""  # also of one that is being copied
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __repr__(self) -> str:
+        return (
+            f"<taxpr {self._what}: its cell was run again, and the new session has taken its place>"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{self!r} has no {name!r}. Give a session a name, as by %taxpr --name, to keep it."
+        )
 
 
 class Cells:
@@ -20,7 +47,8 @@ class Cells:
     def enter(self, session: Session, shell: Any) -> None:
         """Files a new session; the one that it replaces hands over its state and closes.
 
-        That one may live on among the outputs that IPython keeps, so it lets go of what is large.
+        IPython keeps each output for ever, so another object takes its place there. Where somebody
+        has a name for it, it lives on, and lets go of what is large.
         """
         cell, message = _running_cell(shell)
         if cell is None:
@@ -38,6 +66,7 @@ class Cells:
         if old is not None:
             old.close()
             old.release()
+            _replace_output(shell, old, Replaced(f"session {old.call}"))
 
     def clear(self) -> None:
         """Forgets all sessions; they stay open."""
@@ -47,6 +76,22 @@ class Cells:
 
 
 CELLS = Cells()
+
+
+def _replace_output(shell: Any, old: Any, new: Any) -> None:
+    """Puts an object in the place of another one among the outputs that IPython keeps."""
+    names = getattr(shell, "user_ns", {})
+    outputs = names.get("_oh", {})
+    # The hidden names are those that `%who` does not show, with their values.
+    for kept in (outputs, names, getattr(shell, "user_ns_hidden", {})):
+        for key, value in list(kept.items()):
+            by_ipython = kept is outputs or key in _LAST or _NUMBERED.fullmatch(key)
+            if value is old and by_ipython:
+                kept[key] = new
+    hook = getattr(shell, "displayhook", None)  # which compares its own with the names
+    for name in _LAST:
+        if getattr(hook, name, None) is old:
+            setattr(hook, name, new)
 
 
 def _running_cell(shell: Any) -> tuple[str | None, str]:

@@ -500,3 +500,20 @@ def test_importing_the_package_imports_no_ipython():
 
     code = "import sys, taxpr_jupyter; sys.exit('IPython' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "cell", ["%taxpr --help", "%%taxpr --help", "%taxpr -h", "%%taxpr --help\n1 / 0"]
+)
+def test_help_is_printed_and_nothing_is_run(notebook, cell):
+    found = notebook.run(cell)
+    assert found.error is None
+    assert found.result is None
+    assert "--static ARGUMENT" in found.shown
+    assert "Trace a call, without making it" in found.shown
+
+
+def test_help_can_be_completed(notebook):
+    notebook.good("%load_ext taxpr_jupyter")
+    _, options = notebook.shell.complete("--h", "%taxpr --h", 10)
+    assert {"--help", "--heat"} <= set(options)

@@ -189,6 +189,38 @@ def test_the_old_session_of_a_cell_lets_go_of_what_is_large(notebook):
     assert new.run().ok
 
 
+def test_of_a_cell_that_runs_again_and_again_one_session_is_left(notebook):
+    """IPython keeps each result in `Out`, `_4` and the like."""
+    notebook.good("def f(x): return taxpr.tag(jnp.sin(x), name='h') * 2")
+    made = []
+    for _ in range(20):
+        session = notebook.good("%taxpr f(x)", cell_id="a")
+        view_for(session)._repr_mimebundle_()
+        assert session.run().ok
+        made.append(weakref.ref(session))
+        del session
+    gc.collect()
+    assert [ref() for ref in made[:-1]] == [None] * 19
+    last = made[-1]()
+    assert notebook.names["_"] is last
+    outs = list(notebook.names["Out"].values())
+    assert outs[-1] is last
+    assert str(outs[0]) == (
+        "<taxpr session f(x): its cell was run again, and the new session has taken its place>"
+    )
+
+
+def test_a_session_that_somebody_named_stays(notebook):
+    notebook.good("def f(x): return jnp.sin(x)")
+    notebook.good("%taxpr --name p f(x)", cell_id="a")
+    notebook.good("q = p")
+    notebook.good("%taxpr --name p f(x)", cell_id="a")
+    assert notebook.good("q.run().ok")
+    assert notebook.good("p is not q")
+    other = notebook.good("%taxpr f(x)", cell_id="b")
+    assert any(out is other for out in notebook.names["Out"].values())
+
+
 def test_a_cell_keeps_no_session_that_nobody_has(notebook):
     notebook.good("def f(x): return jnp.sin(x)")
     gone = weakref.ref(notebook.good("%taxpr f(x)", cell_id="a"))
