@@ -42,6 +42,15 @@ class Chart:
         """The picture as SVG."""
         raise NotImplementedError
 
+    def _named(self) -> str:
+        """The attributes of the SVG by which it is an image with a text in its place."""
+        words = html.escape(" ".join(self._said().split()), quote=True)
+        return f"xmlns='http://www.w3.org/2000/svg' role='img' aria-label='{words}'"
+
+    def _said(self) -> str:
+        """What the picture shows, in words."""
+        raise NotImplementedError
+
     def draw(self, ax: Any) -> None:
         """Draw it into axes of matplotlib."""
         raise NotImplementedError
@@ -83,17 +92,21 @@ class Lines(Chart):
             for name, colour in zip(self.series, _COLOURS, strict=False)
         )
         return (
-            "<svg xmlns='http://www.w3.org/2000/svg' width='420' height='150' "
+            f"<svg {self._named()} width='420' height='150' "
             "viewBox='0 0 420 150' font-family='sans-serif' font-size='10'>"
             f"{self._curves(4, 16, 412, 116)}<text x='4' y='10'>{keys}</text>"
             f"<text x='4' y='146'>{html.escape(self.xlabel)} {html.escape(_range(finite))}</text>"
             "</svg>"
         )
 
+    def _said(self) -> str:
+        lines = (f"{name} {_range(values)}".strip() for name, values in self.series.items())
+        return f"Lines over {self.xlabel or 'the index'}: {'; '.join(lines)}"
+
     def sparkline(self) -> str:
         """The lines alone, in the height of a line of text."""
         return (
-            "<svg xmlns='http://www.w3.org/2000/svg' width='100' height='16' "
+            f"<svg {self._named()} width='100' height='16' "
             f"viewBox='0 0 100 16'>{self._curves(1, 2, 98, 12)}</svg>"
         )
 
@@ -179,10 +192,15 @@ class Heat(Chart):
         height = len(self.rows) * 14
         below = f"{self.xlabel} {_range(values)}"
         return (
-            f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height + 16}' "
+            f"<svg {self._named()} width='{width}' height='{height + 16}' "
             f"viewBox='0 0 {width} {height + 16}' font-family='sans-serif' font-size='10'>"
             f"{names}{cells}<text x='{left}' y='{height + 12}'>{html.escape(below)}</text></svg>"
         )
+
+    def _said(self) -> str:
+        size = f"{len(self.rows)} × {len(self.columns)}"
+        ends = " by ".join(filter(None, (self.ylabel, self.xlabel)))
+        return f"Heat map, {size} {ends}: {_range(_floats(self.values))}"
 
     def draw(self, ax: Any) -> None:
         """Draw the cells with a colour bar."""

@@ -75,7 +75,7 @@ def _sample(kind: Kind) -> str:
         look = theme.LOOKS[kind.look]
         name = "round" if look.rounded else look.shape
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" width="{_WIDTH}" '
-        f'height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="taxpr-svg" aria-hidden="true" '
+        f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}">'
         f'<g class="{html.escape(kind.classes)}">{_SHAPES[name]}</g></svg>'
     )

@@ -156,3 +156,19 @@ def test_what_takes_long_says_how_far_it_is(capsys, monkeypatch):
     with Progress("squares", 3, tells=False) as steps:
         list(steps.over("abc"))
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("chart", "words"),
+    [
+        (Lines({"a<b": [1.0, 3.0]}, xlabel="step's"), "Lines over step&#x27;s: a&lt;b 1 … 3"),
+        (
+            Heat(np.array([[0.0, 2.0]]), ["row"], ["c", "d"], ylabel="layers", xlabel="heads"),
+            "Heat map, 1 × 2 layers by heads: 0 … 2",
+        ),
+    ],
+)
+def test_a_chart_has_a_text_in_its_place(chart, words):
+    drawn = [chart.svg()] + ([chart.sparkline()] if isinstance(chart, Lines) else [])
+    for svg in drawn:
+        assert f"role='img' aria-label='{words}'" in svg

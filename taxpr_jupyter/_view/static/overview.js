@@ -33,7 +33,7 @@ export class Overview {
     this.frames = svgElement("path", { class: "tx-map-frames" });
     this.nodes = svgElement("path", { class: "tx-map-nodes" });
     this.sight = svgElement("rect", { class: "tx-map-sight" });
-    this.svg = svgElement("svg", { preserveAspectRatio: "xMidYMid meet" }, this.frames, this.nodes, this.sight);
+    this.svg = svgElement("svg", { preserveAspectRatio: "xMidYMid meet", "aria-hidden": "true" }, this.frames, this.nodes, this.sight);
     const label = "Map of the whole picture. Arrow keys move what is in sight.";
     this.element = h("div", { class: "tx-map", tabindex: "0", role: "group", "aria-label": label, title: label }, this.svg);
     this.element.hidden = true;
@@ -43,6 +43,11 @@ export class Overview {
     this.element.addEventListener("pointermove", (event) => {
       if (this.element.hasPointerCapture(event.pointerId)) this.#go(event);
     });
+    this.element.addEventListener("lostpointercapture", () => {
+      this.pressed = false;
+      this.look(this.middle); // where it is, so that this steps aside now
+    });
+    this.pressed = false;
     this.drawn = true;
     this.size = { width: 0, height: 0 };
     this.middle = { x: 0, y: 0 };
@@ -85,6 +90,25 @@ export class Overview {
     for (const [name, value] of Object.entries(sight)) this.sight.setAttribute(name, value.toFixed(1));
   }
 
+  /** Goes to the other corner where it would cover one of these. @param {Box[]} boxes */
+  avoid(boxes) {
+    if (this.element.hidden || this.pressed) return; // it stays under the pointer
+    this.element.classList.remove("tx-aside");
+    if (!boxes.length) return;
+    const corner = this.#corner();
+    const covered = (/** @type {Box} */ chart) =>
+      boxes.some(({ x, y, width, height }) => x < chart.x + chart.width && chart.x < x + width && y < chart.y + chart.height && chart.y < y + height);
+    if (!covered(corner)) return;
+    this.element.classList.add("tx-aside");
+    if (covered(this.#corner())) this.element.classList.remove("tx-aside");
+  }
+
+  /** Where it is in the stage. @returns {Box} */
+  #corner() {
+    const { offsetLeft: x, offsetTop: y, offsetWidth: width, offsetHeight: height } = this.element;
+    return { x, y, width, height };
+  }
+
   #go(/** @type {PointerEvent} */ event) {
     const at = new DOMPoint(event.clientX, event.clientY);
     const { x, y } = at.matrixTransform(/** @type {SVGGraphicsElement} */ (this.svg).getScreenCTM()?.inverse());
@@ -95,6 +119,7 @@ export class Overview {
     event.stopPropagation(); // it is no drag of the picture
     if (event.button !== 0) return;
     this.element.setPointerCapture(event.pointerId);
+    this.pressed = true;
     this.#go(event);
   }
 

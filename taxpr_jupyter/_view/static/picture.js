@@ -19,6 +19,7 @@ import { move, places } from "./motion.js";
 import { neighbour, startOf } from "./nearby.js";
 import { Overview } from "./overview.js";
 import { keepTitles } from "./titles.js";
+import { follow, scrolls } from "./touch.js";
 
 const DRAG_PIXELS = 4; // a press that moves less is a click
 const ZOOM_STEP = 1.25;
@@ -66,6 +67,8 @@ export class Picture {
     stage.addEventListener("keydown", (event) => this.#key(event));
     stage.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
     stage.addEventListener("pointerdown", (event) => this.#press(event));
+    this.release = () => {}; // ends the press that is under way
+    follow(stage, (from, to, factor) => this.#pinch(from, to, factor), () => this.release());
     stage.addEventListener("dblclick", (event) => {
       const item = this.#itemAt(event.target);
       if (item) act.toggle(addressOf(item));
@@ -124,6 +127,13 @@ export class Picture {
     }
     const [first = this.items[0]] = shown;
     this.#makeReachable(first);
+    this.overview.avoid(this.#seenBoxes(shown));
+  }
+
+  /** Where elements are in the stage, of frames their titles. @param {Iterable<Element>} items */
+  #seenBoxes(items) {
+    const drawn = [...items].map((item) => (item.classList.contains("cluster") ? (item.querySelector("text") ?? item) : item));
+    return drawn.map((item) => this.#onStage(this.boxes.of(item))).filter(({ width }) => width > 0);
   }
 
   /** Gives the elements of these addresses the class `tx-…`, and takes the old ones away. */
@@ -255,6 +265,7 @@ export class Picture {
       keepTitles(this.frames, this.boxes, sight);
     }
     this.overview.at(this.place);
+    this.overview.avoid(this.#seenBoxes(this.#shown(this.selected)));
   }
 
   #find(/** @type {string} */ address) {
@@ -385,6 +396,13 @@ export class Picture {
   #moveBy(/** @type {number} */ dx, /** @type {number} */ dy, byUser = true) {
     const { x, y, scale } = this.place;
     this.#put({ x: x + dx, y: y + dy, scale }, byUser);
+  }
+
+  /** Two fingers have moved. @param {Point} from @param {Point} to @param {number} factor */
+  #pinch(from, to, factor) {
+    const box = this.stage.getBoundingClientRect();
+    this.#moveBy(to.x - from.x, to.y - from.y);
+    if (factor !== 1) this.#zoom(factor, { x: to.x - box.x, y: to.y - box.y });
   }
 
   /** Zooms about a point of the stage, which is its middle unless given. */
@@ -518,6 +536,7 @@ export class Picture {
     if (down.button !== 0 || !this.svg) return;
     let last = { x: down.clientX, y: down.clientY };
     let dragging = false;
+    const scrolling = scrolls(this.stage, down);
     const listeners = new AbortController();
     const listen = (/** @type {string} */ name, /** @type {(event: any) => void} */ listener) =>
       this.stage.addEventListener(name, listener, { signal: listeners.signal });
@@ -525,9 +544,11 @@ export class Picture {
       listeners.abort();
       this.stage.classList.remove("tx-dragging");
     };
+    this.release = stop;
     listen("pointermove", ({ clientX: x, clientY: y }) => {
       if (!dragging) {
         if (Math.hypot(x - last.x, y - last.y) < DRAG_PIXELS) return;
+        if (scrolling) return stop();
         dragging = true; // captured only now: a captured click would not reach its element
         this.stage.setPointerCapture(down.pointerId);
         this.stage.classList.add("tx-dragging");
