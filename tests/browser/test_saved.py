@@ -71,8 +71,8 @@ def test_pictures_are_seen_when_the_notebook_is_opened_again(page, context, serv
     expect(gone).to_have_css("font-size", "0px")  # and instead of that:
     words = gone.evaluate("words => getComputedStyle(words, '::after').content")
     assert words == (
-        '"The picture from when the cell ran; tags, injectors and results that came later are not in '
-        'it. Run the cell to have its panel."'
+        '"The picture from when the cell ran; tags, injectors and results that came later are not '
+        'in it. Run the cell to have its panel."'
     )
 
 
