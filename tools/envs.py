@@ -161,7 +161,7 @@ CLIENTS = Env(
     extra="test-clients",
     runs=(f"tests/clients {LIGHT} {marked()}", f"{LIBRARIES} {NBVAL}"),
 )
-# Programs of the libraries of many sciences, each with the newest jax that all of them accept. They
+# Programs of the libraries of many sciences, with the newest jax that all of them accept. They
 # take long to install and to run.
 SCIENCES = Env(
     name="sciences",
@@ -178,7 +178,8 @@ DOCS = Env(
     extra="docs",
     runs=("tests/site",),
 )
-TABLE = {env.name: env for env in (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, CLIENTS, SCIENCES, DOCS)}
+ALL_OF_THEM = (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, CLIENTS, SCIENCES, DOCS)
+TABLE = {env.name: env for env in ALL_OF_THEM}
 
 
 def output(*command: str | Path) -> str:
