@@ -15,6 +15,7 @@ from jax._src.interpreters import partial_eval as _partial_eval
 from jax.interpreters.ad import Zero as _Zero
 
 from taxpr._compat._names import Source, source_in
+from taxpr._compat._types import Effects, Primitive
 
 
 class Layer(NamedTuple):
@@ -158,7 +159,21 @@ def traced_value(tracer: Any) -> tuple[Any, list[int], bool]:
     return tracer if is_array else None, axes, differentiated
 
 
-def record(trace: Any, primitive: Any, values: Sequence[Any], params: dict[str, Any]) -> None:
-    """Put an equation into the jaxpr of a trace, whatever is transformed within it."""
-    with _core.set_current_trace(None):
-        trace.process_primitive(primitive, tuple(values), params)
+def record(
+    trace: Any,
+    primitive: Primitive,
+    values: Sequence[Any],
+    params: dict[str, Any],
+    effects: Effects,
+) -> None:
+    """Put an equation without results into the jaxpr of a trace, whatever is transformed within it.
+
+    Args:
+        trace: The trace.
+        primitive: Of the equation.
+        values: The operands, which are tracers of this trace.
+        params: Of the equation.
+        effects: Of the equation, which JAX is not asked for: it would keep what it learns of params
+            that no other equation has.
+    """
+    trace.emit_eqn(values, [], primitive, params, effects, _source_info_util.current())

@@ -6,24 +6,24 @@ Python tells where lines begin. A variable that is assigned twice in one is look
 from __future__ import annotations
 
 import dis
-import functools
 import itertools
 import types
 
+from taxpr._variables.codes import instructions_of, of_code
 from taxpr._variables.comprehensions import own_names, stored
 
 _STORES = ("STORE_FAST", "STORE_DEREF", "STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE")
 
 
-@functools.lru_cache(maxsize=4096)
+@of_code
 def goes_on(code: types.CodeType) -> frozenset[int]:
     """The offsets of instructions that follow an assignment in the same line.
 
     Those to variables of a comprehension, which are none of the function, are left out.
     """
     found: set[int] = set()
-    lines = {one.offset: _line(one) for one in dis.get_instructions(code)}
-    for now, then in itertools.pairwise(dis.get_instructions(code)):
+    lines = {one.offset: _line(one) for one in instructions_of(code)}
+    for now, then in itertools.pairwise(instructions_of(code)):
         line = _line(then)
         if not now.opname.startswith(_STORES) or _line(now) != line:
             continue

@@ -7,16 +7,20 @@ itself nor hands functions new containers, as JAX does.
 
 from __future__ import annotations
 
+import dataclasses
 import dis
 import functools
 import os
 import types
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from taxpr._source.files import is_user_file
+from taxpr._variables.codes import instructions_of, of_code
 
 _STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "DELETE_ATTR"}
 # Whoever has one of these methods and functions at hand may call it, or have it called.
@@ -26,38 +30,144 @@ _CHANGING = {
     *("__setitem__", "__delitem__", "__setattr__", "__delattr__", "__iadd__", "__ior__"),
     *("__imul__", "__dict__", "__getattribute__"),
 }
+_AT_THE_END = ("JUMP", "RETURN", "LOAD_CONST", "NOP")  # of a line, where nothing is done
 _FOLDERS = tuple(os.path.dirname(str(one.__file__)) + os.sep for one in (jax, np))
 _MODULES = {"jax", "jaxlib", "numpy", "builtins", "math", "itertools"}
+_class: Any = type  # which leaves types of classes unknown
 _IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
-@functools.lru_cache(maxsize=4096)
-def stores(code: types.CodeType) -> tuple[bool, frozenset[str]]:
-    """Whether a function may change any container, and the variables that it changes in place."""
-    if not _CHANGING.isdisjoint(code.co_names):
-        return True, frozenset()
+class Log:
+    """What has changed in containers: which place of which one, where that is known."""
+
+    def __init__(self) -> None:
+        self._unknown = 0
+        self._places: list[tuple[int, Any]] = []
+
+    @property
+    def length(self) -> tuple[int, int]:
+        """Where it ends now."""
+        return self._unknown, len(self._places)
+
+    def anything(self) -> None:
+        """Note that any container may have changed."""
+        self._unknown += 1
+        self._places = []
+
+    def place(self, container: Any, key: Any) -> None:
+        """Note that this place of a container may have changed, and nothing else."""
+        if _class(container) is list and _class(key) is int:
+            self._places.append((id(container), key + len(container) if key < 0 else key))
+        elif _class(container) is dict and _class(key) in (int, str):
+            self._places.append((id(container), key))
+        else:
+            self.anything()
+
+    def since(self, before: tuple[int, int]) -> list[tuple[int, Any]] | None:
+        """The places, each by the `id` of its container; None where others may have changed."""
+        unknown, number = before
+        return self._places[number:] if unknown == self._unknown else None
+
+
+class Name(NamedTuple):
+    """A variable that holds a key."""
+
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """What a line of a function may do.
+
+    Attributes:
+        binds: The variables that it binds.
+        changes: Whether it may change any container by itself.
+        in_place: The variables that it changes in place, as ``x += y`` does.
+        place: The variable and the key, or its variable, where the only change is one assignment
+            at the end of the line, such as ``rows[k] = y``.
+        calls: Whether it calls something.
+    """
+
+    binds: frozenset[str] = frozenset()
+    changes: bool = False
+    in_place: frozenset[str] = frozenset()
+    place: tuple[str, Name | int | str] | None = None
+    calls: bool = False
+
+
+@of_code
+def lines_of(code: types.CodeType) -> Callable[[int], Line]:
+    """What each line of a function may do, by its number."""
+    by_line: dict[int | None, list[dis.Instruction]] = defaultdict(list)
+    escapes = False  # so that another line may have it called
+    for one in instructions_of(code):
+        by_line[one.positions.lineno if one.positions else None].append(one)
+        escapes = escapes or _lets_escape(one)
+    anywhere = by_line.pop(None, [])  # as where a handler of errors forgets its error
+    lines = {line: _line([*anywhere, *own], escapes) for line, own in by_line.items()}
+    return functools.partial(_at, lines, _line(anywhere, escapes))
+
+
+def _at(lines: dict[int | None, Line], other: Line, line: int) -> Line:
+    return lines.get(line, other)
+
+
+def _lets_escape(one: dis.Instruction) -> bool:
+    """Whether a method that changes containers is taken, and not called at once."""
+    is_called = one.opname == "LOAD_METHOD" or "NULL|self" in one.argrepr  # up to 3.11, and since
+    return one.opcode in dis.hasname and one.argval in _CHANGING and not is_called
+
+
+def _line(instructions: list[dis.Instruction], escapes: bool) -> Line:
+    binds: set[str] = set()
     in_place: set[str] = set()
+    stores = [k for k, one in enumerate(instructions) if one.opname in _STORES]
+    place = _place(instructions, stores[0]) if len(stores) == 1 else None
+    changes = escapes or bool(stores and not place)
     was_in_place = False
-    for one in dis.get_instructions(code):
-        if one.opname in _STORES:
-            return True, frozenset()
+    for one in instructions:
+        # Python 3.13 has instructions that store one variable and load another.
+        names: Any = one.argval if one.opname.startswith(("STORE_FAST", "STORE_DEREF")) else ()
+        names = (names,) if isinstance(names, str) else names
+        binds.update(names)
         if was_in_place:  # and now comes the store of `x += y` into `x`
-            if not one.opname.startswith(("STORE_FAST", "STORE_DEREF")):
-                return True, frozenset()
-            # Python 3.13 has instructions that store one variable and load another.
-            stored: Any = one.argval
-            in_place.update((stored,) if isinstance(stored, str) else stored)
+            changes = changes or not names
+            in_place.update(names)
         was_in_place = one.opname == "BINARY_OP" and one.argrepr.endswith("=")
-    return False, frozenset(in_place)
+    if place is not None and not binds.isdisjoint(place):
+        changes, place = True, None
+    calls = any(one.opname.startswith("CALL") for one in instructions)
+    return Line(frozenset(binds), changes, frozenset(in_place), place, calls)
+
+
+def _place(instructions: list[dis.Instruction], at: int) -> tuple[str, Name | int | str] | None:
+    """The container and the key of an assignment with which a line ends; None of any other."""
+    ends = (one.opname.startswith(_AT_THE_END) for one in instructions[at + 1 :])
+    if instructions[at].opname != "STORE_SUBSCR" or not all(ends):
+        return None
+    loaded: list[Any] = []
+    while len(loaded) < 2:
+        # Where one of two is chosen, what comes before in the code need not have run before.
+        if at == 0 or instructions[at].is_jump_target:
+            return None
+        at -= 1
+        one, value = instructions[at], instructions[at].argval
+        if one.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and type(value) in (int, str):
+            loaded[:0] = [value]
+        elif one.opname.startswith("LOAD_FAST"):
+            loaded[:0] = map(Name, (value,) if isinstance(value, str) else value)
+        else:
+            return None
+    container, key = loaded[-2:]
+    return (container.name, key) if isinstance(container, Name) else None
 
 
 def keeps(called: Any) -> bool:
     """Whether a call leaves containers as they are, or is watched itself."""
-    kinds: Any = type
-    kind = kinds(called)
+    kind = _class(called)
     while kind in (functools.partial, types.MethodType):
         called = called.func if kind is functools.partial else called.__func__
-        kind = kinds(called)
+        kind = _class(called)
     if kind is types.FunctionType:
         file = called.__code__.co_filename
         return is_user_file(file) or file.startswith(_FOLDERS)

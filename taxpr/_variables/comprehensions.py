@@ -8,11 +8,12 @@ the same names are put aside until it ends.
 from __future__ import annotations
 
 import dis
-import functools
 import itertools
 import types
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from taxpr._variables.codes import instructions_of, of_code
 
 _CODES = {"<listcomp>", "<setcomp>", "<dictcomp>"}
 _NONE: frozenset[str] = frozenset()
@@ -60,12 +61,12 @@ def stored(instruction: dis.Instruction) -> tuple[str, ...]:
     return tuple(names) if instruction.opname == "STORE_FAST_STORE_FAST" else tuple(names[:1])
 
 
-@functools.lru_cache(maxsize=4096)
+@of_code
 def _spans(code: types.CodeType) -> tuple[_Span, ...]:
     if "LOAD_FAST_AND_CLEAR" not in dis.opmap:
         return ()
     found: list[_Span] = []
-    instructions = list(dis.get_instructions(code))
+    instructions = instructions_of(code)
     untyped: Any = dis.Bytecode(code)
     handlers = untyped.exception_entries
     for k, one in enumerate(instructions):

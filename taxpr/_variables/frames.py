@@ -128,7 +128,7 @@ if sys.version_info >= (3, 12):
 
     def _on_call(code: types.CodeType, offset: int, called: object, first: object) -> None:
         if watch := _current():
-            watch.called(called)
+            watch.called(called, first)
 
     def _on_return(code: types.CodeType, offset: int, value: Any) -> None:
         if watch := _current():

@@ -10,12 +10,14 @@ import operator
 import types
 import weakref
 from collections.abc import Callable, Iterator, ValuesView
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
 
 from taxpr import _compat
+from taxpr._variables.changes import Log
+from taxpr._variables.contents import CONTAINERS, Contents, attribute, part
 
 _trees: Any = jax.tree_util  # which declares no types of paths
 _MOST = 10_000  # leaves of a variable
@@ -43,48 +45,105 @@ class Held:
     Classes of the user's say what their PyTrees and keys are, and whether these are equal: what
     they raise, methods raise.
 
+    Args:
+        value: What the variable holds.
+        log: What has changed in containers so far.
+
     Attributes:
-        at: References to the tracers, by path.
+        is_fixed: Whether the variable holds the same tracers until it is bound again.
     """
 
-    __slots__ = ("_changes", "_container", "_flatten", "_itself", "_leaves", "_structure", "at")
+    __slots__ = (
+        "_at",
+        "_contents",
+        "_flatten",
+        "_is_known",
+        "_itself",
+        "_leaves",
+        "_seen",
+        "_structure",
+    )
 
-    def __init__(self, value: object, changes: int) -> None:
-        self.at: dict[str, Callable[[], Any]] = {}
+    def __init__(self, value: object, log: Log) -> None:
+        self._at: dict[str, Callable[[], Any]] = {}
         self._itself: Callable[[], Any] | None = None  # where the leaves need no look
-        self._changes = changes
-        self._container: object = None  # which is the same until something changes containers
+        self._contents: Contents | None = None
+        self._leaves: list[Callable[[], Any] | None] = []
+        self._is_known = False  # whether these are all leaves
+        self._seen = log.length
         if is_tracer(value):
-            self._itself = self.at[""] = weakref.ref(value)
+            self._itself = self._at[""] = weakref.ref(value)
             return
-        contents, leaves, self._structure = _contents(value, _flat)
-        # A large tree is looked at before each line: without a function of Python for each leaf.
-        self._flatten = _flat if any(map(_is_iterator, leaves)) else jax.tree_util.tree_flatten
-        if len(leaves) > _MOST:
-            self._itself = lambda: value
-            leaves = []
-        elif len(leaves) > _MANY and _is_of_python(value):
-            self._container = value
-        self._leaves = [weakref.ref(one) if is_tracer(one) else None for one in leaves]
-        if any(self._leaves):
-            paths = _trees.tree_flatten_with_path(contents, is_leaf=_is_iterator)[0]
-            written = _attribute if contents is not value else _key
-            self.at = {written(path): weakref.ref(one) for path, one in paths if is_tracer(one)}
+        contents = self._remember(value)
+        if len(self._leaves) > _MOST:
+            self._itself, self._leaves = lambda: value, []
+            return
+        if len(self._leaves) > _MANY and (type(value) in CONTAINERS or contents is not value):
+            known = Contents(_container(value), _is_leaf, part if contents is value else attribute)
+            self._contents = None if known.others else known
+        if self._contents is None and any(self._leaves):
+            paths = _paths(self._structure, _key if contents is value else _attribute)
+            pairs = zip(paths, self._leaves, strict=True)
+            self._at = {path: one for path, one in pairs if one is not None}
         if _is_frozen(type(value)):
             self._itself = weakref.ref(value)
 
-    def still(self, value: object, changes: int) -> bool:
-        """Whether a value has the same tracers at the same places.
+    @property
+    def is_fixed(self) -> bool:
+        return self._itself is not None
+
+    def changes(self, value: object, log: Log) -> list[tuple[str, Any]] | None:
+        """The tracers that have come into a value since somebody looked last.
+
+        None where it is to be held anew, since it is another one, say.
 
         Args:
             value: What the variable holds now.
-            changes: A number that has grown wherever a container may have changed.
+            log: What has changed in containers so far.
         """
         if self._itself is not None:
-            return self._itself() is value
-        if self._changes == changes and self._container is value is not None:
-            return True
-        self._changes = changes
+            return [] if self._itself() is value else None
+        if self._contents is None:
+            return [] if self._is_same(value) else None
+        if _container(value) is not self._contents.container:
+            return None
+        contents = self._contents
+        found = self._within(contents, value, log)
+        if contents.others or not _MANY < contents.leaves <= _MOST:
+            known = {path for path, _ in contents.tracers()}
+            self.__init__(value, log)
+            if contents.leaves > _MOST:
+                return []
+            found += [(path, one) for path, one in self.tracers() if path not in known]
+        return found
+
+    def _within(self, contents: Contents, value: object, log: Log) -> list[tuple[str, Any]]:
+        places, self._seen = log.since(self._seen), log.length
+        if places is not None:
+            places = [place for place in places if contents.has(place[0])]
+            if not places:  # an object may have other attributes all the same
+                return [] if contents.container is value else contents.changed(deep=False)
+        if places is not None and len(places) == 1:
+            self._is_known = False
+            return contents.stored(*places[0])
+        if self._is_known and self._is_same(value):
+            return []
+        self._is_known = False
+        if not (found := contents.changed()):
+            self._remember(value)
+        return found
+
+    def _remember(self, value: object) -> Any:
+        """Note the leaves of a value; what they are in: itself, or a dict of its attributes."""
+        contents, leaves, self._structure = _contents(value, _flat)
+        # A large tree is looked at before each line: without a function of Python for each leaf.
+        self._flatten = _flat if any(map(_is_iterator, leaves)) else jax.tree_util.tree_flatten
+        self._leaves = [weakref.ref(one) if is_tracer(one) else None for one in leaves]
+        self._is_known = True
+        return contents
+
+    def _is_same(self, value: object) -> bool:
+        """Whether a value has the same tracers at the same places."""
         _, leaves, structure = _contents(value, self._flatten)
         if structure != self._structure:
             return False
@@ -93,12 +152,24 @@ class Held:
             return True
         return all(map(_is_same, self._leaves, leaves))
 
+    def tracers(self) -> Iterator[tuple[str, Any]]:
+        """The tracers, with their paths."""
+        if self._contents is not None:
+            return self._contents.tracers()
+        return ((path, one()) for path, one in self._at.items())
+
     def unlike(self, before: Held | None) -> Iterator[tuple[str, Any]]:
         """The tracers that were not held before, with their paths."""
-        for path, reference in self.at.items():
-            tracer = reference()
-            if before is None or path not in before.at or before.at[path]() is not tracer:
+        known = dict(before.tracers()) if before is not None else {}
+        for path, tracer in self.tracers():
+            if path not in known or known[path] is not tracer:
                 yield path, tracer
+
+
+@functools.lru_cache(maxsize=512)
+def _paths(structure: Any, written: Callable[[tuple[Any, ...]], str]) -> list[str]:
+    tree = jax.tree.unflatten(structure, range(structure.num_leaves))
+    return [written(path) for path, _ in _trees.tree_flatten_with_path(tree)[0]]
 
 
 def _contents(
@@ -134,13 +205,21 @@ def is_tracer(value: object) -> bool:
     return _compat.is_tracer_type(type(value))
 
 
-def _is_of_python(value: object) -> bool:
-    """Whether a value is made of lists and dicts alone, and of leaves that do not change."""
-    if type(value) in (list, tuple):
-        return all(map(_is_of_python, cast("list[object]", value)))
-    if type(value) is dict:
-        return all(map(_is_of_python, cast("dict[object, object]", value).values()))
-    return is_tracer(value) or holds_none(value)
+def _container(value: object) -> Any:
+    """What holds the elements of a value: itself, or the attributes of an object."""
+    if type(value) in CONTAINERS:
+        return value
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        return None
+
+
+def _is_leaf(value: object) -> bool:
+    """Whether an element of a container is a leaf, of which the tracers are not looked for."""
+    if is_tracer(value) or holds_none(value):
+        return True
+    return _trees.all_leaves((value,), is_leaf=_is_iterator)
 
 
 def _is_same(reference: Callable[[], Any] | None, leaf: object) -> bool:

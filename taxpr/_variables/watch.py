@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import linecache
 import re
 import types
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,10 +23,14 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.cotangent import hidden_mark
-from taxpr._variables.changes import keeps, stores
+from taxpr._variables.changes import Line, Log, Name, keeps, lines_of
+from taxpr._variables.codes import of_code
 from taxpr._variables.comprehensions import function_of, is_comprehension, own_names
 from taxpr._variables.held import Held, holds_none, is_tracer
 from taxpr._variables.mark import Binding, mark_p, with_axis
+
+_append = vars(list)["append"]
+_unbound = object()
 
 
 class Watch:
@@ -39,16 +44,17 @@ class Watch:
     def __init__(self, told_of_calls: bool, cotangents: bool = False) -> None:
         self._frames: dict[int, _Frame] = {}
         self._told_of_calls = told_of_calls
-        self._changes = 0  # how often containers may have changed
+        self._log = Log()
         self._tangents = _compat.Tangents(hidden_mark) if cotangents else None
 
     def started(self, frame: types.FrameType) -> None:
         """To be called where a function begins."""
         if self._tangents is not None:
             self._tangents.look()
-        if not is_comprehension(frame.f_code):
-            line = _line_of_def(frame.f_code)
-            self._frames[id(frame)] = _Frame(line, _trace_now())
+        code = frame.f_code
+        if not is_comprehension(code):
+            bound = set(_variables_of(code)[0])
+            self._frames[id(frame)] = _Frame(_line_of_def(code), _trace_now(), bound)
 
     def line(self, frame: types.FrameType, line: int) -> None:
         """To be called before a line of a function runs."""
@@ -62,9 +68,12 @@ class Watch:
         if self._tangents is not None:
             self._tangents.look()
 
-    def called(self, function: object) -> None:
-        """To be called before a function calls another one."""
-        self._changes += not keeps(function)
+    def called(self, function: object, first: Any) -> None:
+        """To be called before a function calls another one, with the first argument."""
+        if function is _append and issubclass(type(first), list):
+            self._log.place(first, len(first))
+        elif not keeps(function):
+            self._log.anything()
 
     def returned(self, frame: types.FrameType) -> None:
         """To be called where a function returns."""
@@ -78,49 +87,61 @@ class Watch:
     def yielded(self, frame: types.FrameType) -> None:
         """To be called where a function yields."""
         function = function_of(frame)
+        if function is not frame:
+            self._log.anything()  # what the lines of a comprehension do is in another code
         seen = self._frames.get(id(function))
         if seen is not None:
             self._look(function, seen)
 
     def raised(self, frame: types.FrameType) -> None:
         """To be called where a function ends by an error."""
-        self._frames.pop(id(frame), None)
-        self._changes += 1
+        if self._frames.pop(id(frame), None) is not None:  # nobody has looked at its last line
+            self._log.anything()
 
-    def _may_have_changed(self, code: types.CodeType, variables: Mapping[str, Any]) -> bool:
-        if not self._told_of_calls:
-            return True
-        anything, in_place = stores(code)
-        return anything or any(
-            not holds_none(value) and not is_tracer(value) for value in map(variables.get, in_place)
-        )
+    def _note_changes(self, does: Line, variables: Mapping[str, Any]) -> None:
+        """Note what a line may have changed in containers, but for what it calls."""
+        in_place = map(variables.get, does.in_place)
+        if (
+            does.changes
+            or (does.calls and not self._told_of_calls)
+            or any(not holds_none(value) and not is_tracer(value) for value in in_place)
+        ):
+            self._log.anything()
+        elif does.place is not None:
+            name, key = does.place
+            key = variables.get(key.name) if isinstance(key, Name) else key
+            self._log.place(variables.get(name), key)
 
     def _look(self, frame: types.FrameType, seen: _Frame) -> None:
         code, held, variables = frame.f_code, seen.held, frame.f_locals
-        self._changes += self._may_have_changed(code, variables)
+        does = lines_of(code)(seen.line)
+        self._note_changes(does, variables)
+        seen.bound.update(does.binds)
         trace = _compat.innermost_jaxpr_trace()
         if trace is None:
             return
         new: list[tuple[str, str, Any]] = []
         own = own_names(code, frame.f_lasti)  # the function's are put aside, and as they were
-        for name, value in variables.items():
-            if name in own:
+        for name in _looked_at(code, seen, variables):
+            value = _unbound if name in own else variables.get(name, _unbound)
+            if value is _unbound:
                 continue
             if holds_none(value):
                 held.pop(name, None)
+                seen.open.discard(name)
                 continue
             before = held.get(name)
-            # A free variable has its name where it was bound.
-            if name in code.co_freevars:
-                continue
             try:
-                if before is not None and before.still(value, self._changes):
-                    continue
-                now = held[name] = Held(value, self._changes)
+                found = before.changes(value, self._log) if before is not None else None
+                if found is None:
+                    now = held[name] = Held(value, self._log)
+                    found = now.unlike(before)
+                new += ((name, path, leaf) for path, leaf in found)
             except Exception:  # of a class of the user's; looking must not cost anything
                 held.pop(name, None)
-                continue
-            new += ((name, path, leaf) for path, leaf in now.unlike(before))
+            is_fixed = name in held and held[name].is_fixed
+            (seen.open.discard if is_fixed else seen.open.add)(name)
+        seen.bound.intersection_update(own)
         if new:
             place = code.co_qualname, code.co_filename, code.co_firstlineno, seen.line
             self._mark(trace, place, new)
@@ -155,7 +176,7 @@ class Watch:
                 }
                 if self._tangents is not None:
                     params["cotangents"] = tokens
-                _compat.record(trace, mark_p, values, params)
+                _compat.record(trace, mark_p, values, params, {_compat.tag_effect})
 
     def _token(self, value: Any) -> _compat.Token | bool:
         if self._tangents is None or not jnp.issubdtype(value.dtype, jnp.inexact):
@@ -170,12 +191,36 @@ class _Frame:
     Attributes:
         line: The line that runs.
         trace: Gives what was traced when it began, which goes on while it runs.
+        bound: The variables that were bound since somebody looked last, or may have been.
         held: What each variable held.
+        open: Those that may hold something else where nothing binds them.
     """
 
     line: int
     trace: Callable[[], Any]
+    bound: set[str]
     held: dict[str, Held] = dataclasses.field(default_factory=dict[str, Held])
+    open: set[str] = dataclasses.field(default_factory=set[str])
+
+
+def _looked_at(code: types.CodeType, seen: _Frame, variables: Mapping[str, Any]) -> Iterable[str]:
+    """The variables that may hold something else than before, in the order of the function's."""
+    own, free, of_others = _variables_of(code)
+    if not code.co_flags & inspect.CO_OPTIMIZED:  # of a class, say
+        return [name for name in variables if name not in free]
+    names = [name for name in seen.bound.union(seen.open, of_others) if name in own]
+    return sorted(names, key=own.__getitem__) if len(names) > 1 else names
+
+
+@of_code
+def _variables_of(code: types.CodeType) -> tuple[dict[str, int], set[str], set[str]]:
+    """A function's own variables in order; those from around it; those that others may bind.
+
+    A free variable has its name where it was bound.
+    """
+    own = dict.fromkeys((*code.co_varnames, *code.co_cellvars))
+    places = {name: k for k, name in enumerate(own)}
+    return places, set(code.co_freevars), set(code.co_cellvars)
 
 
 def _trace_now() -> Callable[[], Any]:
@@ -187,7 +232,7 @@ def _nothing() -> None:
     return None
 
 
-@functools.lru_cache(maxsize=4096)
+@of_code
 def _line_of_def(code: types.CodeType) -> int:
     """The line where the parameters of a function are; decorators come before it."""
     first, begins = code.co_firstlineno, re.compile(rf"\s*(async\s+)?def\s+{code.co_name}\b")
