@@ -32,6 +32,7 @@ _jax: Any = jax
 
 _STEPS = 512, 128, 32  # of a while loop, at first
 _MOST_STEPS = 1 << 16
+_AT_ONCE = 1 << 16  # numbers of which NumPy makes statistics
 _SMALL = 1 << 26  # bytes of statistics, whatever the memory, and of iterations that may not be
 
 
@@ -175,9 +176,13 @@ def reduced(ran: Ran, reduction: Reduction) -> dict[str, Any]:
 def _reduced(reduction: Reduction, arrays: list[Any], axes: int) -> list[Any]:
     """A reduction of arrays of one shape: by NumPy where they are in its memory."""
     devices = arrays[0].devices() if isinstance(arrays[0], jax.Array) else ()
-    if all(device.platform == "cpu" for device in devices):
-        return [reduction.of(np.asarray(x), axes, np) for x in arrays]
-    return on_device(reduction.of, axes)(arrays)
+    if any(device.platform != "cpu" for device in devices):
+        return on_device(reduction.of, axes)(arrays)
+    # Each call of NumPy takes as long as a few thousand numbers: small arrays are done at once.
+    some = max(_AT_ONCE // max(math.prod(arrays[0].shape), 1), 1)
+    parts = [arrays[k : k + some] for k in range(0, len(arrays), some)]
+    tables = (reduction.of(np.stack([np.asarray(x) for x in part]), axes + 1, np) for part in parts)
+    return [row for table in tables for row in table]
 
 
 def _device(flat: Sequence[Any]) -> Any:

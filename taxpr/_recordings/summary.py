@@ -14,6 +14,7 @@ import numpy
 
 from taxpr import _compat
 from taxpr._compat import Array
+from taxpr._recordings import blocks
 
 np: Any = numpy  # which leaves types of arrays unknown
 jnp: Any = jax.numpy
@@ -95,6 +96,24 @@ def summary(x: Any, axes: int, of: Any) -> Any:
     dtype = of.float64 if wide else of.float32
     x = of.abs(x) if of.issubdtype(x.dtype, of.complexfloating) else x
     x = x.reshape((*lead, math.prod(x.shape[axes:])))
+    if of is np and x.shape[-1] >= blocks.MANY:
+        rows = [_of_row(row) for row in x.reshape((-1, x.shape[-1]))]
+        return np.asarray(rows, np.float64).reshape((*lead, WIDTH))
+    return _of_rows(x, of, dtype)
+
+
+def _of_row(row: Any) -> Any:
+    """The numbers of a long row, by NumPy."""
+    found = blocks.numbers(row, BINS)
+    if found is None:
+        return _of_rows(row, np, np.float64)
+    shares = 0.0, 0.0, 0.0, 1.0  # NaN, both infinities, and what is finite
+    return [*found[:6], *shares, *found[6:]]
+
+
+def _of_rows(x: Any, of: Any, dtype: Any) -> Any:
+    """The numbers of rows, which are the last axis."""
+    lead = x.shape[:-1]
     zero = _is_zero(x, of)
     x = x.astype(dtype)
     if not x.shape[-1]:
