@@ -69,36 +69,65 @@ def conditions(values: Iterable[Value]) -> dict[str, str]:
     return found
 
 
+def lanes_of(
+    value: Value, mapped: Sequence[int] | None, batched: Mapping[str, Value]
+) -> tuple[int, ...] | None:
+    """The axes of a value that are those of the lanes of loops around it, the outermost first.
+
+    They are none where there is no such loop, and None where they cannot be told.
+
+    Args:
+        value: The value.
+        mapped: The axes that `jax.vmap` has put into it; None where that is not known.
+        batched: By the addresses of loops, their batched conditions.
+    """
+    home, around = Address(), list[Value]()
+    for step in value.steps:
+        address = home / step.local
+        around += [batched[address]] if address in batched else []
+        home = address / step.nested.label
+    if mapped is None and any(set(shape_of(one)) <= set(shape_of(value)) for one in around):
+        return None
+    if not around or not mapped:
+        return ()
+    # A condition has the axis of the outermost `jax.vmap` first, and ``mapped`` has it last.
+    outer = tuple(reversed(mapped))
+    lanes = tuple(shape_of(value)[k] for k in outer)
+    return outer if all(shape_of(one) == lanes for one in around) else None
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    """The shape of a value."""
+    aval: Any = value.aval
+    return aval.shape
+
+
 def with_lanes(
-    kept: Kept, value: Value, mapped: Sequence[int], batched: Mapping[str, tuple[str, Kept]]
-) -> Kept | None:
+    kept: Kept, value: Value, outer: Sequence[int], batched: Mapping[str, tuple[str, Kept]]
+) -> Kept:
     """What was kept of a value, with the lanes of its loops among its leading axes.
 
     Args:
-        kept: What was kept of a value.
+        kept: What was kept of a value: all of it, or statistics of each lane.
         value: The value.
-        mapped: The axes of the value that `jax.vmap` has put into it.
-        batched: Of loops, by address, those of their conditions and what was kept of these.
+        outer: Its axes that are those of lanes, as `lanes_of` gives them.
+        batched: Of loops, by address, those of their conditions and all values of these.
 
     Returns:
-        The same, zero where a lane had ended; None where that cannot be told.
+        The same; values are zero where a lane had ended.
     """
     around = [(name, *batched[name]) for name in kept.axes if name in batched]
-    if not around or not mapped:
-        return kept
-    # A condition has the axis of the outermost `jax.vmap` first, and ``mapped`` has it last.
-    outer = list(reversed(mapped))
-    n, shape = len(kept.axes), [kept.shape[k] for k in outer]
-    if kept.value is None or any(c.value is None or list(c.shape) != shape for _, _, c in around):
-        return None
-    lanes = tuple(f"vmap {k}" for k in reversed(range(len(mapped))))
+    n = len(kept.axes)
+    lanes = tuple(f"vmap {k}" for k in reversed(range(len(outer))))
     of = jnp if isinstance(kept.value, jax.Array) else np
-    moved = of.moveaxis(kept.value, [n + k for k in outer], range(n, n + len(mapped)))
-    lead = moved.shape[: n + len(mapped)]
+    moved, lead = None, np.shape(kept.table)[:-1]
+    if kept.value is not None:
+        moved = of.moveaxis(kept.value, [n + k for k in outer], range(n, n + len(outer)))
+        lead = moved.shape[: n + len(outer)]
     level = tuple(zip(kept.axes, lead, strict=False))
     fired = np.ones(lead, bool)
     if kept.fired is not None:
-        fired &= kept.fired.reshape(kept.fired.shape + (1,) * len(mapped))
+        fired &= kept.fired.reshape(kept.fired.shape + (1,) * len(outer))
     for name, condition, one in around:
         goes_on, axis = np.asarray(one.value), one.axes.index(name)
         if value.address.startswith(f"{Address(condition).home}/"):  # where it has ended, too
@@ -106,8 +135,8 @@ def with_lanes(
             goes_on = np.concatenate([np.ones_like(goes_on[:1]), goes_on[:-1]])
             goes_on = np.moveaxis(goes_on, 0, axis)
         fired &= placed(goes_on, one.axes, level)
-    own = tuple(size for k, size in enumerate(kept.shape) if k not in mapped)
-    if not _compat.is_extended(kept.dtype):
+    own = tuple(size for k, size in enumerate(kept.shape) if k not in outer)
+    if moved is not None and not _compat.is_extended(kept.dtype):
         wide = fired.reshape(fired.shape + (1,) * len(own))
         moved = of.where(wide, moved, of.zeros((), moved.dtype))
     fired = None if fired.all() else fired

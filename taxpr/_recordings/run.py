@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -45,7 +47,8 @@ class Kept:
         shape: The shape of the value each time.
         dtype: Its dtype.
         value: All of it; None where only statistics were kept.
-        table: The summaries, with the leading axes; None where they are made when asked for.
+        table: The summaries, with the leading axes, and with those of lanes where it has each lane
+            apart; None where they are made when asked for.
         fired: For each iteration and device whether the value was computed; None for all.
     """
 
@@ -92,6 +95,7 @@ def run(
     memory: int | None,
     reduction: Reduction = STATS,
     *,
+    of_some: Mapping[str, Reduction] = MappingProxyType({}),
     partly: bool = False,
 ) -> Ran:
     """Run a program and keep values.
@@ -103,6 +107,7 @@ def run(
         keep: ``"auto"``, ``"values"`` or ``"stats"``.
         memory: As for `watch`.
         reduction: What is kept of a value if not all of it.
+        of_some: In place of this, by the addresses of values.
         partly: Whether what is done is returned where the run is interrupted after a pass.
 
     Raises:
@@ -120,7 +125,9 @@ def run(
             x = x if getattr(x, "dtype", None) == dtype else np.asarray(x, dtype)  # of Python
             kept[one.address] = Kept((), x.shape, dtype, x)
     rest = [one for one in values if one.address not in kept]
-    runner = _Runner(program.jaxpr, flat, device, room, keep, reduction)
+    reductions: dict[str, Reduction]
+    reductions = {one.address: of_some.get(one.address, reduction) for one in rest}
+    runner = _Runner(program.jaxpr, flat, device, room, keep, reductions)
     looped, notes = [one for one in rest if _whiles(one)], list[str]()
     sizes = ((n, sum(_bytes(one, n) for one in looped)) for n in _STEPS)
     steps = next((n for n, size in sizes if size <= min(room, _SMALL)), _STEPS[-1])
@@ -287,10 +294,9 @@ class _Handing:
         summed: Iterable[str],
         steps: int,
         first: int,
-        reduction: Reduction,
+        reductions: Mapping[str, Reduction],
     ) -> _Handing:
-        reduced: Summary = beside(reduction.of)
-        summaries = dict.fromkeys(summed, reduced)
+        summaries: dict[str, Summary] = {one: beside(reductions[one].of) for one in summed}
         handed = hand_out(jaxpr, values, max_steps=steps, summaries=summaries)
         run = _compat.jaxpr_as_fun(handed.jaxpr)
 
@@ -318,9 +324,9 @@ class _Runner:
         device: Any,
         room: int,
         keep: str,
-        reduction: Reduction,
+        reductions: Mapping[str, Reduction],
     ) -> None:
-        self._jaxpr, self._flat, self._reduction = jaxpr, flat, reduction
+        self._jaxpr, self._flat, self._reductions = jaxpr, flat, reductions
         self._device, self._room, self._keep = device, room, keep
         self._again = silent(jaxpr)
         self._ran = False
@@ -335,8 +341,12 @@ class _Runner:
         """Whether so many iterations of while loops have no room, as what is kept of them."""
         if self._keep == "values":
             return sum(_bytes(one, steps) for one in values) > self._room
-        each = 4 * math.prod(self._reduction.shape)
-        return sum(each * _times(one, steps) for one in values) > max(self._room, _SMALL)
+        sizes = (4 * math.prod(self._reductions[one.address].shape) for one in values)
+        times = (_times(one, steps) for one in values)
+        return sum(map(operator.mul, sizes, times)) > max(self._room, _SMALL)
+
+    def _takes(self, value: Value) -> bool:
+        return self._reductions[value.address].takes(_type(value).dtype)
 
     def run(self, values: Sequence[Value], steps: int) -> tuple[list[Array], dict[str, _Found]]:
         """The results of the program, and what it kept of each value.
@@ -383,7 +393,7 @@ class _Runner:
             self.notes = (f"The values were kept in {len(groups)} passes, on the host.",)
             return groups, [], True
         left = sorted(
-            (one for one in values if self._reduction.takes(_type(one).dtype)),
+            filter(self._takes, values),
             key=lambda one: size[one.address],
         )
         room = self._room * (PASSES if self.repeatable else 1)
@@ -412,8 +422,8 @@ class _Runner:
         handing = made_of(
             jaxpr,
             (),
-            (*key, self._reduction),
-            lambda: _Handing.made(jaxpr, values, inner, steps, first, self._reduction),
+            (*key, tuple(self._reductions[one.address] for one in values)),
+            lambda: _Handing.made(jaxpr, values, inner, steps, first, self._reductions),
         )
         with jax.debug_nans(False), jax.debug_infs(False):
             flat: list[Any] = handing.run(*self._flat)
@@ -435,13 +445,13 @@ class _Runner:
         out = dict(found)
         for one in values:
             of_one = found.get(one.address)
-            if of_one is None or of_one.is_summary or not self._reduction.takes(_type(one).dtype):
+            if of_one is None or of_one.is_summary or not self._takes(one):
                 continue
-            x = _leaf(of_one.emission)
+            x, reduction = _leaf(of_one.emission), self._reductions[one.address]
             axes = x.ndim - _type(one).ndim
-            groups.setdefault((x.shape, x.dtype, axes), []).append((one.address, x))
-        for (_, _, axes), members in groups.items():
-            tables = _reduced(self._reduction, [x for _, x in members], axes)
+            groups.setdefault((x.shape, x.dtype, axes, reduction), []).append((one.address, x))
+        for (_, _, axes, reduction), members in groups.items():
+            tables = _reduced(reduction, [x for _, x in members], axes)
             for (address, _), table in zip(members, tables, strict=True):
                 out[address] = _Found(_with_leaf(found[address].emission, table), True)
         return out

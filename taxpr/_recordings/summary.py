@@ -167,7 +167,32 @@ class Reduction(NamedTuple):
     takes: Callable[[Any], bool]
 
 
+def _takes_none(dtype: Any) -> bool:
+    del dtype
+    return False
+
+
 STATS = Reduction(summary, (WIDTH,), has_stats)
+WHOLE = Reduction(summary, (WIDTH,), _takes_none)
+
+
+@functools.cache
+def by_lanes(lanes: tuple[int, ...], shape: tuple[int, ...]) -> Reduction:
+    """Statistics of each lane apart, in values of one shape; the value where that is smaller.
+
+    Args:
+        lanes: The axes of a value that are those of lanes, the outermost first.
+        shape: The shape of a value.
+    """
+    many = math.prod(shape[k] for k in lanes)
+    if math.prod(shape) <= WIDTH * many:
+        return WHOLE
+
+    def of_lanes(x: Any, axes: int, of: Any) -> Any:
+        n = axes + len(lanes)
+        return summary(of.moveaxis(x, [axes + k for k in lanes], range(axes, n)), n, of)
+
+    return Reduction(of_lanes, (*(shape[k] for k in lanes), WIDTH), has_stats)
 
 
 @functools.cache

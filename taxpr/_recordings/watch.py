@@ -13,11 +13,12 @@ from taxpr._programs.functions import called_as, trace
 from taxpr._programs.named import names_for
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
-from taxpr._recordings.axes import UNTOLD, conditions, with_lanes
+from taxpr._recordings.axes import UNTOLD, conditions, lanes_of, shape_of, with_lanes
 from taxpr._recordings.cotangents import loss_of, with_gradient
 from taxpr._recordings.recorded import Part
 from taxpr._recordings.recording import Recording, few
 from taxpr._recordings.run import Kept, Ran, run
+from taxpr._recordings.summary import WHOLE, by_lanes
 from taxpr._recordings.wanted import NOTHING, Wanted, wanted
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import merged
@@ -138,28 +139,47 @@ def _kept(
     """What a run kept of what was chosen, and the names of what it did not come to."""
     reads = {one.read.address: one.read for one in chosen}
     batched = conditions(reads.values())
-    reads |= {address: value_at(program.jaxpr, address) for address in batched.values()}
-    ran = run(program, flat, list(reads.values()), keep, memory, partly=True)
+    # Only with all values of a condition it is known which lanes of its loop had ended.
+    ending = {loop: value_at(program.jaxpr, address) for loop, address in batched.items()}
+    reads |= {one.address: one for one in ending.values()}
+    lanes = {one.read.address: lanes_of(one.read, _mapped(one), ending) for one in chosen}
+    of_some = {at: by_lanes(axes, shape_of(reads[at])) for at, axes in lanes.items() if axes}
+    of_some |= dict.fromkeys(batched.values(), WHOLE)
+    ran = run(program, flat, list(reads.values()), keep, memory, of_some=of_some, partly=True)
     closed = {address for one in ran.skipped for address in one.addresses}
-    unknown = Kept((), (), None)
-    ends = {loop: (address, ran.kept.get(address, unknown)) for loop, address in batched.items()}
+    unknown = set(batched.values()).difference(ran.kept)
+    ends = {
+        loop: (address, ran.kept[address])
+        for loop, address in batched.items()
+        if address in ran.kept
+    }
     parts: list[Part] = []
     left: list[str] = []
     untold: list[str] = []
     for one in chosen:
-        kept = ran.kept.get(one.read.address)
+        kept, mapped, outer = ran.kept.get(one.read.address), _mapped(one), lanes[one.read.address]
         if kept is None:
             left += [] if one.read.address in closed else [one.name]
             continue
-        mapped = one.variable.mapped if one.variable else ()
-        told = with_lanes(kept, one.read, mapped, ends)
-        untold += [one.name] if told is None else []
-        lanes = told is not None and told is not kept
-        parts.append(_part(one, told or kept, () if lanes else mapped))
+        if outer and unknown:
+            if kept.value is not None and closed.issuperset(unknown):
+                outer = None
+            else:
+                left.append(one.name)
+                continue
+        untold += [one.name] if outer is None else []
+        if outer:
+            kept, mapped = with_lanes(kept, one.read, outer, ends), ()
+        parts.append(_part(one, kept, mapped or ()))
     if untold:
-        names = ", ".join(dict.fromkeys(untold))
+        names = few(list(dict.fromkeys(untold)))
         ran = dataclasses.replace(ran, notes=(*ran.notes, UNTOLD.format(names=names)))
     return ran, parts, left
+
+
+def _mapped(one: Wanted) -> tuple[int, ...] | None:
+    """The axes that `jax.vmap` has put into a value; None where no variable tells."""
+    return one.variable.mapped if one.variable else None
 
 
 def _part(one: Wanted, kept: Kept, mapped: tuple[int, ...]) -> Part:

@@ -366,6 +366,28 @@ def test_statistics_of_a_device_hold_for_large_and_small_values(dtype, values):
     np.testing.assert_allclose(found, (norm, expected.mean(), std, scale), 1e-6, 1e-6 * scale)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "bool", "complex64"])
+def test_statistics_of_many_numbers_are_those_of_numpy(dtype):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(3, 50, (3, 40_000))
+    rows[0] += 1e4 * (rows[0] > 20)
+    rows[1, :30_000] = 7  # what comes first tells nothing of the others
+    rows[2] = 5
+    x = jnp.asarray(rows, dtype)
+    for k, row in enumerate(numbers(x)):
+        stats = taxpr.watch(lambda x: jnp.copy(x), "in0", keep="stats")(x[k])["in0"].stats()
+        row = np.abs(row) if dtype == "complex64" else row.astype(np.float64)
+        expected = row.mean(), row.std(), row.min(), row.max(), np.linalg.norm(row)
+        found = stats.mean, stats.std, stats.min, stats.max, stats.norm
+        np.testing.assert_allclose(found, expected, 1e-9, 1e-9)
+        assert (stats.zeros, stats.nonfinite) == ((row == 0).mean(), 0)
+        ends = (row.min(), max(row.max(), row.min() + 1))
+        assert stats.histogram.tolist() == np.histogram(row, 16, ends)[0].tolist()
+    with_inf = x.at[1, 7].set(jnp.inf) if dtype in ("float32", "bfloat16") else x
+    stats = taxpr.watch(lambda x: jnp.copy(x), "in0")(with_inf)["in0"].stats(each=True)
+    assert stats.posinf * 120_000 == pytest.approx(float(with_inf is not x))
+
+
 def test_arguments_of_python_are_read():
     rec = taxpr.watch(jax.jit(lambda x, n: x * n, donate_argnums=(0,)))(jnp.ones(2), 3)
     assert (rec["n"].value, rec["n"].dtype, rec["n"].shape) == (3, jnp.int32, ())
@@ -464,14 +486,47 @@ def test_iterations_that_an_example_did_not_run_do_not_count():
     assert (wide.axes[1:], int(wide.fired.sum())) == (("vmap 1", "vmap 0"), 14)
     assert wide.fired[:, 0].sum(0).tolist() == ends.tolist()
     assert wide.fired[:, 1].sum(0).tolist() == ends[::-1].tolist()
-    # Where the values were not kept it says so.
-    notes = taxpr.watch(jax.vmap(f), keep="stats")(ends, jnp.ones(3)).notes
+    # Values that no variable holds may have the axis anywhere, and it says so.
+    notes = taxpr.watch(jax.vmap(f), "*")(ends, jnp.ones(3)).notes
     assert any("single examples did not run are not told apart in" in note for note in notes)
     found = taxpr.first_difference(jax.vmap(f), jax.vmap(lambda n, x: f(n, x * 2)))(
         ends, jnp.ones(3)
     )
     row = next(row for row in found.rows if row.variable == "body.state[1]")
     assert (row.iteration, row.index) == ((0,), (0,))
+
+
+@pytest.mark.parametrize("memory", [None, 40])  # in the program
+def test_statistics_do_not_count_iterations_that_an_example_did_not_run(memory):
+    def f(n, x):
+        def body(state):
+            k, v = state
+            low = 3.0 - k
+            wide = v * low + jnp.arange(30.0)
+            return k + 1.0, wide * (low + 4)
+
+        return jax.lax.while_loop(lambda state: state[0] < n, body, (0.0, x))[1].sum()
+
+    def twice(n, x):
+        return jax.lax.map(lambda k: jax.vmap(f, (0, 1))(n + k, x), jnp.arange(2.0))
+
+    ends, x = np.array([2.0, 5.0, 0.0]), jnp.ones((30, 3))
+    once = jax.vmap(f, (0, 1))
+    two = np.array([ends, ends[::-1]])
+    for fn, ns in [(once, ends), (twice, ends), (jax.vmap(once, (0, None)), two)]:
+        whole = taxpr.watch(fn)(ns, x)
+        stats = taxpr.watch(fn, keep="stats", memory=memory)(ns, x)
+        assert not [note for note in stats.notes if "told apart" in note]
+        for name in ("low", "wide", "body.state[1]"):
+            a, b = whole[name], stats[name]
+            assert a.axes[: len(b.axes)] == b.axes[: len(a.axes)]
+            for each in (False, True):
+                for field in ("mean", "std", "min", "max", "norm", "zeros"):
+                    one, other = (getattr(x.stats(each=each), field) for x in (a, b))
+                    np.testing.assert_allclose(one, other, 1e-4, 1e-4)
+            assert a.stats().size == b.stats().size
+        rows = [{row.address: row.ran for row in rec.table().rows} for rec in (whole, stats)]
+        assert rows[0] == rows[1]
 
 
 def test_a_tag_and_a_variable_of_one_name_are_told_apart():
