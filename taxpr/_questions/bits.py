@@ -14,7 +14,8 @@ from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import injectable, is_loop, nested_jaxprs
-from taxpr._questions.depends import Depends, deciding
+from taxpr._questions.copies import deciding
+from taxpr._questions.depends import Depends
 from taxpr._questions.turns import Call, Devices, Loop
 from taxpr._recordings.axes import Level, batched_condition, placed
 from taxpr._sites.walk import addresses_of, numbered
@@ -179,11 +180,6 @@ def deciders(stored: StoredJaxpr, home: Address = _PROGRAM) -> set[str]:
             atoms = (eqn.invars[k] for k in deciding(eqn))
             found |= {addresses[key_of(atom)] for atom in atoms if key_of(atom) in addresses}
     return found
-
-
-def shape_of(atom: Any) -> tuple[int, ...]:
-    """The shape of what a variable or literal holds; none of what is no array."""
-    return getattr(atom.aval, "shape", ())
 
 
 def either(one: Any, other: Any) -> Any:

@@ -7,23 +7,18 @@ as by a slice, or each of its axes is aligned with one of the result's or mixed.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-import jax.numpy
 import numpy
 from jax import lax
 
 from taxpr import _compat
 from taxpr._compat import JaxprEqn
+from taxpr._questions.copies import Copied, shape_of
 
 np: Any = numpy  # which leaves types of arrays unknown
-jnp: Any = jax.numpy
-_lax: Any = lax
-_jax: Any = jax
 
 
 def _named(names: str) -> frozenset[Any]:
@@ -57,34 +52,6 @@ _LINALG = frozenset(
         "triangular_solve",
     ]
 ) - {None}
-# How NumPy does what the primitive does, ``(arrays, params, shape of the result)``.
-_COPIES: dict[Any, Callable[[Any, Any, Any], Any]] = {
-    lax.reshape_p: lambda given, params, shape: given[0].reshape(shape),
-    lax.squeeze_p: lambda given, params, shape: given[0].reshape(shape),
-    lax.rev_p: lambda given, params, shape: np.flip(given[0], params["dimensions"]),
-    lax.slice_p: lambda given, params, shape: given[0][_slices(params)],
-    lax.concatenate_p: lambda given, params, shape: np.concatenate(given, params["dimension"]),
-}
-# How many operands are copied, after how many others; the rest says from where. A scatter has the
-# indices between them.
-_PLACED: dict[Any, tuple[int, int]] = {
-    lax.select_n_p: (1, 99),
-    lax.gather_p: (0, 1),
-    lax.dynamic_slice_p: (0, 1),
-    lax.dynamic_update_slice_p: (0, 2),
-    lax.pad_p: (0, 2),
-    lax.scatter_p: (0, 3),
-}
-
-
-def deciding(eqn: JaxprEqn) -> list[int]:
-    """The operands that say which elements an equation copies, such as a predicate."""
-    if eqn.primitive not in _PLACED:
-        return []
-    skipped, copied = _PLACED[eqn.primitive]
-    between = eqn.primitive is lax.scatter_p
-    ends = skipped, skipped + copied
-    return [k for k in range(len(eqn.invars)) if not ends[0] <= k < ends[1] or (between and k == 1)]
 
 
 class Depends:
@@ -104,18 +71,19 @@ class Depends:
     def __init__(
         self, eqn: JaxprEqn, lead: Sequence[str], value: Callable[[int], Any], fine: bool
     ) -> None:
-        self._eqn, self._n, self._value, self._fine = eqn, len(lead), value, fine
-        self._shapes = [_shape(atom) for atom in eqn.invars]
+        self._eqn, self._n, self._fine = eqn, len(lead), fine
+        self._shapes = [shape_of(atom) for atom in eqn.invars]
         names = [f"mesh {name}" for name in _compat.waits_for(eqn)]
         self._across = tuple(k for k, name in enumerate(lead) if name in names)
         self.exact = True
+        self._copied = Copied(eqn, self._n, value) if fine else None
 
     def onward(self, operand: int, out: int, bits: Any) -> Any:
         """For each element of a result the bits of those elements of an operand that it has."""
         if self._across:  # a collective
             bits = np.bitwise_or.reduce(bits, self._across, keepdims=True)
-        if (source := self._source) is not None:
-            first = self._first(operand)
+        if self._copied and (source := self._copied.source(out)) is not None:
+            first = self._copied.first(operand)
             bits = self._flat(bits, self._shapes[operand])
             here = (source >= first) & (source < first + bits.shape[-1])
             lead = np.broadcast_shapes(bits.shape[:-1], source.shape[: self._n])
@@ -141,8 +109,8 @@ class Depends:
         n, shape = self._n, self._shapes[operand]
         if self._across:
             mark = mark.any(self._across, keepdims=True)
-        if (source := self._source) is not None:
-            first, size = self._first(operand), math.prod(shape)
+        if self._copied and (source := self._copied.source(out)) is not None:
+            first, size = self._copied.first(operand), math.prod(shape)
             mark, source = np.broadcast_arrays(mark, source)
             lead = mark.shape[:n]
             rows = math.prod(lead)
@@ -162,68 +130,11 @@ class Depends:
         return mark.reshape((*mark.shape[:n], *(1 if k is None else next(sizes) for k in aligned)))
 
     def _shape_of(self, out: int) -> tuple[int, ...]:
-        return _shape(self._eqn.outvars[out])
+        return shape_of(self._eqn.outvars[out])
 
     def _flat(self, x: Any, shape: tuple[int, ...]) -> Any:
         lead = x.shape[: self._n]
         return np.broadcast_to(x, (*lead, *shape)).reshape((*lead, math.prod(shape)))
-
-    def _first(self, operand: int) -> int:
-        """The number of the first element of an operand, of those of all that are copied."""
-        sizes = [math.prod(shape) for shape in self._shapes]
-        skipped = _PLACED.get(self._eqn.primitive, (0, 0))[0]
-        if operand in deciding(self._eqn):
-            return sum(sizes) + 1
-        return sum(sizes[skipped:operand])
-
-    @functools.cached_property
-    def _source(self) -> Any:
-        """For each element of the result the number of the element that it copies; negative: none.
-
-        None if that is not known, or if the equation computes.
-        """
-        eqn, shape = self._eqn, self._shape_of(0)
-        kind = eqn.primitive
-        if not self._fine or not (kind in _COPIES or kind in _PLACED):
-            return None
-        deciders = deciding(eqn)
-        numbers = {
-            k: self._first(k) + np.arange(math.prod(own), dtype=np.int32).reshape(own)
-            for k, own in enumerate(self._shapes)
-            if k not in deciders
-        }
-        if kind in _COPIES:
-            out = _COPIES[kind](list(numbers.values()), eqn.params, shape)
-            return out.reshape((1,) * self._n + out.shape)
-        given = {k: self._value(k) for k in deciders}
-        if any(one is None for one in given.values()):
-            return None
-        if kind is lax.select_n_p:
-            which = given[0].astype(np.int32)
-            which = which.reshape(which.shape + (1,) * (self._n + len(shape) - which.ndim))
-            return which * math.prod(shape) + numbers[1]
-        lead = np.broadcast_shapes(
-            *(one.shape[: self._n] for one in given.values()), (1,) * self._n
-        )
-        own = [one.shape[self._n :] for one in given.values()]
-        rows = [
-            np.broadcast_to(one, lead + of).reshape(-1, *of)
-            for one, of in zip(given.values(), own, strict=True)
-        ]
-        params = dict(eqn.params)
-        if "fill_value" in params:
-            params["fill_value"] = -1
-        if kind is lax.scatter_p:  # whose own jaxpr is one of floats
-            names = "dimension_numbers", "indices_are_sorted", "unique_indices", "mode"
-            params = {name: params[name] for name in names}
-        if kind is lax.dynamic_slice_p:
-            found = _sliced(numbers[0], rows, params["slice_sizes"])
-        elif kind is lax.dynamic_update_slice_p:
-            found = _updated(numbers[0], numbers[1], rows)
-        else:
-            run = _copying(kind, tuple(params.items()), tuple(given), tuple(numbers))
-            found = run(rows, list(numbers.values()))
-        return np.asarray(found).reshape(lead + shape)
 
     def _aligned(self, operand: int, out: int) -> tuple[int | None, ...] | None:
         """For each axis of an operand that of the result; None for what mixes.
@@ -276,58 +187,6 @@ class Depends:
         elements = math.prod(self._shapes[operand]), math.prod(self._shape_of(out))
         self.exact = self.exact and 1 in elements
         return mixed
-
-
-def _windows(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Any]) -> tuple[Any, ...]:
-    """For each axis the indices of a window, which does not go beyond an array, in each row."""
-    n, found = len(sizes), list[Any]()
-    for k, (whole, size, start) in enumerate(zip(shape, sizes, starts, strict=True)):
-        at = np.clip(start.astype(np.int64), 0, whole - size)[:, None] + np.arange(size)
-        found.append(at.reshape(-1, *(size if axis == k else 1 for axis in range(n))))
-    return tuple(found)
-
-
-def _sliced(numbers: Any, starts: Sequence[Any], sizes: Sequence[int]) -> Any:
-    return numbers[_windows(numbers.shape, sizes, starts)] if starts else numbers
-
-
-def _updated(numbers: Any, new: Any, starts: Sequence[Any]) -> Any:
-    if not starts:
-        return new
-    rows = np.arange(len(starts[0])).reshape(-1, *(1,) * new.ndim)
-    out = np.repeat(numbers[None], len(rows), 0)
-    out[(rows, *_windows(numbers.shape, new.shape, starts))] = new
-    return out
-
-
-@functools.lru_cache(maxsize=256)
-def _copying(
-    kind: Any,
-    params: tuple[tuple[str, Any], ...],
-    deciders: tuple[int, ...],
-    others: tuple[int, ...],
-) -> Any:
-    """What a primitive makes of numbers in the place of its operands, compiled."""
-
-    def run(places: Sequence[Any], numbers: Sequence[Any]) -> Any:
-        at = dict(zip(deciders, places, strict=True)) | dict(zip(others, numbers, strict=True))
-        operands = [jnp.asarray(at[k]) for k in range(len(at))]
-        if kind is lax.scatter_p:
-            return lax.scatter(*operands, **dict(params))
-        [out] = _compat.bind(kind, operands, dict(params))
-        return out
-
-    return _jax.jit(_jax.vmap(run, (0, None)) if deciders else run)
-
-
-def _shape(atom: Any) -> tuple[int, ...]:
-    return tuple(getattr(atom.aval, "shape", ()))
-
-
-def _slices(params: Any) -> tuple[slice, ...]:
-    starts, limits = params["start_indices"], params["limit_indices"]
-    strides = params["strides"] or (1,) * len(starts)
-    return tuple(map(slice, starts, limits, strides))
 
 
 def _without(every: Sequence[int], axes: Sequence[int]) -> tuple[int | None, ...]:

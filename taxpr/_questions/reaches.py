@@ -21,8 +21,8 @@ from taxpr._questions.bits import (
     either,
     given_on,
     key_of,
-    shape_of,
 )
+from taxpr._questions.copies import shape_of
 from taxpr._questions.turns import Call, Loop, fitted
 from taxpr._recordings.axes import Level
 from taxpr._sites.walk import addresses_of, numbered

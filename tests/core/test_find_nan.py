@@ -678,3 +678,49 @@ def test_a_window_that_would_end_beyond_an_array_begins_earlier():
         "1 of 4 elements, the first at (3,)",
     )
     assert any("no result has: a" in note for note in found.notes)
+
+
+def test_elements_are_followed_through_what_parts_and_orders_them():
+    def parted(x):
+        low, root = jnp.split(jnp.log(x), [2])[1], jnp.split(jnp.sqrt(x), [2])[0]
+        return low.sum() + root.sum()  # the NaN of element 0 is in the root alone
+
+    [row] = find_nan(parted)(jnp.array([-1.0, 1.0, 2.0])).rows
+    assert row.code.startswith("low, root = ")
+    assert row.address == taxpr.find_values(taxpr.trace(parted)(X[:3]), lax.sqrt_p)[0].address
+
+    def shuffled(key, x):
+        y = jnp.log(x)
+        z = jnp.sqrt(x)
+        return jax.random.permutation(key, y), z[:1]
+
+    found = find_nan(shuffled)(jax.random.key(0), jnp.array([1.0, -1.0, 2.0]))
+    assert [row.variable for row in found.rows] == ["y"]
+    assert not any("not known" in note for note in found.notes)
+
+    def ordered(x):
+        y = jnp.log(x)
+        low = jnp.sort(y)[:2]  # a NaN comes last
+        high = lax.top_k(jnp.sqrt(x), 3)[0]
+        return low.sum() + high[1]
+
+    found = find_nan(ordered)(jnp.array([3.0, -1.0, 2.0, 1.0]))
+    assert (found.rows, bool(found)) == ([], False)
+    found = find_nan(lambda x: ordered(x) + lax.top_k(jnp.sqrt(x), 1)[0])(-X - 1)
+    assert len(found.rows) == 3
+    assert found.notes == ()
+
+
+def test_a_loop_that_does_not_run_hands_its_nan_on():
+    def f(x, n):
+        def outer(k, x):
+            def inner(s):
+                return s[0] + 1, s[1] * 0 + 1
+
+            return lax.while_loop(lambda s: s[0] < n, inner, (0, x))[1]
+
+        return lax.fori_loop(0, 2, outer, x)
+
+    x = jnp.array([1.0, jnp.nan])
+    [row] = find_nan(f)(x, 0).rows
+    assert (row.variable, row.elements[:6]) == ("x", "1 of 2")
