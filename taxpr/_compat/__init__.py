@@ -31,6 +31,7 @@ from taxpr._compat._custom import (
     jvp_params,
     jvp_rule,
     rule_names,
+    rules_noted,
     vjp_params,
     with_known_residuals,
 )
@@ -96,6 +97,7 @@ from taxpr._compat._mesh import (
 from taxpr._compat._names import (
     Source,
     frames_of,
+    is_of_rule,
     is_outside_jax,
     is_recomputed,
     is_transposed,

@@ -1,8 +1,10 @@
-"""Trace and replace the rules of custom_jvp and custom_vjp, which equations hold as functions."""
+"""Trace and replace the rules of custom_jvp and custom_vjp; note what they make."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import jax
@@ -199,3 +201,98 @@ def _memoized(thunk: Callable[..., Any]) -> Callable[..., Any]:
         return done[flags]
 
     return once
+
+
+class RanIn:
+    """In the name stack of an equation: the functions that ran for a rule of the user's.
+
+    JAX gives to what a rule such as ``bwd`` makes the traceback of the call that has the rule. A
+    name stack goes along with an equation whatever is made of it; where a jaxpr is put in place of
+    its equation, it has what both had.
+
+    Args:
+        traceback: The traceback of the equation.
+        count: How many frames there are since the rule began.
+        run: What is the same for all equations of one run of the rule.
+        stack: The name stack at which the rule ran.
+        whole: Whether these are all: not where the rule had something jitted.
+    """
+
+    __slots__ = ("_count", "_traceback", "run", "transposed", "whole")
+    name = ""  # which scopes and transformations have
+
+    def __init__(self, traceback: Any, count: int, run: object, stack: Any, whole: bool) -> None:
+        self._traceback, self._count = traceback, count
+        self.run, self.whole, self.transposed = run, whole, transposed(stack)
+
+    def wrap(self, stack: list[str]) -> None:
+        """Written in a name stack, it is nothing."""
+
+    def frames(self) -> tuple[Sequence[CodeType], Sequence[int]]:
+        """The functions of the rule that ran, innermost first, and the instructions."""
+        codes, instructions = self._traceback.raw_frames()
+        return codes[: self._count], instructions[: self._count]
+
+
+def transposed(stack: Any) -> int:
+    """How many transpositions a name stack has."""
+    return sum(one.name == "transpose" and type(one) is not RanIn for one in stack.stack)
+
+
+@contextlib.contextmanager
+def rules_noted() -> Generator[None, None, None]:
+    """For the time in which something is traced: equations of rules have a `RanIn`."""
+    local = _source_info_util._source_info_context  # pyright: ignore[reportPrivateUsage]
+    before: Any = local.context
+    if before.traceback is None and not isinstance(before, _Noting):
+        local.context = _Noting(before.name_stack, None, None, None)
+    try:
+        yield
+    finally:
+        local.context = before
+
+
+class _Noting(_source_info_util.SourceInfo):
+    """Where what is traced now comes from; JAX asks `replace` for each equation.
+
+    Attributes:
+        called: The traceback of the equation from which JAX makes all equations now, and which may
+            have a rule of the user's; None while it makes them of what runs.
+    """
+
+    __slots__ = ("_begun", "_run", "called")
+
+    def __init__(self, stack: Any, called: Any, begun: FrameType | None, run: object) -> None:
+        super().__init__(None, stack)  # so that the traceback is taken anew each time
+        self.called, self._begun, self._run = called, begun, run
+
+    def replace(self, **given: Any) -> Any:
+        stack = given.get("name_stack")
+        stack = self.name_stack if stack is None else stack
+        if "name_stack" not in given:
+            return self._of_eqn(given["traceback"])
+        if given.get("traceback") is None:
+            return _Noting(stack, self.called, self._begun, self._run)
+        enter = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        return _Noting(stack, given["traceback"], enter.f_back, object())
+
+    def _of_eqn(self, traceback: Any) -> _source_info_util.SourceInfo:
+        if self.called is None:
+            return _source_info_util.SourceInfo(traceback, self.name_stack)
+        count = 0
+        frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+        while frame is not None and frame is not self._begun and not _jits(frame):
+            count, frame = count + 1, frame.f_back
+        codes, stack = traceback.raw_frames()[0][:count], self.name_stack
+        if any(_source_info_util.is_user_filename(code.co_filename) for code in codes):
+            note: Any = RanIn(traceback, count, self._run, stack, frame is self._begun)
+            stack = _source_info_util.NameStack((*stack.stack, note))
+        return _source_info_util.SourceInfo(self.called, stack)
+
+
+def _jits(frame: FrameType) -> bool:
+    """Whether a function is traced for `jax.jit`, which others will call, too."""
+    if not frame.f_code.co_name.startswith("trace_to_jaxpr"):
+        return False
+    info = getattr(getattr(frame.f_locals.get("trace"), "frame", None), "debug_info", None)
+    return getattr(info, "traced_for", None) == "jit"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from jax._src import source_info_util as _source_info_util
 from jax._src.interpreters import partial_eval as _partial_eval
 
+from taxpr._compat._custom import RanIn, transposed
 from taxpr._compat._types import JaxprEqn
 from taxpr._places import cell_text, file_text, is_generated, place_note, place_text
 
@@ -81,7 +82,7 @@ def source_of(eqn: JaxprEqn | None) -> Source | None:
         >>> source_of(eqn).line, source_of(eqn).function
         (2, 'double')
     """
-    return source_in(eqn.source_info.traceback) if eqn else None
+    return next(_sources(*frames_of(eqn)), None)
 
 
 def source_in(traceback: Any) -> Source | None:
@@ -118,12 +119,23 @@ def _sources(codes: Sequence[CodeType], instructions: Sequence[int]) -> Iterator
             yield lines.source(code, instruction)
 
 
-def frames_of(eqn: JaxprEqn | None) -> tuple[Sequence[CodeType], Sequence[int]]:
+def frames_of(
+    eqn: JaxprEqn | None, with_rules: bool = True
+) -> tuple[Sequence[CodeType], Sequence[int]]:
     """The code that made this equation, innermost first: of all functions, and the instructions.
 
     They end where its jaxpr was traced.
     """
-    return _frames(eqn.source_info.traceback if eqn else None)
+    found = _frames(eqn.source_info.traceback if eqn else None)
+    rules: list[RanIn] = []
+    for one in _noted(eqn) if with_rules else ():
+        if rules and one.whole and one.run is rules[-1].run:
+            rules.pop()  # which begins alike
+        rules.append(one)
+    for one in rules:
+        codes, instructions = one.frames()
+        found = [*codes, *found[0]], [*instructions, *found[1]]
+    return found
 
 
 def _frames(traceback: Any) -> tuple[Sequence[CodeType], Sequence[int]]:
@@ -145,6 +157,19 @@ _HAS_SCOPES = hasattr(_partial_eval, "TracebackScope")
 # JAX's functions that trace a jaxpr; the last one is there up to 0.7.
 _TRACERS = {"trace_to_jaxpr", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_dynamic2"}
 _name = operator.attrgetter("co_name")
+
+
+def _noted(eqn: JaxprEqn | None) -> list[RanIn]:
+    """The rules of the user's in which an equation was made, the outermost first."""
+    stack: Any = eqn.source_info.name_stack.stack if eqn else ()
+    return [one for one in stack if type(one) is RanIn]
+
+
+def is_of_rule(eqn: JaxprEqn | None) -> bool:
+    """Whether a rule of the user's for a derivative made an equation, which is none of the rule."""
+    noted = _noted(eqn)
+    first = next((one for one in noted if one.run is noted[-1].run), None)
+    return first is not None and first.transposed == transposed(_stack(eqn))
 
 
 def is_outside_jax(file: str) -> bool:
@@ -241,7 +266,11 @@ def transformations_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
 
 
 def _stack(eqn: JaxprEqn | None) -> Any:
-    return eqn.source_info.name_stack if eqn else _source_info_util.NameStack()
+    """The name stack of an equation as JAX made it."""
+    found: Any = eqn.source_info.name_stack if eqn else _source_info_util.NameStack()
+    if not _noted(eqn):
+        return found
+    return _source_info_util.NameStack(tuple(one for one in found.stack if type(one) is not RanIn))
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -265,7 +294,7 @@ def scope_parts(eqn: JaxprEqn) -> list[tuple[str, str]]:
     """
     parts: list[tuple[str, str]] = []
     around: list[str] = []
-    for element in eqn.source_info.name_stack.stack:
+    for element in _stack(eqn).stack:
         if not isinstance(element, _source_info_util.Scope):
             around.append(element.name)
             continue

@@ -116,7 +116,7 @@ def trace(
             # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would
             # leave the equations of its first iterations behind, with their tags.
             noting = watching(names == "cotangents") if watched else contextlib.nullcontext()
-            with jax.disable_jit(False), noting:
+            with jax.disable_jit(False), noting, _compat.rules_noted():
                 run = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
                 jaxpr, shapes = _compat.traced_whole(lambda: run(*args, **kwargs), failed)
                 return (with_hidden(jaxpr) if watched else jaxpr), shapes

@@ -27,7 +27,7 @@ class Found(NamedTuple):
     Attributes:
         eqn: The equation.
         runs: How often it runs; None where nobody knows.
-        derivative: Whether it computes a derivative, in a backward pass.
+        derivative: Whether it computes a derivative of its line, in a backward pass.
         address: Its address.
         call: The address of the jaxpr that a call of its line's function became, as of a jitted
             function or the body of a loop; None where that is not sure.
@@ -285,6 +285,7 @@ def equations(
         if is_tag(eqn):
             continue
         own = (derivative or _compat.is_transposed(eqn)) and not _compat.is_recomputed(eqn)
+        own = own and not _compat.is_of_rule(eqn)  # of which the lines are the derivative
         nested = nested_jaxprs(eqn)
         call, statements = _made(eqn, within)
         yield Found(eqn, runs, own, home / local, call), not nested, statements

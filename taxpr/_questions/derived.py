@@ -59,7 +59,8 @@ def _walk(
                     operand = one.operands[k]
                     for number in range(len(operands)) if operand is None else (operand,):
                         operands[number] |= for_more and needed
-        if backward or (now.differentiated and not is_tag(eqn)):
+        own = _compat.is_of_rule(eqn) if backward else is_tag(eqn)
+        if (backward or now.differentiated) and not own:
             of_it = (k for k, one in enumerate(outs) if backward or not one)
             found.update(here.value(k) for k in of_it)
         plain |= {id(atom) for atom, one in zip(eqn.invars, operands, strict=True) if one}

@@ -12,17 +12,15 @@ import numpy
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.charts import number
-from taxpr._compat import JaxprEqn
-from taxpr._places import place_text
 from taxpr._programs.program import Program
 from taxpr._questions.bits import KINDS, kinds
 from taxpr._questions.derived import derived
+from taxpr._questions.lines import line_of
 from taxpr._questions.nonfinite import Origin
 from taxpr._recordings.run import Kept
 from taxpr._recordings.summary import each_of, summary
 from taxpr._recordings.wanted import Wanted
 from taxpr._sites.values import Value
-from taxpr._source.statements import statements_of
 
 np: Any = numpy  # which leaves types of arrays unknown
 
@@ -36,8 +34,8 @@ class NanRow:
     Attributes:
         what: ``"NaN"``, ``"+inf"``, ``"-inf"``, or several of these.
         variable: The variable that held it; the address where there is none.
-        line: The line of the source, such as ``"model.py:12"``.
-        code: The expression; after ``∂`` it is that of which the derivative is taken.
+        line: The line of the source, such as ``"model.py:12"``: where the variable was bound.
+        code: The statement in that line; after ``∂`` it is that of which the derivative is taken.
         iteration: For each loop around it the iteration from 0, outermost first.
         branch: The branches that were taken to it.
         device: For each mesh axis along which it differs the place of the device.
@@ -46,6 +44,7 @@ class NanRow:
         backward: Whether it is computed in a backward pass.
         inputs: The operands with their ranges.
         address: Its address.
+        made_by: The statement that made it, with its line, where another one did, as in a helper.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -66,6 +65,7 @@ class NanRow:
     backward: bool
     inputs: tuple[str, ...]
     address: str
+    made_by: str = ""
 
 
 class Words:
@@ -84,14 +84,15 @@ class Words:
     def row(self, origin: Origin, kept: Mapping[str, Kept]) -> NanRow:
         """What is said of an origin, of which the value was kept, and its operands'."""
         one = self._wanted[origin.address]
-        value, code = one.value, _code(one.value)
+        value, line = one.value, line_of(one.value, one.variable)
+        is_derivative = line.code and origin.address in self._derived
         elements, examples = self._elements(kept[one.read.address], origin)
         mesh = {k.removeprefix("mesh "): n for k, n in origin.index.items() if "mesh " in k}
         return NanRow(
             what=" and ".join(name for bit, name in KINDS.items() if origin.bits & bit),
             variable=self._name(origin.address),
-            line=self._line(one),
-            code=f"∂ {code}" if code and origin.address in self._derived else code,
+            line=line.place,
+            code=f"∂ {line.code}" if is_derivative else line.code,
             iteration=tuple(n for k, n in origin.index.items() if "mesh " not in k),
             branch=", ".join(
                 s.nested.title for s in value.steps if s.nested.conditional and not s.is_loop
@@ -102,15 +103,16 @@ class Words:
             backward=value.eqn is not None and _compat.is_transposed(value.eqn),
             inputs=tuple(self._input(*given, origin, kept) for given in origin.operands),
             address=origin.address,
+            made_by=line.made_by,
         )
 
     def short(self, address: str) -> str:
         """A value with its line; without a variable its expression."""
         one = self._wanted[address]
-        line, name = self._line(one), self._name(address)
-        name = f"`{_code(one.value)}`" if name == address and _code(one.value) else name
+        line, name = line_of(one.value, one.variable), self._name(address)
+        name = f"`{line.code}`" if name == address and line.code else name
         name = f"the derivative of {name}" if address in self._derived else name
-        return f"{name} ({line})" if line else name
+        return f"{name} ({line.place})" if line.place else name
 
     def _name(self, address: str) -> str:
         one = self._wanted.get(address)
@@ -120,12 +122,6 @@ class Words:
         if one.variable is None and at.is_argument:
             return self._program.in_names[at.number]
         return one.variable.text if one.variable else address
-
-    def _line(self, one: Wanted) -> str:
-        if one.variable is not None:
-            return one.variable.place
-        source = next(filter(None, map(_compat.source_of, _makers(one.value))), None)
-        return place_text(source.file, source.line) if source else ""
 
     def _mapped(self, origin: Origin) -> tuple[int, ...]:
         """The axes of `jax.vmap` of a value, or of an operand of the same shape."""
@@ -177,6 +173,7 @@ def told(row: NanRow) -> str:
     is_derivative = row.code.startswith("∂ ")
     where = [f"in {row.line}" if row.line else ""]
     where += [f"`{row.code}`" if row.code and not is_derivative else ""]
+    where += [f"made by {row.made_by}" if row.made_by else ""]
     where += [f"iteration {', '.join(map(str, row.iteration))}" if row.iteration else ""]
     where += [row.branch and f"in {row.branch}", row.device and f"on the device {row.device}"]
     where += [f"examples {', '.join(map(str, row.examples))}" if row.examples else ""]
@@ -184,21 +181,6 @@ def told(row: NanRow) -> str:
     name = f"the derivative of `{row.code[2:]}`" if is_derivative else row.variable
     text = f"{row.what} in {name}: {row.elements}, {', '.join(filter(None, where))}"
     return "\n".join([text, *(f"    from {one}" for one in row.inputs)])
-
-
-def _makers(value: Value) -> list[JaxprEqn]:
-    """The equation that makes a value, and those around it, innermost first."""
-    around = [step.eqn for step in reversed(value.steps)]
-    return [value.eqn, *around] if value.eqn else around
-
-
-def _code(value: Value) -> str:
-    """The expression that made a value, in the user's words; empty if it is not known."""
-    for eqn in _makers(value):
-        for statement in statements_of(eqn):
-            if statement.text:
-                return statement.text
-    return ""
 
 
 def _at(kept: Kept, index: Mapping[str, int]) -> Any:

@@ -48,7 +48,9 @@ class Statement(NamedTuple):
     loops: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
-def statements_of(eqn: Any, libraries: bool = False) -> tuple[Statement, ...]:
+def statements_of(
+    eqn: Any, libraries: bool = False, *, rules: bool = True
+) -> tuple[Statement, ...]:
     """The statements of the user's source that made an equation, innermost first.
 
     One for each of the user's functions that was running. A text is only given where the file still
@@ -57,6 +59,9 @@ def statements_of(eqn: Any, libraries: bool = False) -> tuple[Statement, ...]:
     Args:
         eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has no source.
         libraries: Whether functions of installed libraries are among them, without a text.
+        rules: Whether the functions of a rule for a derivative are, such as the ``bwd`` of a
+            `jax.custom_vjp`, of which the call is the next one. They are known of what `trace`
+            traced.
 
     Example:
         >>> import jax.numpy as jnp
@@ -70,7 +75,7 @@ def statements_of(eqn: Any, libraries: bool = False) -> tuple[Statement, ...]:
         >>> statements_of(double)[0].expression
         '• * 2'
     """
-    return statements_in(*_compat.frames_of(eqn), libraries)
+    return statements_in(*_compat.frames_of(eqn, rules), libraries)
 
 
 def statements_in(

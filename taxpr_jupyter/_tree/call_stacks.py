@@ -106,7 +106,7 @@ class Units:
             key = derived, _ = self._is_derivative(unit), eqn.source_info.traceback
             found = known.get(key)
             if found is None:
-                stack = taxpr.statements_of(eqn, libraries=True)
+                stack = taxpr.statements_of(eqn, libraries=True, rules=False)
                 made = (steps.setdefault(step, step) for step in _steps(stack, derived))
                 found = known[key] = tuple(made), derived and is_of_rule(eqn)
             paths.append(found[0])

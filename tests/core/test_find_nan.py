@@ -724,3 +724,101 @@ def test_a_loop_that_does_not_run_hands_its_nan_on():
     x = jnp.array([1.0, jnp.nan])
     [row] = find_nan(f)(x, 0).rows
     assert (row.variable, row.elements[:6]) == ("x", "1 of 2")
+
+
+# ---- what a row says belongs together ------------------------------------------------------------
+
+
+def _log(x):
+    return jnp.log(x)
+
+
+def _log_of(v):
+    return _log(v) * 2
+
+
+def _handed(v):
+    return v * 2
+
+
+@jax.custom_vjp
+def ruled(x):
+    return x * 2
+
+
+def _ruled_bwd(res, ct):
+    ratio = ct / res
+    return (ratio * 2,)
+
+
+@jax.custom_vjp
+def ruled_by_a_helper(x):
+    return x * 2
+
+
+ruled.defvjp(lambda x: (ruled(x), x), _ruled_bwd)
+ruled_by_a_helper.defvjp(lambda x: (ruled(x), x), lambda res, ct: (ct * _log(res),))
+
+
+def helped(x):
+    y = _log(
+        x,
+    )
+    return y * 2
+
+
+def helped_twice(x):
+    y = _log_of(x)
+    return y
+
+
+def handed_on(x):
+    return _handed(jnp.log(x))
+
+
+def with_a_rule(x):
+    z = ruled(x)
+    return z.sum()
+
+
+def rule_in_a_scan(x):
+    return lax.scan(lambda c, v: (c + ruled(v), None), x[0], x)[0]
+
+
+def rule_with_a_helper(x):
+    z = ruled_by_a_helper(x)
+    return z.sum()
+
+
+@pytest.mark.parametrize(
+    ("fn", "variable", "line", "code", "made_by"),
+    [
+        (helped, "y", "y = _log(", "y = _log(x)", "return jnp.log(x)"),
+        (helped_twice, "", "return jnp.log(x)", "return jnp.log(x)", ""),
+        (handed_on, "v", "def _handed(v):", "", "return _handed(jnp.log(x))"),
+        (jax.grad(with_a_rule), "ratio", "ratio = ct / res", "ratio = ct / res", ""),
+        (jax.grad(rule_in_a_scan), "ratio", "ratio = ct / res", "ratio = ct / res", ""),
+        (
+            jax.vmap(jax.jit(jax.grad(with_a_rule))),
+            "ratio",
+            "ratio = ct / res",
+            "ratio = ct / res",
+            "",
+        ),
+        (jax.grad(rule_with_a_helper), "", "return jnp.log(x)", "return jnp.log(x)", ""),
+    ],
+)
+def test_line_statement_and_variable_of_a_row_belong_together(fn, variable, line, code, made_by):
+    mapped = getattr(fn, "__doc__", None) and fn.__doc__.startswith("Vectorized")
+    row = find_nan(fn)(jnp.zeros((2, 3)) if mapped else jnp.zeros(3)).rows[0]
+    assert row.variable == (variable or row.address)
+    lines = pathlib.Path(__file__).read_text(encoding="utf-8").splitlines()
+    file, _, number = row.line.partition(":")
+    assert (file, row.code) == ("test_find_nan.py", code)
+    # Python says which line an assignment of several lines was in last.
+    assert lines[int(number) - 1].strip() in (line, "x,")
+    assert row.made_by.partition(" (")[0] == (made_by and f"`{made_by}`")
+    if made_by:
+        there = lines[int(row.made_by.rpartition(":")[2].rstrip(")")) - 1]
+        assert there.strip() == made_by
+        assert f"made by {row.made_by}" in str(find_nan(fn)(jnp.zeros(3)))

@@ -409,3 +409,84 @@ def test_what_a_library_jits_counts_for_the_line_that_calls_it():
         assert "bool" not in some
         assert count(rows["kept = jnp.where(x > 0, c, 0.0)"]) == count(some)
         assert rows["kept = jnp.where(x > 0, c, 0.0)"].endswith("×5")
+
+
+def _twice(v):
+    return v * 2
+
+
+def test_what_a_rule_of_the_users_makes_is_told_by_its_lines():
+    """JAX gives to these equations the traceback of the call that has the rule."""
+
+    @jax.custom_vjp
+    def scaled(x):
+        return x * 3
+
+    def bwd(res, ct):
+        ratio = ct / res
+        return (_twice(ratio) + jnp.tanh(res),)
+
+    scaled.defvjp(lambda x: (scaled(x), x), bwd)
+
+    def loss(x):
+        y = scaled(x)
+        return y.sum() * scaled(y).sum()
+
+    def in_a_scan(x):
+        def body(c, x):
+            return c + scaled(x), None
+
+        total, _ = jax.lax.scan(body, x[0] * 0, x)
+        return total
+
+    def rule_in_a_scan(x):
+        @jax.custom_jvp
+        def double(v):
+            return v * 2
+
+        @double.defjvp
+        def rule(primals, tangents):
+            out = double(*primals)
+            slope = jnp.cos(*primals) * tangents[0]
+            return out, slope
+
+        return jax.lax.scan(lambda c, v: (c + double(v), None), x[0] * 0, x)[0]
+
+    def texts(fn, primitive, **params):
+        program = taxpr.trace(fn, **params)(jnp.ones(3))
+        found = [eqn for *_, eqn in taxpr.iter_eqns(program) if eqn.primitive.name == primitive]
+        assert found
+        return [[one.text for one in taxpr.statements_of(eqn)] for eqn in found]
+
+    call = "return y.sum() * scaled(y).sum()", "y = scaled(x)"
+    for names in (False, True):
+        for grad in (jax.grad(loss), jax.jit(jax.grad(loss)), jax.vmap(jax.jit(jax.grad(loss)))):
+            shapes = jnp.ones((2, 3)) if grad.__doc__.startswith("Vectorized") else jnp.ones(3)
+            program = taxpr.trace(grad, names=names)(shapes)
+            every = [eqn for *_, eqn in taxpr.iter_eqns(program)]
+            ratios = [eqn for eqn in every if eqn.primitive.name == "div"]
+            assert len(ratios) == 2
+            for eqn, text in zip(ratios, call, strict=True):
+                made = [one.text for one in taxpr.statements_of(eqn)]
+                assert made[:2] == ["ratio = ct / res", text]
+                assert taxpr.statements_of(eqn, rules=False)[0].text == text
+                assert taxpr.source_of(eqn).line == taxpr.statements_of(eqn)[0].line
+                assert taxpr.scope_of(eqn).count("/") == 0
+        assert texts(jax.grad(in_a_scan), "div", names=names)[0][:2] == [
+            "ratio = ct / res",
+            "return c + scaled(x), None",
+        ]
+        assert texts(jax.grad(rule_in_a_scan), "cos", names=names)[0][0] == (
+            "slope = jnp.cos(*primals) * tangents[0]"
+        )
+        # What differentiates the rule is a derivative of its statement.
+        second = jax.grad(lambda x: jax.grad(loss)(x).sum())
+        assert ["ratio = ct / res"] in [one[:1] for one in texts(second, "div", names=names)]
+    program = taxpr.trace(jax.grad(loss), names=True)(jnp.ones(3))
+    assert "ratio = ct / res  # ratio: f32[3] · 2 equations" in re.sub(
+        " +", " ", program.source()
+    ).replace(" #", "  #")
+    lines = {line.text.strip(): line for part in program.listing().parts for line in part.lines}
+    told = ["ratio = ct / res", "return v * 2", "y = scaled(x)"]
+    assert [len(lines[text].equations) for text in told] == [2, 2, 0]
+    assert not any(found.derivative for found in lines["return v * 2"].equations)

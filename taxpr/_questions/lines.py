@@ -1,0 +1,67 @@
+"""The line and the statement by which a value is told, such that both belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from taxpr import _compat
+from taxpr._compat import JaxprEqn
+from taxpr._places import place_text
+from taxpr._sites.values import Value
+from taxpr._source.statements import Statement, statements_of
+from taxpr._variables.table import Variable
+
+# How the text of a statement with a body begins; it is told by its first line alone.
+_HEADS = ("class ", "def ", "for ", "if ", "match ", "try", "while ", "with ")
+
+
+class Line(NamedTuple):
+    """A line of the source, for a value.
+
+    Attributes:
+        place: The line, such as ``"model.py:12"``; of a variable the one that bound it.
+        code: The statement in that line that made the value; "" where none there did, as a
+            parameter's.
+        made_by: The statement that made it, with its line, where it is another one, as in a helper.
+    """
+
+    place: str
+    code: str
+    made_by: str = ""
+
+
+def line_of(value: Value, variable: Variable | None) -> Line:
+    """The line that bound a variable, and its statement; without a variable what made the value."""
+    made = [one for one in _statements(value) if one.text]
+    if variable is None:
+        if made:
+            return Line(place_text(made[0].file, made[0].line), made[0].text)
+        source = next(filter(None, map(_compat.source_of, _makers(value))), None)
+        return Line(place_text(source.file, source.line) if source else "", "")
+    bound = next((one for one in made if _binds(one, variable)), None)
+    inner = made[0] if made else None
+    if inner is None or inner is bound:
+        return Line(variable.place, bound.text if bound else "")
+    made_by = f"`{inner.text}` ({place_text(inner.file, inner.line)})"
+    return Line(variable.place, bound.text if bound else "", made_by)
+
+
+def _binds(one: Statement, variable: Variable) -> bool:
+    """Whether a variable was bound by this statement."""
+    if (one.file, one.function) != (variable.file, variable.function):
+        return False
+    has_body = one.text.startswith(_HEADS)
+    return one.line <= variable.line <= (one.line if has_body else one.place[2])
+
+
+def _statements(value: Value) -> Iterator[Statement]:
+    """The statements that made a value, innermost first."""
+    for eqn in _makers(value):
+        yield from statements_of(eqn)
+
+
+def _makers(value: Value) -> list[JaxprEqn]:
+    """The equation that makes a value, and those around it, innermost first."""
+    around = [step.eqn for step in reversed(value.steps)]
+    return [value.eqn, *around] if value.eqn else around
