@@ -21,15 +21,21 @@ from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._hops.protocol import Nested
 from taxpr._primitives.tag import is_tag
 from taxpr._questions.bits import (
+    DECIDED,
     INF,
     NAN,
     TURNS,
     Values,
+    chooses,
     either,
     given_on,
     key_of,
     of_literal,
+    selects,
+    takes,
+    tested,
 )
+from taxpr._questions.depends import Depends
 from taxpr._questions.turns import Call, Loop, fitted
 from taxpr._recordings.axes import Level
 from taxpr._sites.walk import addresses_of, numbered
@@ -87,7 +93,10 @@ class Begins:
 
         def put(var: Any, found: Any) -> None:
             """What of a value is bad, of what may be."""
-            bits = self._values.of(addresses.get(key_of(var)), level)
+            if found is not None and not takes(getattr(var.aval, "dtype", np.bool_)):
+                bits = found & np.uint8(DECIDED)
+            else:
+                bits = self._values.of(addresses.get(key_of(var)), level)
             self.bad.pop(addresses.get(key_of(var), ""), None)
             if (
                 bits is not None
@@ -143,11 +152,17 @@ class Begins:
             if meant_here:
                 self._constant.add(address)
             self.made.pop(address, None)
+            if not takes(getattr(eqn.outvars[number].aval, "dtype", np.bool_)):
+                found.append(None if is_constant else self._tested(eqn, number, depends, bad))
+                continue
             if out is None:
                 found.append(None)
                 continue
             handed = mask = np.zeros((1,) * out.ndim, np.uint8)
             for k, (one, atom) in enumerate(zip(ins, eqn.invars, strict=True)):
+                if selects(eqn, k):
+                    handed = handed if bad[k] is None else handed | depends.decided(bad[k])
+                    continue
                 bits = of_literal(atom, level) if one is None else self._values.of(one, level)
                 if bits is None:
                     continue
@@ -169,6 +184,19 @@ class Begins:
                 self.made[address] = Made(made.astype(np.uint8), level, order, eqn, operands)
         if not depends.exact:
             self._values.guessed.add(eqn.primitive.name)
+        return found
+
+    def _tested(self, eqn: JaxprEqn, number: int, depends: Depends, bad: Sequence[Any]) -> Any:
+        """Which elements of a result that is no float were decided by a test of what is bad."""
+        found: Any = None
+        for k, bits in enumerate(bad):
+            if bits is None or not (bits := tested(eqn, bits)).any():
+                continue
+            exact = depends.exact
+            reached = depends.decided(bits) if selects(eqn, k) else depends.onward(k, number, bits)
+            if depends.exact:
+                found = either(found, reached)
+            depends.exact = exact  # what is not sure is not said, as of random numbers
         return found
 
     def _through(
@@ -205,10 +233,21 @@ class Begins:
                         bits = self._values.of(here.value(one), level)
                         found_there = bits if to is None else found
                         outs[one] = either(outs[one], found_there)
+                if to is not None and chooses(eqn) and bad[0] is not None:
+                    outs[to] = either(outs[to], self._chosen(eqn, here, to, level, bad[0]))
                 atom = below.get(key_of(nested.jaxpr.outvars[k]))
                 if to is not None and len(entered) == 1 and atom in self._constant:
                     self._constant.add(here.value(to))
         return outs
+
+    def _chosen(self, eqn: JaxprEqn, here: Address, to: int, level: Level, by: Any) -> Any:
+        """What is bad of a result of a choice that was made by a test of what is bad."""
+        aval: Any = eqn.outvars[to].aval
+        by = by.reshape(by.shape[: len(level)] + (1,) * len(aval.shape))
+        if not takes(aval.dtype):
+            return by & np.uint8(DECIDED)
+        bits = self._values.of(here.value(to), level)
+        return None if bits is None else np.where(by & np.uint8(DECIDED), bits, np.uint8(0))
 
     def _turned(
         self,
@@ -243,7 +282,9 @@ class Begins:
             outs = self._forward(nested.stored, home, call.level, order, given)
             now = list(given)
             for out, k in nested.back:
-                if given[k] is not None:
+                if not takes(getattr(inner.invars[k].aval, "dtype", np.bool_)):
+                    now[k] = _handed_on(call, k, inits[k], outs[out])
+                elif given[k] is not None:
                     handed = outs[out]
                     handed = np.zeros_like(given[k]) if handed is None else handed
                     bits = self._values.of(addresses[key_of(inner.invars[k])], call.level)
@@ -268,3 +309,13 @@ class Begins:
             start = np.zeros_like(call.leave(x, "out", k)) if start is None else start
             found.append(call.result(start, x))
         return found
+
+
+def _handed_on(call: Loop, k: int, init: Any, outs: Any) -> Any:
+    """What of a carry that is no float was decided by a test of what is bad."""
+    if init is None and outs is None:
+        return None
+    outs = np.zeros_like(call.enter(init, "in", k)) if outs is None else outs
+    init = np.zeros_like(call.leave(outs, "in", k)) if init is None else init
+    handed = call.handed_on(init, outs) & np.uint8(DECIDED)
+    return handed if handed.any() else None

@@ -25,11 +25,16 @@ jnp: Any = jax.numpy
 
 NAN, POSINF, NEGINF = 1, 2, 4
 INF = POSINF | NEGINF
+DECIDED = 8  # of what is no float: it was computed by a test of a NaN, and may decide what is taken
 KINDS = {NAN: "NaN", POSINF: "+inf", NEGINF: "-inf"}
 # Whose infinities have the sign of an infinity that they were given, or are their own.
 _KEEPS_SIGN = {
     *(lax.exp_p, lax.exp2_p, lax.expm1_p, lax.log_p, lax.log1p_p, lax.sinh_p),
     *(lax.add_p, lax.reduce_sum_p, lax.cumsum_p, lax.convert_element_type_p),
+}
+# What tests floats, with what of these is seen: a comparison with a NaN is false.
+_TESTS = {getattr(lax, f"{name}_p"): NAN for name in ("eq", "ne", "lt", "le", "gt", "ge")} | {
+    lax.is_finite_p: NAN | INF
 }
 _PROGRAM = Address()
 TURNS = 1000  # how often a loop is walked through at most, until nothing changes
@@ -210,3 +215,19 @@ def given_on(eqn: JaxprEqn, operand: int, bits: Any) -> Any:
         return bits
     keeps = eqn.primitive in _KEEPS_SIGN or eqn.primitive is lax.sub_p
     return bits if keeps else bits | turned
+
+
+def selects(eqn: JaxprEqn, operand: int) -> bool:
+    """Whether an operand says, element by element, which of the others the result has."""
+    return operand == 0 and eqn.primitive is lax.select_n_p
+
+
+def chooses(eqn: JaxprEqn) -> bool:
+    """Whether the first operand says which of several jaxprs runs."""
+    return eqn.primitive is lax.cond_p
+
+
+def tested(eqn: JaxprEqn, bits: Any) -> Any:
+    """What of an operand decides the results of an equation that are no floats."""
+    seen = _TESTS.get(eqn.primitive, 0) | DECIDED
+    return np.where(bits & np.uint8(seen), np.uint8(DECIDED), np.uint8(0))

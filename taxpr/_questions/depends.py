@@ -31,11 +31,12 @@ _EACH = _named(
     "conj convert_element_type copy cos cosh digamma div erf erf_inv erfc exp exp2 expm1 floor "
     "igamma igamma_grad_a igammac imag integer_pow lgamma log log1p logistic max min mul neg "
     "nextafter polygamma pow real reduce_precision regularized_incomplete_beta rem round rsqrt "
-    "sharding_constraint sign sin sinh sqrt square sub tan tanh zeta"
+    "sharding_constraint sign sin sinh sqrt square sub tan tanh zeta "
+    "and eq ge gt is_finite le lt ne not or xor"
 ) | {_compat.add_any_p, _compat.stop_gradient_p}
 # Each result is made of the operand of its number.
 _PAIRED = _named("device_put") | {*_compat.side_by_side}
-_REDUCES = _named("reduce_sum reduce_max reduce_min reduce_prod")
+_REDUCES = _named("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or")
 _RUNS = _named("cumsum cumprod cummax cummin cumlogsumexp")
 _SCATTERS = _named("scatter_add scatter_sub scatter_mul scatter_min scatter_max")
 _LINALG = frozenset(
@@ -128,6 +129,16 @@ class Depends:
         mark = mark.transpose((*range(n), *(n + int(k) for k in order)))
         sizes = iter(mark.shape[n:])
         return mark.reshape((*mark.shape[:n], *(1 if k is None else next(sizes) for k in aligned)))
+
+    def decided(self, bits: Any) -> Any:
+        """For each element of the result of a selection the bits of its predicate."""
+        wide = len(self._shape_of(0)) - len(self._shapes[0])  # one for all has no axes
+        return bits.reshape(bits.shape + (1,) * wide)
+
+    def deciding(self, mark: Any) -> Any:
+        """The elements of the predicate by which marked elements of a selection were taken."""
+        own = len(self._shapes[0])
+        return mark if own else mark.any(tuple(range(self._n, mark.ndim)))
 
     def _shape_of(self, out: int) -> tuple[int, ...]:
         return shape_of(self._eqn.outvars[out])

@@ -15,7 +15,7 @@ import numpy
 
 from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._questions.begins import Begins, Order
-from taxpr._questions.bits import Seen, Values
+from taxpr._questions.bits import INF, NAN, Seen, Values
 from taxpr._questions.reaches import Reaches
 
 np: Any = numpy  # which leaves types of arrays unknown
@@ -71,7 +71,9 @@ class Nonfinite:
         self._values = Values(seen, fine, closed)
         begins = Begins(jaxpr, self._values)
         self._made = begins.made
-        self._marked = Reaches(jaxpr, self._values, begins.bad, begins.results).marked
+        # That a test of a NaN gave False is no NaN.
+        results = [None if one is None else one & np.uint8(NAN | INF) for one in begins.results]
+        self._marked = Reaches(jaxpr, self._values, begins.bad, results).marked
         self.guessed = self._values.guessed
         self.places = 0
         found = sorted(

@@ -13,14 +13,18 @@ from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._hops.protocol import Nested
 from taxpr._primitives.tag import is_tag
 from taxpr._questions.bits import (
+    DECIDED,
     NAN,
     NEGINF,
     POSINF,
     TURNS,
     Values,
+    chooses,
     either,
     given_on,
     key_of,
+    selects,
+    tested,
 )
 from taxpr._questions.copies import shape_of
 from taxpr._questions.turns import Call, Loop, fitted
@@ -73,7 +77,8 @@ class Reaches:
             if is_tag(eqn):
                 found: Sequence[Any] = outs
             elif entered := self._values.entered(eqn, here):
-                found = self._back_through(eqn, entered, here, level, outs)
+                by = self._bad.get(addresses.get(key_of(eqn.invars[0]), "")) if eqn.invars else None
+                found = self._back_through(eqn, entered, here, level, outs, by)
             elif any(one is not None for one in outs):
                 ins = [addresses.get(key_of(atom)) for atom in eqn.invars]
                 found = self._made_of(eqn, here, level, ins, outs)
@@ -104,6 +109,14 @@ class Reaches:
             for k, one in enumerate(bad):
                 if one is None:
                     continue
+                if selects(eqn, k):
+                    taken = fitted(depends.deciding(mark), one) & (one > 0)
+                    found[k] = either(found[k], taken)
+                    continue
+                if (decided := mark & ((out & DECIDED) > 0)).any():
+                    reached = depends.back(k, number, decided)
+                    seen = tested(eqn, one) > 0
+                    found[k] = either(found[k], fitted(reached, seen) & seen)
                 given = given_on(eqn, k, one)
                 for has, made_of in (
                     (NAN, one),
@@ -125,9 +138,18 @@ class Reaches:
         here: Address,
         level: Level,
         outs: Sequence[Any],
+        by: Any,
     ) -> list[Any]:
-        """What is marked of the operands of an equation that holds others."""
+        """What is marked of the operands of an equation that holds others.
+
+        ``by`` is what is bad of the first, by which it may choose.
+        """
         found: list[Any] = [None] * len(eqn.invars)
+        if chooses(eqn) and by is not None:
+            for mark in outs:
+                if mark is not None:
+                    chosen = mark.any(tuple(range(len(level), mark.ndim)))
+                    found[0] = either(found[0], fitted(chosen, by) & (by > 0))
         for nested in entered:
             home = here / nested.label
             call = self._values.call(eqn, nested, here, level)
