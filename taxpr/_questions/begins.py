@@ -21,21 +21,26 @@ from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._hops.protocol import Nested
 from taxpr._primitives.tag import is_tag
 from taxpr._questions.bits import (
-    DECIDED,
     INF,
     NAN,
     TURNS,
     Values,
-    chooses,
+    dtype_of,
     either,
     given_on,
     key_of,
     of_literal,
-    selects,
     takes,
-    tested,
 )
-from taxpr._questions.depends import Depends
+from taxpr._questions.decisions import (
+    DECIDED,
+    chooses,
+    chosen,
+    decided,
+    decision_handed_on,
+    selects,
+    tests,
+)
 from taxpr._questions.turns import Call, Loop, fitted
 from taxpr._recordings.axes import Level
 from taxpr._sites.walk import addresses_of, numbered
@@ -66,6 +71,7 @@ class Begins:
     Attributes:
         bad: By address the bits of what is not finite and not meant.
         made: By address what a value did not have from what it was computed from.
+        tests: By address what of the results of tests of floats was decided by what is bad.
         results: What is bad of the results.
     """
 
@@ -74,6 +80,7 @@ class Begins:
         self._constant: set[str] = set()  # made of literals alone
         self.bad: dict[str, Any] = {}
         self.made: dict[str, Made] = {}
+        self.tests: dict[str, Any] = {}
         self.results = self._forward(jaxpr, Address(), (), (), None)
 
     def _is_constant(self, address: str | None) -> bool:
@@ -93,10 +100,9 @@ class Begins:
 
         def put(var: Any, found: Any) -> None:
             """What of a value is bad, of what may be."""
-            if found is not None and not takes(getattr(var.aval, "dtype", np.bool_)):
+            bits = self._values.of(addresses.get(key_of(var)), level)
+            if found is not None and not takes(dtype_of(var)):
                 bits = found & np.uint8(DECIDED)
-            else:
-                bits = self._values.of(addresses.get(key_of(var)), level)
             self.bad.pop(addresses.get(key_of(var), ""), None)
             if (
                 bits is not None
@@ -152,8 +158,11 @@ class Begins:
             if meant_here:
                 self._constant.add(address)
             self.made.pop(address, None)
-            if not takes(getattr(eqn.outvars[number].aval, "dtype", np.bool_)):
-                found.append(None if is_constant else self._tested(eqn, number, depends, bad))
+            if not takes(dtype_of(eqn.outvars[number])):
+                found.append(None if is_constant else decided(eqn, number, depends, bad))
+                self.tests.pop(address, None)
+                if found[-1] is not None and tests(eqn):
+                    self.tests[address] = found[-1]
                 continue
             if out is None:
                 found.append(None)
@@ -184,19 +193,6 @@ class Begins:
                 self.made[address] = Made(made.astype(np.uint8), level, order, eqn, operands)
         if not depends.exact:
             self._values.guessed.add(eqn.primitive.name)
-        return found
-
-    def _tested(self, eqn: JaxprEqn, number: int, depends: Depends, bad: Sequence[Any]) -> Any:
-        """Which elements of a result that is no float were decided by a test of what is bad."""
-        found: Any = None
-        for k, bits in enumerate(bad):
-            if bits is None or not (bits := tested(eqn, bits)).any():
-                continue
-            exact = depends.exact
-            reached = depends.decided(bits) if selects(eqn, k) else depends.onward(k, number, bits)
-            if depends.exact:
-                found = either(found, reached)
-            depends.exact = exact  # what is not sure is not said, as of random numbers
         return found
 
     def _through(
@@ -234,20 +230,12 @@ class Begins:
                         found_there = bits if to is None else found
                         outs[one] = either(outs[one], found_there)
                 if to is not None and chooses(eqn) and bad[0] is not None:
-                    outs[to] = either(outs[to], self._chosen(eqn, here, to, level, bad[0]))
+                    bits = self._values.of(here.value(to), level)
+                    outs[to] = either(outs[to], chosen(eqn, to, len(level), bad[0], bits))
                 atom = below.get(key_of(nested.jaxpr.outvars[k]))
                 if to is not None and len(entered) == 1 and atom in self._constant:
                     self._constant.add(here.value(to))
         return outs
-
-    def _chosen(self, eqn: JaxprEqn, here: Address, to: int, level: Level, by: Any) -> Any:
-        """What is bad of a result of a choice that was made by a test of what is bad."""
-        aval: Any = eqn.outvars[to].aval
-        by = by.reshape(by.shape[: len(level)] + (1,) * len(aval.shape))
-        if not takes(aval.dtype):
-            return by & np.uint8(DECIDED)
-        bits = self._values.of(here.value(to), level)
-        return None if bits is None else np.where(by & np.uint8(DECIDED), bits, np.uint8(0))
 
     def _turned(
         self,
@@ -282,8 +270,8 @@ class Begins:
             outs = self._forward(nested.stored, home, call.level, order, given)
             now = list(given)
             for out, k in nested.back:
-                if not takes(getattr(inner.invars[k].aval, "dtype", np.bool_)):
-                    now[k] = _handed_on(call, k, inits[k], outs[out])
+                if not takes(dtype_of(inner.invars[k])):
+                    now[k] = decision_handed_on(call, k, inits[k], outs[out])
                 elif given[k] is not None:
                     handed = outs[out]
                     handed = np.zeros_like(given[k]) if handed is None else handed
@@ -309,13 +297,3 @@ class Begins:
             start = np.zeros_like(call.leave(x, "out", k)) if start is None else start
             found.append(call.result(start, x))
         return found
-
-
-def _handed_on(call: Loop, k: int, init: Any, outs: Any) -> Any:
-    """What of a carry that is no float was decided by a test of what is bad."""
-    if init is None and outs is None:
-        return None
-    outs = np.zeros_like(call.enter(init, "in", k)) if outs is None else outs
-    init = np.zeros_like(call.leave(outs, "in", k)) if init is None else init
-    handed = call.handed_on(init, outs) & np.uint8(DECIDED)
-    return handed if handed.any() else None

@@ -25,16 +25,11 @@ jnp: Any = jax.numpy
 
 NAN, POSINF, NEGINF = 1, 2, 4
 INF = POSINF | NEGINF
-DECIDED = 8  # of what is no float: it was computed by a test of a NaN, and may decide what is taken
 KINDS = {NAN: "NaN", POSINF: "+inf", NEGINF: "-inf"}
 # Whose infinities have the sign of an infinity that they were given, or are their own.
 _KEEPS_SIGN = {
     *(lax.exp_p, lax.exp2_p, lax.expm1_p, lax.log_p, lax.log1p_p, lax.sinh_p),
     *(lax.add_p, lax.reduce_sum_p, lax.cumsum_p, lax.convert_element_type_p),
-}
-# What tests floats, with what of these is seen: a comparison with a NaN is false.
-_TESTS = {getattr(lax, f"{name}_p"): NAN for name in ("eq", "ne", "lt", "le", "gt", "ge")} | {
-    lax.is_finite_p: NAN | INF
 }
 _PROGRAM = Address()
 TURNS = 1000  # how often a loop is walked through at most, until nothing changes
@@ -55,6 +50,11 @@ def kinds(x: Any, axes: int, of: Any) -> Any:
 def takes(dtype: Any) -> bool:
     """Whether values of a dtype may be not finite."""
     return not _compat.is_extended(dtype) and jnp.issubdtype(dtype, jnp.inexact)
+
+
+def dtype_of(atom: Any) -> Any:
+    """The dtype of what a variable or literal holds; that of bools for what is no array."""
+    return getattr(atom.aval, "dtype", np.bool_)
 
 
 class Seen(NamedTuple):
@@ -98,6 +98,11 @@ class Values:
             for axis, n in zip(one.axes, one.table.shape, strict=True):
                 jaxpr_of_it = address[: address.find("/", len(axis) + 1)]
                 self._lengths[jaxpr_of_it] = max(n, self._lengths.get(jaxpr_of_it, 0))
+
+    def times(self, address: str) -> int:
+        """How often a value was computed, in loops and on devices."""
+        one = self._seen[address]
+        return int(one.table.size if one.ran is None else one.ran.sum())
 
     def axes(self, address: str) -> tuple[str, ...]:
         """The loops and mesh axes along which a value differs."""
@@ -149,6 +154,20 @@ class Values:
             self._loops[home] = Loop(here, ran, level, roles, nested.reverse)
         return self._loops[home]
 
+    def in_lanes(self, bits: Any, level: Level, mapped: Sequence[int]) -> Any:
+        """The bits of a value but for lanes of loops that had ended.
+
+        Args:
+            bits: The bits.
+            level: The loops and mesh axes around the value.
+            mapped: The axes of the value that `jax.vmap` has put into it, the outermost last.
+        """
+        if self.fine:
+            for loop in self._loops.values():
+                if loop.level == level[: len(loop.level)]:
+                    bits = loop.in_lanes(bits, len(level), mapped)
+        return bits
+
     def _ran(self, eqn: JaxprEqn, nested: Nested, here: Address, level: Level) -> Any:
         """Which iterations of a loop ran, and which lanes of a batched condition in them."""
         home, lead = here / nested.label, (1,) * len(level)
@@ -181,7 +200,7 @@ def deciders(stored: StoredJaxpr, home: Address = _PROGRAM) -> set[str]:
             found.add(condition)
         for nested in nested_jaxprs(eqn):
             found |= deciders(nested.stored, home / local / nested.label)
-        if any(takes(getattr(var.aval, "dtype", np.bool_)) for var in eqn.outvars):
+        if any(takes(dtype_of(var)) for var in eqn.outvars):
             atoms = (eqn.invars[k] for k in deciding(eqn))
             found |= {addresses[key_of(atom)] for atom in atoms if key_of(atom) in addresses}
     return found

@@ -93,7 +93,7 @@ class Depends:
             at = np.broadcast_to(at, (*lead, *at.shape[self._n :]))
             found = np.take_along_axis(bits, at.reshape((*lead, -1)), -1).reshape(at.shape)
             return np.where(here, found, 0).astype(bits.dtype)
-        aligned, n = self._aligned(operand, out), self._n
+        aligned, n = self.aligned(operand, out), self._n
         if aligned is None:
             return np.zeros((1,) * (n + len(self._shape_of(out))), bits.dtype)
         mixed = tuple(n + k for k, to in enumerate(aligned) if to is None)
@@ -119,7 +119,7 @@ class Depends:
             into = np.zeros((rows, size), bool)
             into[np.nonzero(mark)[0], source.reshape(rows, -1)[mark] - first] = True
             return into.reshape((*lead, *shape))
-        aligned = self._aligned(operand, out)
+        aligned = self.aligned(operand, out)
         if aligned is None:
             return np.zeros((1,) * (n + len(shape)), bool)
         to = [one for one in aligned if one is not None]
@@ -147,7 +147,7 @@ class Depends:
         lead = x.shape[: self._n]
         return np.broadcast_to(x, (*lead, *shape)).reshape((*lead, math.prod(shape)))
 
-    def _aligned(self, operand: int, out: int) -> tuple[int | None, ...] | None:
+    def aligned(self, operand: int, out: int) -> tuple[int | None, ...] | None:
         """For each axis of an operand that of the result; None for what mixes.
 
         None in all if the result does not depend on the operand.

@@ -17,7 +17,7 @@ from taxpr._errors import name_of, refuse_no_function
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
-from taxpr._questions.bits import Seen, deciders, kinds, takes
+from taxpr._questions.bits import KINDS, NAN, Seen, deciders, kinds, takes
 from taxpr._questions.nan_rows import NanRow, Words, counted, told
 from taxpr._questions.nonfinite import Nonfinite, Origin
 from taxpr._recordings.run import Ran, reduced, run
@@ -67,17 +67,24 @@ class NanFound(Answer):
 
 
 @question
-def find_nan(f: Any, *, memory: int | None = None) -> Callable[..., NanFound]:
+def find_nan(
+    f: Any, *, everywhere: bool = False, memory: int | None = None
+) -> Callable[..., NanFound]:
     """Find the first value that is not finite, of those that a result has its NaN from.
 
     It runs the function once, compiled, with all of its values as further results, through jit,
     loops, branches, `jax.vmap`, custom rules, shard_map, and the backward pass of a gradient. The
     place is an equation whose result is not finite though its operands are. Infinities of
     constants and arguments, as those of a mask, are none, but a NaN that is made of them is one.
-    What is not finite and reaches no result, as what `jax.numpy.where` does not select, is a note.
+    A NaN that a test turned into an infinity of a result, as a guard of a sampler does, is found,
+    too. What is not finite and reaches no result, as what `jax.numpy.where` does not select, is a
+    note; with ``everywhere`` it is a row.
 
     Args:
         f: A function of PyTrees of arrays; or a `Program`.
+        everywhere: Whether to list each place where values that are not finite begin, also those of
+            which no result has anything, such as a proposal that a sampler rejects; with how often
+            that happens, and what became of it.
         memory: As for `watch`. With too little it runs twice.
 
     Returns:
@@ -98,16 +105,23 @@ def find_nan(f: Any, *, memory: int | None = None) -> Callable[..., NanFound]:
         NaN root (2,) ('rest: -2',)
         >>> bool(taxpr.find_nan(f)(jnp.zeros(4)))
         False
+        >>> def climb(x, step):
+        ...     proposed = jnp.log(x + step)
+        ...     return jnp.where(proposed > x, proposed, x)
+        >>> climbed = jax.vmap(climb, (None, 0))
+        >>> [row] = taxpr.find_nan(climbed, everywhere=True)(1.0, jnp.array([3.0, -2.0, 5.0])).rows
+        >>> print(row.variable, row.elements, "-", row.became)
+        proposed 1 of 3 elements, the first at (1,) - rejected: a test saw it, and no result has it
     """
     if isinstance(f, Program):
-        return _finding(lambda *args, **kwargs: f, memory)
+        return _finding(lambda *args, **kwargs: f, memory, everywhere)
     refuse_no_function("find_nan", f)
     traced, name = trace(f, names=True), _transformed(f)
 
     def program_of(*args: PyTree, **kwargs: PyTree) -> Program:
         return dataclasses.replace(traced(*args, **kwargs), name=name)
 
-    return called_as(f)(_finding(program_of, memory))
+    return called_as(f)(_finding(program_of, memory, everywhere))
 
 
 def _transformed(f: Any) -> str:
@@ -123,10 +137,12 @@ def _transformed(f: Any) -> str:
     return f"{_MADE_BY[by]}({_transformed(inner)})" if by else _transformed(inner)
 
 
-def _finding(program_of: Callable[..., Program], memory: int | None) -> Callable[..., NanFound]:
+def _finding(
+    program_of: Callable[..., Program], memory: int | None, everywhere: bool
+) -> Callable[..., NanFound]:
     def found(*args: PyTree, **kwargs: PyTree) -> NanFound:
         program = program_of(*args, **kwargs)
-        return _Finding(program, program.flat(args, kwargs), memory).answer()
+        return _Finding(program, program.flat(args, kwargs), memory, everywhere).answer()
 
     return found
 
@@ -134,8 +150,11 @@ def _finding(program_of: Callable[..., Program], memory: int | None) -> Callable
 class _Finding:
     """One run, and what is said of it."""
 
-    def __init__(self, program: Program, flat: Sequence[Array], memory: int | None) -> None:
+    def __init__(
+        self, program: Program, flat: Sequence[Array], memory: int | None, everywhere: bool
+    ) -> None:
         self._program, self._flat, self._memory = program, flat, memory
+        self._everywhere = everywhere
         self._wanted: dict[str, Wanted] = {}
         every, self._skipped = every_value(program)
         also = deciders(program.jaxpr)
@@ -148,35 +167,62 @@ class _Finding:
         """Run, and look."""
         reads = {one.read.address: one.read for one in self._wanted.values()}
         ran = run(self._program, self._flat, list(reads.values()), "auto", self._memory, _BITS)
-        fine = self._has_nonfinite(ran.out)
+        is_bad = any(not np.isfinite(_floats(x)).all() for x in ran.out)
         seen = self._seen(ran)
-        found = Nonfinite(self._program.jaxpr, seen, fine, ran.closed)
-        origins = found.origins
-        ran = self._with_values(ran, origins[:_MOST])
-        rows = [self._words.row(one, ran.kept) for one in origins[:_MOST]]
+        found = Nonfinite(self._program.jaxpr, seen, is_bad or self._everywhere, ran.closed)
+        origins = found.origins[:_MOST]
+        if self._everywhere:
+            origins = found.everywhere(self._words.mapped)
+        ran = self._with_values(ran, origins)
+        rows = [
+            self._words.row(one, ran.kept, self._became(one, found), self._everywhere)
+            for one in origins
+        ]
         notes = [f"Not read: {one}." for one in merged(self._skipped, ran.skipped)]
         notes += list(ran.notes)
         notes += _unsure(found, ran) + self._handed_in(seen, origins)
-        if hidden := found.hidden:
-            names = ", ".join(dict.fromkeys(map(self._words.short, hidden[:3])))
-            notes.append(
-                f"{len(hidden)} place{'s' * (len(hidden) > 1)} made values that are not finite and "
-                f"that no result has: {names}{' …' if len(hidden) > 3 else ''}."
-            )
-        name = self._program.name
-        many = f"; {len(origins)} places" if len(origins) > 1 else ""
-        what = (
-            f"{rows[0].what} in {self._words.short(rows[0].address)}{many}"
-            if rows
-            else "all results are finite"
-        )
-        if not rows and fine:
+        notes += [] if self._everywhere else self._hidden(found)
+        what = self._what(rows, found)
+        if not rows and is_bad:
             rows = [_of_result(k, x) for k, x in enumerate(ran.out) if np.isnan(_floats(x)).any()]
             what = "no place found for a NaN in the results"
             if not rows:
                 what = "only infinities of constants and arguments in the results"
         out = self._program.result(ran.out)
-        return NanFound(f"find_nan of {name}: {what}", rows, tuple(notes), out=out)
+        return NanFound(f"find_nan of {self._program.name}: {what}", rows, tuple(notes), out=out)
+
+    def _what(self, rows: Sequence[NanRow], found: Nonfinite) -> str:
+        if not rows:
+            return "all values are finite" if self._everywhere else "all results are finite"
+        many, reaching = len(rows), len(found.origins)
+        what = f"{rows[0].what} in {self._words.short(rows[0].address)}"
+        if self._everywhere:
+            places = f"; {many} place{'s' * (many > 1)}, of which the results have "
+            return what + places + (str(reaching) if reaching else "nothing")
+        return what + (f"; {reaching} places" if reaching > 1 else "")
+
+    def _hidden(self, found: Nonfinite) -> list[str]:
+        if not (hidden := found.hidden):
+            return []
+        names = ", ".join(dict.fromkeys(map(self._words.short, hidden[:3])))
+        return [
+            f"{len(hidden)} place{'s' * (len(hidden) > 1)} made values that are not finite and "
+            f"that no result has: {names}{' …' if len(hidden) > 3 else ''}."
+        ]
+
+    def _became(self, origin: Origin, found: Nonfinite) -> str:
+        """What the results have of an origin; empty where they have the same, and that is all."""
+        if not origin.reached:
+            return f"{'rejected: a test saw it, and ' * origin.tested}no result has it"
+        times = ""
+        if origin.reached < origin.times[0]:
+            times = f", of {origin.reached} of {origin.times[0]} times"
+        if found.decided and origin.bits & NAN and not found.results & NAN:
+            [(address, bits), *more] = found.decided.items()
+            kinds = " and ".join(name for one, name in KINDS.items() if bits & one)
+            where = "" if more else f": {kinds} in {self._words.short(address)}"
+            return f"the results are not finite by a test of it{times}{where}"
+        return f"in the results{times}" if self._everywhere else ""
 
     def _seen(self, ran: Ran) -> dict[str, Seen]:
         tables = reduced(ran, _BITS)
@@ -200,9 +246,6 @@ class _Finding:
             return []
         names = ", ".join(map(self._words.short, bad[:3]))
         return [f"Arguments that were not finite: {names}{' …' if len(bad) > 3 else ''}."]
-
-    def _has_nonfinite(self, out: Sequence[Any]) -> bool:
-        return any(not np.isfinite(_floats(x)).all() for x in out)
 
     def _with_values(self, ran: Ran, origins: Sequence[Origin]) -> Ran:
         """The values of origins and of their operands; of another run if they were not kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from taxpr._programs.program import Program
 from taxpr._questions.bits import KINDS, kinds
 from taxpr._questions.derived import derived
 from taxpr._questions.lines import line_of
+from taxpr._questions.mapped import mapped_axes
 from taxpr._questions.nonfinite import Origin
 from taxpr._recordings.run import Kept
 from taxpr._recordings.summary import each_of, summary
@@ -36,15 +38,17 @@ class NanRow:
         variable: The variable that held it; the address where there is none.
         line: The line of the source, such as ``"model.py:12"``: where the variable was bound.
         code: The statement in that line; after ``∂`` it is that of which the derivative is taken.
-        iteration: For each loop around it the iteration from 0, outermost first.
+        iteration: For each loop around it the iteration from 0, outermost first, when it begins.
         branch: The branches that were taken to it.
         device: For each mesh axis along which it differs the place of the device.
         examples: Of an axis of `jax.vmap` the examples.
-        elements: How many of its elements, and the index of the first.
+        elements: How many of its elements in that iteration, and the index of the first.
         backward: Whether it is computed in a backward pass.
         inputs: The operands with their ranges.
         address: Its address.
         made_by: The statement that made it, with its line, where another one did, as in a helper.
+        times: How often it begins, of how often the value is computed; with ``everywhere`` alone.
+        became: What the results have of it, where this is not the same; with ``everywhere`` always.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -66,6 +70,8 @@ class NanRow:
     inputs: tuple[str, ...]
     address: str
     made_by: str = ""
+    times: str = ""
+    became: str = ""
 
 
 class Words:
@@ -81,8 +87,23 @@ class Words:
         variables = {one.address for one in program.variables()}
         self._derived = derived(program.jaxpr) - variables
 
-    def row(self, origin: Origin, kept: Mapping[str, Kept]) -> NanRow:
-        """What is said of an origin, of which the value was kept, and its operands'."""
+    @functools.cached_property
+    def mapped(self) -> dict[str, tuple[int, ...]]:
+        """The axes that `jax.vmap` has put into values, by their addresses."""
+        known = {
+            address: one.variable.mapped for address, one in self._wanted.items() if one.variable
+        }
+        return mapped_axes(self._program.jaxpr, known)
+
+    def row(self, origin: Origin, kept: Mapping[str, Kept], became: str, all_times: bool) -> NanRow:
+        """What is said of an origin, of which the value was kept, and its operands'.
+
+        Args:
+            origin: The origin.
+            kept: The values.
+            became: What the results have of it.
+            all_times: Whether the row says how often it begins.
+        """
         one = self._wanted[origin.address]
         value, line = one.value, line_of(one.value, one.variable)
         is_derivative = line.code and origin.address in self._derived
@@ -104,6 +125,8 @@ class Words:
             inputs=tuple(self._input(*given, origin, kept) for given in origin.operands),
             address=origin.address,
             made_by=line.made_by,
+            times=_times(origin, kept[one.read.address]) if all_times else "",
+            became=became,
         )
 
     def short(self, address: str) -> str:
@@ -123,16 +146,6 @@ class Words:
             return self._program.in_names[at.number]
         return one.variable.text if one.variable else address
 
-    def _mapped(self, origin: Origin) -> tuple[int, ...]:
-        """The axes of `jax.vmap` of a value, or of an operand of the same shape."""
-        own = self._wanted[origin.address]
-        for address in (origin.address, *(address for address, _ in origin.operands)):
-            one = self._wanted.get(address or "")
-            same = one is not None and _shape(one.value) == _shape(own.value)
-            if one is not None and same and one.variable and one.variable.mapped:
-                return one.variable.mapped
-        return ()
-
     def _elements(self, kept: Kept, origin: Origin) -> tuple[str, tuple[int, ...]]:
         """How many elements are what the origin is, and the examples that they are of."""
         if kept.value is None:
@@ -144,7 +157,7 @@ class Words:
         value = _at(kept, origin.index)
         found = np.broadcast_to(origin.elements, value.shape)
         places = np.argwhere(kinds(value, value.ndim, np) & found)
-        mapped = self._mapped(origin)
+        mapped = self.mapped.get(origin.address, ())
         text = counted(places, value)
         examples = sorted({int(one[mapped[-1]]) for one in places}) if mapped else []
         return text, tuple(examples[:_MOST])
@@ -158,6 +171,16 @@ class Words:
         if one is None or one.read.address not in kept or not _is_floats(one.value):
             return f"{name}: not of floats"
         return f"{name}: {_range(kept[one.read.address], origin.index)}"
+
+
+def _times(origin: Origin, kept: Kept) -> str:
+    """How often an origin begins; empty where its value is computed once."""
+    found, of = origin.times
+    if of == 1:
+        return ""
+    elements, of_all = origin.share
+    are_known = kept.value is not None and math.prod(kept.shape) > 1
+    return f"{found} of {of} times" + (f", {elements} of {of_all} elements" if are_known else "")
 
 
 def counted(places: Any, value: Any) -> str:
@@ -174,13 +197,16 @@ def told(row: NanRow) -> str:
     where = [f"in {row.line}" if row.line else ""]
     where += [f"`{row.code}`" if row.code and not is_derivative else ""]
     where += [f"made by {row.made_by}" if row.made_by else ""]
-    where += [f"iteration {', '.join(map(str, row.iteration))}" if row.iteration else ""]
+    first = "first in " if row.times else ""
+    where += [row.times]
+    where += [f"{first}iteration {', '.join(map(str, row.iteration))}" if row.iteration else ""]
     where += [row.branch and f"in {row.branch}", row.device and f"on the device {row.device}"]
     where += [f"examples {', '.join(map(str, row.examples))}" if row.examples else ""]
     where += ["in the backward pass" if row.backward else "", f"({row.address})"]
     name = f"the derivative of `{row.code[2:]}`" if is_derivative else row.variable
     text = f"{row.what} in {name}: {row.elements}, {', '.join(filter(None, where))}"
-    return "\n".join([text, *(f"    from {one}" for one in row.inputs)])
+    became = [f"    {row.became}"] if row.became else []
+    return "\n".join([text, *(f"    from {one}" for one in row.inputs), *became])
 
 
 def _at(kept: Kept, index: Mapping[str, int]) -> Any:
@@ -208,8 +234,3 @@ def _range(kept: Kept, index: Mapping[str, int]) -> str:
 def _is_floats(value: Value) -> bool:
     aval: Any = value.aval
     return np.issubdtype(aval.dtype, np.inexact) or "float" in str(aval.dtype)
-
-
-def _shape(value: Value) -> tuple[int, ...]:
-    aval: Any = value.aval
-    return aval.shape

@@ -8,6 +8,7 @@ results back, what they have theirs from.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -28,9 +29,14 @@ class Origin:
     Attributes:
         address: The value.
         eqn: What makes it; None for an argument or a constant.
-        index: The iterations and devices, by the names of the axes.
-        elements: What is not finite of each element, as bits; one for all, where it is not known.
+        index: The iterations and devices, by the names of the axes: the first of them.
+        elements: What is not finite of each element then, as bits; one for all, where it is not
+            known.
         operands: The addresses of the operands; None for a literal, which stands beside.
+        times: How often it begins, of how often the value is computed, in loops and on devices.
+        share: How many elements these are, of all; one for all each time, where it is not known.
+        reached: How many of these times a result has something of.
+        tested: Whether a comparison, or what asks whether floats are finite, sees it.
     """
 
     address: str
@@ -38,11 +44,15 @@ class Origin:
     index: dict[str, int]
     elements: Any
     operands: tuple[tuple[str | None, Any], ...] = ()
+    times: tuple[int, int] = (1, 1)
+    share: tuple[int, int] = (1, 1)
+    reached: int = 1
+    tested: bool = False
 
     @property
     def bits(self) -> int:
         """What is not finite."""
-        return int(np.bitwise_or.reduce(self.elements, None))
+        return _bits(self.elements)
 
 
 class Nonfinite:
@@ -59,6 +69,8 @@ class Nonfinite:
         hidden: The addresses of what begins and reaches no result.
         places: How often these begin, in all values and iterations.
         guessed: The names of primitives of which it was guessed which elements depend on which.
+        results: What is not finite of the results, and not meant, as bits.
+        decided: By address what a test of such a value made not finite, for a result, as bits.
     """
 
     def __init__(
@@ -68,28 +80,61 @@ class Nonfinite:
         fine: bool,
         closed: Container[str] = frozenset(),
     ) -> None:
-        self._values = Values(seen, fine, closed)
-        begins = Begins(jaxpr, self._values)
-        self._made = begins.made
+        self._jaxpr, self._values = jaxpr, Values(seen, fine, closed)
+        self._begins = Begins(jaxpr, self._values)
+        self._made = self._begins.made
         # That a test of a NaN gave False is no NaN.
-        results = [None if one is None else one & np.uint8(NAN | INF) for one in begins.results]
-        self._marked = Reaches(jaxpr, self._values, begins.bad, results).marked
-        self.guessed = self._values.guessed
-        self.places = 0
-        found = sorted(
-            (one for one in map(self._origin, self._made) if one), key=lambda one: one[0]
-        )
-        self.origins = [origin for _, origin in found]
-        reached = {origin.address for origin in self.origins}
-        self.hidden = [address for address in self._made if address not in reached]
+        results = [None if x is None else x & np.uint8(NAN | INF) for x in self._begins.results]
+        reaches = Reaches(jaxpr, self._values, self._begins.bad, results, {})
+        self._marked = reaches.marked
+        self.decided = {one: _bits(self._begins.bad[one]) for one in reaches.decided}
+        self.results = 0
+        for one in results:
+            self.results |= _bits(one)
+        self.guessed = set(self._values.guessed)
+        reached = {address: self._having(address, self._marked) for address in self._made}
+        self.origins = self._in_order(reached, reached, set())
+        self.places = sum(one.times[0] for one in self.origins)
+        reaching = {origin.address for origin in self.origins}
+        self.hidden = [address for address in self._made if address not in reaching]
 
-    def _origin(self, address: str) -> tuple[tuple[int, ...], Origin] | None:
-        """Where of the program what is made there and marked begins."""
+    def everywhere(self, mapped: Mapping[str, tuple[int, ...]]) -> list[Origin]:
+        """Where anything begins, whether or not a result has it, in the order of execution.
+
+        Args:
+            mapped: The axes that `jax.vmap` has put into values, by address.
+        """
+        begins, found = self._begins, dict[str, Any]()
+        for address, one in self._made.items():
+            found[address] = self._values.in_lanes(one.bits, one.level, mapped.get(address, ()))
+        none = [None] * len(begins.results)
+        seen = Reaches(self._jaxpr, self._values, begins.bad, none, begins.tests)
+        tested = {address for address in found if _any(self._having(address, seen.marked))}
+        reached = {address: self._having(address, self._marked) for address in found}
+        return self._in_order(found, reached, tested)
+
+    def _having(self, address: str, marked: Mapping[str, Any]) -> Any:
+        """What begins at an address of what is marked there."""
+        mark = marked.get(address)
+        return None if mark is None else np.where(mark, self._made[address].bits, np.uint8(0))
+
+    def _in_order(
+        self, found: Mapping[str, Any], reached: Mapping[str, Any], tested: set[str]
+    ) -> list[Origin]:
+        origins = [
+            origin
+            for address, bits in found.items()
+            if bits is not None and (origin := self._origin(address, bits, reached[address]))
+        ]
+        for _, origin in origins:
+            origin.tested = origin.address in tested
+        return [origin for _, origin in sorted(origins, key=lambda one: one[0])]
+
+    def _origin(
+        self, address: str, found: Any, reached: Any
+    ) -> tuple[tuple[int, ...], Origin] | None:
+        """Where of the program what is found at an address begins first, and how often."""
         made = self._made[address]
-        mark = self._marked.get(address)
-        if mark is None:
-            return None
-        found = np.where(mark, made.bits, 0)
         n, names = len(made.level), [name for name, _ in made.level]
         places = np.argwhere(found.any(tuple(range(n, found.ndim))))
         if not len(places):
@@ -99,8 +144,30 @@ class Nonfinite:
         seen = self._values.axes(address)
         index = {name: at for name, at in each[k].items() if name in seen}
         elements = found[tuple(places[k])]
-        self.places += len(places)
-        return key, Origin(address, made.eqn, index, elements, made.operands)
+        times = self._values.times(address)
+        return key, Origin(
+            address,
+            made.eqn,
+            index,
+            elements,
+            made.operands,
+            times=(len(places), times),
+            share=(int(np.count_nonzero(found)), times * math.prod(found.shape[n:])),
+            reached=_times(reached, n),
+        )
+
+
+def _bits(found: Any) -> int:
+    return 0 if found is None else int(np.bitwise_or.reduce(found, None))
+
+
+def _any(found: Any) -> bool:
+    return found is not None and bool(found.any())
+
+
+def _times(found: Any, lead: int) -> int:
+    """In how many places of the leading axes there is something."""
+    return 0 if found is None else int(np.count_nonzero(found.any(tuple(range(lead, found.ndim)))))
 
 
 def _execution(order: Order, index: Mapping[str, int]) -> tuple[int, ...]:

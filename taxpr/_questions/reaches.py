@@ -13,20 +13,19 @@ from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._hops.protocol import Nested
 from taxpr._primitives.tag import is_tag
 from taxpr._questions.bits import (
-    DECIDED,
     NAN,
     NEGINF,
     POSINF,
     TURNS,
     Values,
-    chooses,
+    dtype_of,
     either,
     given_on,
     key_of,
-    selects,
-    tested,
+    takes,
 )
 from taxpr._questions.copies import shape_of
+from taxpr._questions.decisions import DECIDED, chooses, selects, tested
 from taxpr._questions.turns import Call, Loop, fitted
 from taxpr._recordings.axes import Level
 from taxpr._sites.walk import addresses_of, numbered
@@ -37,15 +36,29 @@ np: Any = numpy  # which leaves types of arrays unknown
 class Reaches:
     """Which elements, in which iterations, the results have what they are from.
 
+    Args:
+        jaxpr: The program.
+        values: Its values.
+        bad: By address the bits of what is not finite and not meant.
+        results: What is bad of the results.
+        more: By address what is bad of values that are followed back like results.
+
     Attributes:
         marked: By address the elements; None for none.
+        decided: The addresses of results of choices by a test of what is bad that are marked.
     """
 
     def __init__(
-        self, jaxpr: StoredJaxpr, values: Values, bad: Mapping[str, Any], results: Sequence[Any]
+        self,
+        jaxpr: StoredJaxpr,
+        values: Values,
+        bad: Mapping[str, Any],
+        results: Sequence[Any],
+        more: Mapping[str, Any],
     ) -> None:
-        self._values, self._bad = values, bad
+        self._values, self._bad, self._more = values, bad, more
         self.marked: dict[str, Any] = {}
+        self.decided: dict[str, None] = {}
         self._backward(jaxpr, Address(), (), [None if one is None else one > 0 for one in results])
 
     def _backward(
@@ -73,7 +86,11 @@ class Reaches:
         for atom, mark in zip(inner.outvars, marks, strict=True):
             put(atom, mark)
         for local, eqn in reversed(numbered(inner)):
-            outs, here = [take(var) for var in eqn.outvars], home / local
+            here = home / local
+            for number, var in enumerate(eqn.outvars):
+                if (seed := self._more.get(here.value(number))) is not None:
+                    put(var, seed > 0)
+            outs = [take(var) for var in eqn.outvars]
             if is_tag(eqn):
                 found: Sequence[Any] = outs
             elif entered := self._values.entered(eqn, here):
@@ -111,6 +128,8 @@ class Reaches:
                     continue
                 if selects(eqn, k):
                     taken = fitted(depends.deciding(mark), one) & (one > 0)
+                    if taken.any() and np.any(out & (NAN | POSINF | NEGINF)):
+                        self.decided[here.value(number)] = None
                     found[k] = either(found[k], taken)
                     continue
                 if (decided := mark & ((out & DECIDED) > 0)).any():
@@ -146,8 +165,10 @@ class Reaches:
         """
         found: list[Any] = [None] * len(eqn.invars)
         if chooses(eqn) and by is not None:
-            for mark in outs:
+            for number, mark in enumerate(outs):
                 if mark is not None:
+                    if takes(dtype_of(eqn.outvars[number])):
+                        self.decided[here.value(number)] = None
                     chosen = mark.any(tuple(range(len(level), mark.ndim)))
                     found[0] = either(found[0], fitted(chosen, by) & (by > 0))
         for nested in entered:

@@ -133,6 +133,26 @@ class Loop(Call):
         """What the first iteration has of it, and nothing of the others."""
         return _where(self._first, x)
 
+    def in_lanes(self, x: Any, lead: int, mapped: Sequence[int]) -> Any:
+        """What is in it, but for lanes that had ended.
+
+        Args:
+            x: Of a value inside.
+            lead: The number of its leading axes.
+            mapped: The axes that `jax.vmap` has put into the value, the outermost last.
+        """
+        n = len(self.level)
+        # A condition has the axis of the outermost first.
+        axes = [lead + k for k in reversed(mapped)][: self._ran.ndim - n]
+        if not axes or len(axes) < self._ran.ndim - n:
+            return x
+        order = np.argsort(axes)
+        ran = self._ran.transpose((*range(n), *(n + int(k) for k in order)))
+        shape = [*ran.shape[:n], *(1,) * (x.ndim - n)]
+        for k, size in zip(sorted(axes), ran.shape[n:], strict=True):
+            shape[k] = size
+        return np.where(ran.reshape(shape), x, np.zeros((), x.dtype))
+
     def handed_on(self, init: Any, outs: Any) -> Any:
         """What each iteration is handed, of what the loop and its iterations hand on."""
         handed = self._moved(_where(self._ran, outs), self._step)

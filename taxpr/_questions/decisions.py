@@ -1,0 +1,88 @@
+"""What a test of a NaN decides: which value a selection takes, as a comparison with it is false.
+
+What the results of such tests are made of is followed as one bit, through what is no float, to the
+selection, the branch or the carry that it decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+from jax import lax
+
+from taxpr._compat import JaxprEqn
+from taxpr._questions.bits import INF, NAN, dtype_of, either, takes
+from taxpr._questions.copies import shape_of
+from taxpr._questions.depends import Depends
+from taxpr._questions.turns import Loop
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+DECIDED = 8  # beside the bits of floats
+# What tests floats, with what of these it sees.
+_TESTS = {getattr(lax, f"{name}_p"): NAN for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+_TESTS[lax.is_finite_p] = NAN | INF
+
+
+def tests(eqn: JaxprEqn) -> bool:
+    """Whether an equation compares floats, or asks whether they are finite."""
+    return eqn.primitive in _TESTS
+
+
+def tested(eqn: JaxprEqn, bits: Any) -> Any:
+    """What of an operand decides the results of an equation that are no floats."""
+    seen = _TESTS.get(eqn.primitive, 0) | DECIDED
+    return np.where(bits & np.uint8(seen), np.uint8(DECIDED), np.uint8(0))
+
+
+def selects(eqn: JaxprEqn, operand: int) -> bool:
+    """Whether an operand says, element by element, which of the others the result has."""
+    return operand == 0 and eqn.primitive is lax.select_n_p
+
+
+def chooses(eqn: JaxprEqn) -> bool:
+    """Whether the first operand says which of several jaxprs runs."""
+    return eqn.primitive is lax.cond_p
+
+
+def decided(eqn: JaxprEqn, number: int, depends: Depends, bad: Sequence[Any]) -> Any:
+    """Which elements of a result that is no float were decided by a test of what is bad."""
+    found: Any = None
+    for k, bits in enumerate(bad):
+        if bits is None or not (bits := tested(eqn, bits)).any():
+            continue
+        exact = depends.exact
+        reached = depends.decided(bits) if selects(eqn, k) else depends.onward(k, number, bits)
+        if depends.exact:
+            found = either(found, reached)
+        depends.exact = exact  # what is not sure is not said, as of random numbers
+    return found
+
+
+def chosen(eqn: JaxprEqn, to: int, lead: int, by: Any, bits: Any) -> Any:
+    """What is bad of a result of a choice that was made by a test of what is bad.
+
+    Args:
+        eqn: The equation that chooses.
+        to: The number of the result.
+        lead: The number of leading axes.
+        by: What is bad of its first operand.
+        bits: The bits of the result.
+    """
+    out = eqn.outvars[to]
+    by = by.reshape(by.shape[:lead] + (1,) * len(shape_of(out))) & np.uint8(DECIDED)
+    if not takes(dtype_of(out)):
+        return by
+    return None if bits is None else np.where(by, bits, np.uint8(0))
+
+
+def decision_handed_on(call: Loop, k: int, init: Any, outs: Any) -> Any:
+    """What each iteration is handed of a carry that is no float, and was so decided."""
+    if init is None and outs is None:
+        return None
+    outs = np.zeros_like(call.enter(init, "in", k)) if outs is None else outs
+    init = np.zeros_like(call.leave(outs, "in", k)) if init is None else init
+    handed = call.handed_on(init, outs) & np.uint8(DECIDED)
+    return handed if handed.any() else None

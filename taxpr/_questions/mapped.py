@@ -1,0 +1,130 @@
+"""Which axes of a program's values `jax.vmap` has put into them.
+
+Of a variable its mark says it. What is within an expression has those of what it is computed from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jax import lax
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._hops.protocol import Nested
+from taxpr._hops.table import nested_jaxprs
+from taxpr._primitives.tag import is_tag
+from taxpr._questions.bits import key_of
+from taxpr._questions.copies import shape_of
+from taxpr._questions.depends import Depends
+from taxpr._sites.walk import addresses_of, numbered
+
+Axes = tuple[int, ...]
+
+_OF_EACH = ("x", "y")  # the roles of what has an axis for the iterations, outside
+# These keep the axes of their operands, though an axis may have another length.
+_KEEP = {
+    *(lax.rev_p, lax.slice_p, lax.concatenate_p, lax.split_p, lax.select_n_p, lax.pad_p),
+    *(lax.dynamic_slice_p, lax.dynamic_update_slice_p),
+}
+
+
+def mapped_axes(jaxpr: StoredJaxpr, known: Mapping[str, Axes]) -> dict[str, Axes]:
+    """The mapped axes of values by address, those of the outermost `jax.vmap` last.
+
+    Args:
+        jaxpr: The program.
+        known: Those of variables.
+    """
+    found: dict[str, Axes] = {}
+    _walk(jaxpr, Address(), [()] * len(_compat.open_jaxpr(jaxpr).invars), known, found)
+    return found
+
+
+def _walk(
+    stored: StoredJaxpr,
+    home: Address,
+    given: Sequence[Axes],
+    known: Mapping[str, Axes],
+    found: dict[str, Axes],
+) -> list[Axes]:
+    """Those of the values of a jaxpr; returns those of its results."""
+    inner, addresses = _compat.open_jaxpr(stored), addresses_of(stored, home)
+
+    def of(atom: Any) -> Axes:
+        return found.get(addresses.get(key_of(atom), ""), ())
+
+    for var, axes in zip(inner.invars, given, strict=True):
+        address = addresses[key_of(var)]
+        found[address] = known.get(address) or axes
+    for local, eqn in numbered(inner):
+        here, ins = home / local, [of(atom) for atom in eqn.invars]
+        if is_tag(eqn):
+            continue
+        outs = _through(eqn, here, ins, known, found)
+        for number in range(len(eqn.outvars)):
+            address = here.value(number)
+            axes = outs[number] if outs else _computed(eqn, number, ins)
+            found[address] = known.get(address) or axes
+    return [of(atom) for atom in inner.outvars]
+
+
+def _through(
+    eqn: JaxprEqn,
+    here: Address,
+    ins: Sequence[Axes],
+    known: Mapping[str, Axes],
+    found: dict[str, Axes],
+) -> list[Axes]:
+    """Those of the results of an equation that holds others; none where it holds none."""
+    entered = nested_jaxprs(eqn)
+    outs: list[Axes] = [()] * len(eqn.outvars) if entered else []
+    for nested in entered:
+        given = [() if k is None else ins[k] for k in nested.operands]
+        given = [_moved(nested, "in", k, axes) for k, axes in enumerate(given)]
+        results = _walk(nested.stored, here / nested.label, given, known, found)
+        for k, (to, axes) in enumerate(zip(nested.results, results, strict=True)):
+            if to is not None:
+                outs[to] = outs[to] or _moved(nested, "out", k, axes)
+    return outs
+
+
+def _moved(nested: Nested, kind: str, number: int, axes: Axes) -> Axes:
+    """The axes inside of those outside, or the other way round: a loop has one more outside."""
+    roles = nested.in_roles if kind == "in" else nested.out_roles
+    if not roles or roles[number] not in _OF_EACH:
+        return axes
+    by = -1 if kind == "in" else 1
+    return tuple(k + by for k in axes) if all(k + by >= 0 for k in axes) else ()
+
+
+def _computed(eqn: JaxprEqn, number: int, ins: Sequence[Axes]) -> Axes:
+    """Those of a result that an equation computes; none where they are not known."""
+    depends = Depends(eqn, (), lambda k: None, fine=True)
+    best: Axes = ()
+    for k, axes in enumerate(ins):
+        if len(axes) <= len(best):
+            continue
+        own, out = shape_of(eqn.invars[k]), shape_of(eqn.outvars[number])
+        to = _aligned(eqn, own, out) or depends.aligned(k, number)
+        if (to is None or None in to) and own == out:
+            to = tuple(range(len(own)))
+        moved = [None if to is None else to[axis] for axis in axes]
+        now = tuple(axis for axis in moved if axis is not None)
+        best = now if len(now) == len(axes) else best
+    return best
+
+
+def _aligned(eqn: JaxprEqn, own: Sequence[int], out: Sequence[int]) -> list[int | None] | None:
+    """For each axis of what is copied that of the result; None where others know it."""
+    kind = eqn.primitive
+    if kind in _KEEP and len(own) == len(out):
+        return list(range(len(own)))
+    if kind not in (lax.reshape_p, lax.squeeze_p):
+        return None
+    # An axis is the same where as many elements are before it, and as many in it.
+    before = {(math.prod(out[:k]), n): k for k, n in enumerate(out)}
+    return [before.get((math.prod(own[:k]), n)) for k, n in enumerate(own)]
