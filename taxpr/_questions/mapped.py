@@ -104,18 +104,18 @@ def _moved(nested: Nested, kind: str, number: int, axes: Axes) -> Axes:
 def _computed(eqn: JaxprEqn, number: int, ins: Sequence[Axes]) -> Axes:
     """Those of a result that an equation computes; none where they are not known."""
     depends = Depends(eqn, (), lambda k: None, fine=True)
-    best: Axes = ()
+    out, each = shape_of(eqn.outvars[number]), list[Axes]()
     for k, axes in enumerate(ins):
-        if len(axes) <= len(best):
-            continue
-        own, out = shape_of(eqn.invars[k]), shape_of(eqn.outvars[number])
+        own = shape_of(eqn.invars[k])
         to = _aligned(eqn, own, out) or depends.aligned(k, number)
         if (to is None or None in to) and own == out:
             to = tuple(range(len(own)))
         moved = [None if to is None else to[axis] for axis in axes]
         now = tuple(axis for axis in moved if axis is not None)
-        best = now if len(now) == len(axes) else best
-    return best
+        each += [now] if len(now) == len(axes) else []
+    best = max(each, key=len, default=())
+    # Of two operands with other axes nobody knows which `jax.vmap` is the outer one.
+    return best if all(set(axes) <= set(best) for axes in each) else ()
 
 
 def _aligned(eqn: JaxprEqn, own: Sequence[int], out: Sequence[int]) -> list[int | None] | None:

@@ -15,6 +15,7 @@ from jax import lax
 import taxpr
 
 SIZE = 3
+GUARDED = "guard", "guarded", "guarded", "guarded"  # more statements, of programs with guards
 
 
 @dataclasses.dataclass
@@ -42,6 +43,7 @@ class Python:
 
     def __init__(self, rows):
         self.rows, self.when, self.iteration = rows, (), ()
+        self.begun = set()  # all faults, whether or not something has them in the end
 
     def at(self, kind, n):
         row = self.rows[n % len(self.rows)]
@@ -49,7 +51,12 @@ class Python:
 
     def log(self, name, v):
         fault = self.when, name, self.iteration
-        return [made(log(x.value), x, fault=(*fault, k)) for k, x in enumerate(v)]
+        out = [made(log(x.value), x, fault=(*fault, k)) for k, x in enumerate(v)]
+        self.begun |= {one for x in out for one in x.faults if one[:3] == fault}
+        return out
+
+    def guard(self, v):
+        return [x if math.isfinite(x.value) else Num(-math.inf, x.faults) for x in v]
 
     def add(self, v, w):
         return [made(x.value + y.value, x, y) for x, y in zip(v, w, strict=True)]
@@ -92,6 +99,8 @@ class Python:
             v = state["v"]
             if op == "log":
                 state["w"] = self.log(more[0], v)
+            elif op == "guarded":
+                state["v"] = self.add(self.guard(self.log(more[0], v)), self.calm(v))
             elif op == "use":
                 state["v"] = self.add(v, state["w"])
             elif op == "pick":
@@ -102,7 +111,7 @@ class Python:
                 state["v"] = self.put(now + more[0], v, state["w"])
             elif op == "read":
                 state["v"] = self.data(now + more[0])
-            elif op in ("roll", "total", "calm"):
+            elif op in ("roll", "total", "calm", "guard"):
                 state["v"] = getattr(self, op)(v)
             elif op == "swap":
                 state = {"v": state["w"], "w": v}
@@ -149,6 +158,9 @@ class Jax(Python):
     def log(self, name, v):
         with jax.named_scope(name):
             return jnp.log(v)
+
+    def guard(self, v):
+        return jnp.where(jnp.isfinite(v), v, -jnp.inf)
 
     def add(self, v, w):
         return v + w
@@ -213,30 +225,30 @@ class Jax(Python):
         return {"v": v, "w": w}
 
 
-def random_block(rng, names, depth):
-    """Some statements, with a fault now and then."""
+def random_block(rng, names, depth, more=()):
+    """Some statements, with a fault now and then; also such as ``more`` names."""
     block = []
     for _ in range(rng.randint(2, 4)):
         op = rng.choice(
             ["log", "log", "use", "pick", "pick", "take", "roll", "total", "mix", "put", "read"]
-            + ["calm", "swap"]
+            + ["calm", "swap", *more]
             + ["scan", "scan", "while", "cond", "jit", "remat", "rule"] * (depth > 0)
         )
         some = rng.randint(0, 5)
-        if op == "log":
+        if op in ("log", "guarded"):
             block.append((op, f"fault{next(names)}"))
         elif op in ("pick", "take", "mix", "put", "read"):
             block.append((op, some))
         elif op == "scan":
-            inner = random_block(rng, names, depth - 1)
+            inner = random_block(rng, names, depth - 1, more)
             block.append((op, inner, rng.randint(1, 4), rng.random() < 0.5))
         elif op == "while":
-            block.append((op, random_block(rng, names, depth - 1), some))
+            block.append((op, random_block(rng, names, depth - 1, more), some))
         elif op == "cond":
-            blocks = [random_block(rng, names, depth - 1) for _ in range(2)]
+            blocks = [random_block(rng, names, depth - 1, more) for _ in range(2)]
             block.append((op, some, blocks))
         elif op in ("jit", "remat", "rule"):
-            block.append((op, random_block(rng, names, depth - 1)))
+            block.append((op, random_block(rng, names, depth - 1, more)))
         else:
             block.append((op,))
     return block
@@ -253,13 +265,27 @@ def expected(block, batch):
     return [fault for fault in faults if fault[0] == first]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_first_place_of_a_random_program_is_named(seed):
-    rng = random.Random(seed)
-    block = random_block(rng, iter(range(99)), 2)
+def random_program(seed, more=()):
+    """A random program, and values for three examples."""
+    block = random_block(random.Random(seed), iter(range(99)), 2, more)
     many = np.random.default_rng(seed)
     batch = many.choice([2.0, 0.5, 1.5, 3.0, -1.0], (3, 7, SIZE), p=[0.3, 0.2, 0.2, 0.2, 0.1])
-    batch = batch.astype(np.float32)
+    return block, batch.astype(np.float32)
+
+
+def scoped(program, names):
+    """The names of faults by the addresses of what makes them: each has a scope of its own."""
+    return {
+        value.address: name
+        for name in names
+        for value in taxpr.find_values(program, taxpr.maybe(taxpr.scope(name)))
+    }
+
+
+@pytest.mark.parametrize("more", [(), GUARDED], ids=["plain", "guards"])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_first_place_of_a_random_program_is_named(seed, more):
+    block, batch = random_program(seed, more)
 
     def run(rows):
         return Jax(rows).block(block, rows[0], 0)
@@ -271,13 +297,39 @@ def test_the_first_place_of_a_random_program_is_named(seed):
         if not faults:
             continue
         row, program = found.rows[0], taxpr.trace(fn)(given)
-        # Every fault has a scope of its own.
-        named = {
-            value.address: name
-            for name in {fault[1] for fault in faults}
-            for value in taxpr.find_values(program, taxpr.scope(name))
-        }
+        named = scoped(program, {fault[1] for fault in faults})
         (iteration,) = {fault[2] for fault in faults}
         assert (named.get(row.address), row.iteration) == (faults[0][1], iteration), (block, found)
         assert int(row.elements.split()[0]) == len(faults), (block, found)
         assert not any("may have none" in note for note in found.notes), found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_place_of_a_random_program_is_counted(seed):
+    block, batch = random_program(seed, GUARDED)
+
+    def run(rows):
+        return Jax(rows).block(block, rows[0], 0)
+
+    python = Python(batch[0])
+    with np.errstate(all="ignore"):
+        out = python.block(block, [Num(float(x)) for x in batch[0][0]], 0)
+    begun = {name: {one for one in python.begun if one[1] == name} for _, name, *_ in python.begun}
+    found = taxpr.find_nan(run, everywhere=True)(batch[0])
+    program = taxpr.trace(run)(batch[0])
+    named = scoped(program, begun)
+    assert {named[row.address] for row in found.rows} == set(begun)
+    order = sorted(begun, key=lambda name: min(one[0] for one in begun[name]))
+    assert [named[row.address] for row in found.rows] == order
+    reaching = {one for x in out for one in x.faults}
+    for row in found.rows:
+        faults = begun[named[row.address]]
+        first = min(faults)
+        assert row.iteration == first[2]
+        same = [one for one in faults if one[2] == first[2]]
+        assert int(row.elements.split()[0]) == len(same)
+        assert ("no result has it" in row.became) == (not faults & reaching), (block, row)
+        if row.times:
+            times, elements = row.times.split(", ")
+            assert int(times.split()[0]) == len({one[2] for one in faults})
+            assert int(elements.split()[0]) == len(faults)
