@@ -1,13 +1,17 @@
-"""What it costs to note the variables of a train step, as a ratio to tracing it without.
+"""What it costs to note the variables of a program, as a ratio to tracing it without.
 
-    python benchmarks/bench_names.py [number of layers]
+    python benchmarks/bench_names.py [the most equations]
 
-JAX's caches are cleared before each measurement, and the two kinds take turns. The figure is a
-median of ratios of processor time, and also goes to build/bench_names.json.
+Of a train step, and of Python loops with 1,000, 10,000 and 100,000 equations, which append to a
+list, fill a dict, bind the same variables again, and of as many lines that bind one each. JAX's
+caches are cleared before each measurement, and the two kinds take turns. Each figure is a median of
+ratios of processor time, and also goes to build/bench_names.json.
 """
 
+import linecache
 import statistics
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -83,19 +87,82 @@ def shapes(layers: int, width: int = 32) -> Any:
     return params, (params, params, array()), tokens, tokens
 
 
-def main() -> None:
-    args = shapes(int(sys.argv[1]) if len(sys.argv) > 1 else 4)
+def appending(n: int) -> Any:
+    def f(x):
+        rows = []
+        for _ in range(n):
+            x = x * 1.5
+            rows.append(x)
+        return rows[-1]
 
+    return f
+
+
+def filling(n: int) -> Any:
+    def f(x):
+        rows = {}
+        for k in range(n):
+            x = x * 1.5
+            rows[k] = x
+        return rows[n - 1]
+
+    return f
+
+
+def binding(n: int) -> Any:
+    def f(x):
+        for _ in range(n):
+            x = x * 1.5
+        return x
+
+    return f
+
+
+def straight(n: int) -> Any:
+    """A hundred lines of a function for each call, as models are written."""
+    names = [f"v{k}" for k in range(100)]
+    lines = [f"    {new} = {old} * 1.5" for old, new in zip(["x", *names], names, strict=False)]
+    text = "\n".join(["def block(x):", *lines, f"    return {names[-1]}"])
+    file = str(programs.BUILD / "straight.py")
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    scope: dict[str, Any] = {}
+    exec(compile(text, file, "exec"), scope)
+
+    def f(x):
+        for _ in range(n // len(names)):
+            x = scope["block"](x)
+        return x
+
+    return f
+
+
+LOOPS: dict[str, Callable[[int], Any]] = {
+    "appends to a list": appending,
+    "a dict that grows": filling,
+    "one variable": binding,
+    "lines of a function": straight,
+}
+SIZES = {1_000: 5, 10_000: 3, 100_000: 1}  # and how often each is measured
+
+
+def ratio(fn: Any, args: Any, runs: int) -> float:
     def seconds(names: bool) -> float:
-        return programs.cpu_seconds(lambda: taxpr.trace(train_step, names=names)(*args), 1)
+        return programs.cpu_seconds(lambda: taxpr.trace(fn, names=names)(*args), 1)
 
     seconds(True)
-    pairs = [(seconds(False), seconds(True)) for _ in range(RUNS)]
-    ratio = statistics.median(named / bare for bare, named in pairs)
-    known = len(taxpr.trace(train_step, names=True)(*args).variables())
-    print(f"{known} values of variables, {1e3 * statistics.median(b for b, _ in pairs):.0f} ms")
-    goal = programs.reached("tracing with names", ratio, 1.3, " times tracing without")
-    programs.write("bench_names", {"goals": [goal]})
+    return statistics.median(seconds(True) / seconds(False) for _ in range(runs))
+
+
+def main() -> None:
+    most = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    step = ratio(train_step, shapes(4), RUNS)
+    goals = [programs.reached("tracing a train step with names", step, 1.6, " times without")]
+    for size, runs in SIZES.items():
+        for name, program in LOOPS.items():
+            if size <= most:
+                found = ratio(program(size), (1.0,), runs)
+                goals.append(programs.reached(f"{size} equations, {name}", found, 5, " times"))
+    programs.write("bench_names", {"goals": goals})
 
 
 if __name__ == "__main__":

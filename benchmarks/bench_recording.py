@@ -64,6 +64,33 @@ def measured(name: str, fn: Any, args: Any, where: Any) -> list[dict[str, Any]]:
     ]
 
 
+def watched(name: str, fn: Any, args: Any, where: Any, goal: float) -> list[dict[str, Any]]:
+    """Whole calls of `watch`, compiled before: of statistics, and of all values."""
+    bare, program = compiled(fn, args), taxpr.trace(fn, names=True)(*args)
+    calls = {keep: taxpr.watch(program, where, keep=keep) for keep in ("values", "stats")}
+    times: dict[str, list[float]] = {"bare": [], "values": [], "stats": []}
+    for run in range(RUNS + 1):
+        now = {"bare": seconds(lambda: jax.block_until_ready(bare(*args)))[1]}
+        now |= {keep: seconds(lambda call=call: call(*args))[1] for keep, call in calls.items()}
+        for what, time_of in now.items():
+            times[what] += [time_of] if run else []  # the first one compiles
+    values, stats = (
+        statistics.median(a / b for a, b in zip(times[keep], times["bare"], strict=True))
+        for keep in ("values", "stats")
+    )
+    print(f"{name}: all values {values:.1f} times the bare run, statistics {stats:.1f}")
+    return [programs.reached(f"{name}: statistics", stats / values, goal, " times all values")]
+
+
+def loop(weights: Any, xs: Any) -> Any:
+    def step(c: Any, x: Any) -> Any:
+        for _ in range(20):
+            c = jnp.sin(c) * x + c
+        return c, c
+
+    return jax.lax.scan(step, weights, xs)
+
+
 def main() -> None:
     wide = programs.transformer_args(12, tokens=256, width=256)
     results = measured("loss of 12 layers, variables", loss, wide, None)
@@ -72,6 +99,11 @@ def main() -> None:
     results += measured("gradient of it, small arrays", jax.grad(loss), small, "*")
     deep = programs.transformer_args(184, tokens=64, width=256)
     results += measured("loss of 184 layers", loss, deep, "*")
+    results += watched("loss of 12 layers, variables", loss, wide, None, 10)
+    results += watched("loss of 12 layers, everything", loss, wide, "*", 10)
+    results += watched("gradient of it, small arrays", jax.grad(loss), small, "*", 3)
+    carried = jnp.ones((64, 64)), jnp.ones((200, 64, 64))
+    results += watched("a loop of 200 iterations", loop, carried, "*", 2)
     programs.write("bench_recording", results)
 
 
