@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from taxpr import _compat
+from taxpr._check.changed import changes_of, with_changes
 from taxpr._check.findings import Finding, Findings, Rule, Suspicion
 from taxpr._check.levels import Examined
 from taxpr._check.rules import RULES
@@ -71,12 +72,16 @@ def check(
         return lambda: _findings(Examined(program, None), rules)
     refuse_no_function("check", target)
     program_of = trace(
-        target, static_argnums=static_argnums, static_argnames=static_argnames, names=None
+        with_changes(target),
+        static_argnums=static_argnums,
+        static_argnames=static_argnames,
+        names=None,
     )
 
     @called_as(target)
     def checked(*args: PyTree, **kwargs: PyTree) -> Findings:
-        return _findings(Examined(program_of(*args, **kwargs), target), rules)
+        program = program_of(*args, **kwargs)
+        return _findings(Examined(program, target, changes_of(program)), rules)
 
     return checked
 

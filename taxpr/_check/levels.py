@@ -1,7 +1,7 @@
 """A program as rules look at it: jitted functions inlined, values known by number."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import _compat
@@ -116,14 +116,16 @@ class Examined:
     Attributes:
         program: The program.
         fn: The function that it was traced from; None where only a program was given.
+        changes: Which results are changes of an argument, by position, and its name.
         levels: The program itself, and what its loops and the like hold, outermost first.
     """
 
-    def __init__(self, program: Program, fn: Any) -> None:
+    def __init__(self, program: Program, fn: Any, changes: Mapping[int, str] | None = None) -> None:
         self.program, self.fn = program, fn
-        self._names: dict[Address, Variable] = {}
+        self.changes = changes or {}
+        self._held: dict[Address, list[Variable]] = {}
         for one in program.variables():
-            self._names.setdefault(one.address, one)
+            self._held.setdefault(one.address, []).append(one)
         self._made = {
             found.address: (statements, found.derivative)
             for found, _, statements in equations(program)
@@ -133,8 +135,12 @@ class Examined:
 
     def name(self, level: Level, number: int) -> str:
         """The variable that held a value, such as ``"loss.h"``; "" where none did."""
-        found = (self._names.get(one) for one in level.addresses.get(number, ()))
-        return next((one.short for one in found if one is not None), "")
+        return next((one.short for one in self.held(level, number)), "")
+
+    def held(self, level: Level, number: int) -> list[Variable]:
+        """The variables that held a value."""
+        addresses = level.addresses.get(number, ())
+        return [one for address in addresses for one in self._held.get(address, ())]
 
     def statements(self, address: Address) -> tuple[Statement, ...]:
         """The statements of the user's source that made an equation, innermost first."""

@@ -1,19 +1,26 @@
 """Rules on what is not needed: large constants, unused values, donations, callbacks in loops."""
 
 import ast
+import dis
 import inspect
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._check.asked import Held, is_asked_of
 from taxpr._check.findings import Suspicion
 from taxpr._check.levels import Examined, Level, Op
 from taxpr._sites.walk import iter_eqns
+from taxpr._source.files import is_library_file
+from taxpr._source.statements import Statement
+from taxpr._source.uses import asks_for_type
 
 LARGE = 1 << 20  # bytes of a constant
 
@@ -65,7 +72,7 @@ def unused(program: Examined) -> Iterator[Suspicion]:
     yield from _unused_arguments(program)
     for level in program.levels:
         if level.users:
-            yield from _unused_results(level)
+            yield from _unused_results(program, level)
 
 
 def _unused_arguments(program: Examined) -> Iterator[Suspicion]:
@@ -78,8 +85,10 @@ def _unused_arguments(program: Examined) -> Iterator[Suspicion]:
         whole.setdefault(_argument(name), []).append(one)
     for argument, leaves in whole.items():
         if not any(leaves) and not argument.startswith("_"):
-            k = next(k for k, name in enumerate(traced.in_names) if _argument(name) == argument)
-            yield Suspicion(f"The argument {argument} is not used.", (), f"in{k}", argument)
+            of = [k for k, name in enumerate(traced.in_names) if _argument(name) == argument]
+            if not is_asked_of(_holders(program, of, argument, whole=True)):
+                said = f"The argument {argument} is not used."
+                yield Suspicion(said, (), f"in{of[0]}", argument)
     first = next(iter(whole), "")
     holders = Counter(
         name.rpartition("[")[0] for name, one in zip(traced.in_names, used, strict=True) if one
@@ -88,7 +97,9 @@ def _unused_arguments(program: Examined) -> Iterator[Suspicion]:
         is_float = jnp.issubdtype(getattr(traced.in_avals[k], "dtype", int), jnp.floating)
         beside = holders[name.rpartition("[")[0]] if "[" in name else 0
         # Others of a dict of parameters are used; a batch may have more than a function needs.
-        if not one and is_float and beside and _argument(name) == first:
+        if one or not is_float or not beside or _argument(name) != first:
+            continue
+        if not is_asked_of(_holders(program, [k], name, whole=False)):
             yield Suspicion(f"{name} is not used, and others beside it are.", (), f"in{k}", name)
 
 
@@ -96,12 +107,23 @@ def _argument(name: str) -> str:
     return re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
-def _unused_results(level: Level) -> Iterator[Suspicion]:
+def _holders(program: Examined, at: list[int], name: str, whole: bool) -> Iterator[Held]:
+    """The variables that hold some arguments, or the PyTree that they are of."""
+    if function := _compat.function_of(program.program.jaxpr):
+        file, line = function
+        yield Held(file, program.program.name, name, line)
+    level = program.levels[0]
+    for k in at:
+        for one in program.held(level, level.ins[k]):
+            yield Held(one.file, one.function, one.name if whole else one.text, one.line)
+
+
+def _unused_results(program: Examined, level: Level) -> Iterator[Suspicion]:
     """The statements of which no value is used, in the last place."""
     live = {*level.outs, *level.tagged}
     dead: set[Op] = set()
     for op in reversed(level.ops):
-        if live.isdisjoint(op.outs) and not op.eqn.effects:
+        if live.isdisjoint(op.outs) and not _has_effect(op):
             dead.add(op)
         else:
             live.update(op.ins)
@@ -113,34 +135,83 @@ def _unused_results(level: Level) -> Iterator[Suspicion]:
         if statement is None or statement.place in alive or not op.outs:
             continue
         alive.add(statement.place)  # said once
-        if names := _bound(statement.text):
-            yield Suspicion(
-                f"The result of `{statement.text}` is not used.",
-                op.statements,
-                op.address,
-                ", ".join(names),
-            )
+        names = _bound(statement)
+        if not names or _is_for_effect(op, names) or _is_asked_of(program, level, op, names):
+            continue
+        yield Suspicion(
+            f"The result of `{statement.text}` is not used.",
+            op.statements,
+            op.address,
+            ", ".join(names),
+        )
 
 
-def _bound(text: str) -> list[str]:
-    """The variables that a statement sets; its text where it only computes something."""
+def _has_effect(op: Op) -> bool:
+    """Whether an equation does something besides its results, or marks a value for a library."""
+    return bool(op.eqn.effects) or not _compat.is_of_jax(op.eqn.primitive)
+
+
+def _is_for_effect(op: Op, names: list[str]) -> bool:
+    """Whether a statement calls a function for what it does to objects of Python."""
+    statement = op.statements[0]
+    if names != [statement.text]:
+        return False
+    # What `losses.append(jnp.sum(x))` computes goes into the call.
+    return statement.part != statement.place or _calls_for_nothing(op)
+
+
+def _calls_for_nothing(op: Op) -> bool:
+    """Whether the user's statement called a function that returns None."""
+    called: CodeType | None = None
+    for code in _compat.frames_of(op.eqn)[0]:
+        if not is_library_file(code.co_filename):
+            break
+        called = code
+    if called is None or called.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+        return False
+    steps = list(dis.get_instructions(called))
+    returned = [
+        # From 3.12 on, `RETURN_CONST` does both.
+        one if one.opname == "RETURN_CONST" else before
+        for before, one in itertools.pairwise(steps)
+        if one.opname in ("RETURN_VALUE", "RETURN_CONST")
+    ]
+    return all("CONST" in one.opname and one.argval is None for one in returned)
+
+
+def _is_asked_of(program: Examined, level: Level, op: Op, names: list[str]) -> bool:
+    statement = op.statements[0]
+    if asks_for_type(statement.file, statement.part):
+        return True
+    of = [Held(statement.file, statement.function, name, statement.line) for name in names]
+    every = (one for number in op.outs for one in program.held(level, number))
+    return is_asked_of([*of, *(Held(one.file, one.function, one.name, one.line) for one in every)])
+
+
+def _bound(statement: Statement) -> list[str]:
+    """The variables that a statement sets; its text where it only computes something.
+
+    There are none where it has another purpose: it returns, or changes an object of Python.
+    """
     try:
-        [statement] = ast.parse(text).body
+        [node] = ast.parse(statement.text).body
     except (SyntaxError, ValueError):
         return []
-    if isinstance(statement, ast.Expr):
-        return [text]
-    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
-    if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+    if isinstance(node, ast.Expr):
+        return [statement.text]
+    targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+    if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         return []
-    every = [ast.unparse(one) for target in targets if target for one in _parts(target)]
-    return [] if any(name.startswith("_") for name in every) else every
+    every = [one for target in targets if target for one in _parts(target)]
+    names = [one.id for one in every if isinstance(one, ast.Name)]
+    meant = any(name.startswith("_") for name in names)
+    return [] if meant or len(names) < len(every) else names
 
 
 def _parts(target: ast.expr) -> list[ast.expr]:
     if isinstance(target, (ast.Tuple, ast.List)):
         return [part for one in target.elts for part in _parts(one)]
-    return [target]
+    return [target.value if isinstance(target, ast.Starred) else target]
 
 
 def donation(program: Examined) -> Iterator[Suspicion]:

@@ -96,6 +96,20 @@ def _all_of(*names: tuple[str, str]) -> tuple[Primitive, ...]:
     return tuple(one for one in found if one is not None)
 
 
+def is_of_jax(primitive: Primitive) -> bool:
+    """Whether a primitive is one of JAX's own, and not of another library.
+
+    JAX has no list of them: they are variables of its modules.
+    """
+    if id(primitive) not in _of_jax:
+        modules = [one for name, one in sys.modules.items() if name.startswith(("jax.", "jaxlib."))]
+        every = (value for module in modules for value in list(vars(module).values()))
+        _of_jax.update((id(one), one) for one in every if isinstance(one, Primitive))
+    return id(primitive) in _of_jax
+
+
+_of_jax: dict[int, Primitive] = {}
+
 # Primitives that combine pairs of elements by a jaxpr. The jaxpr of these is always written by JAX.
 named_combiners = _all_of(
     (_SLICING, "scatter_add_p"),

@@ -111,6 +111,11 @@ def is_tracer(x: object) -> bool:
     return isinstance(x, _core.Tracer)
 
 
+def is_traced_now(x: object) -> bool:
+    """Whether a value is a tracer of the trace that would process the next equation."""
+    return isinstance(x, _core.Tracer) and getattr(x, "_trace", None) is current_trace()
+
+
 def trace_key() -> Hashable:
     """The settings of JAX that affect tracing, hashable, for use in cache keys."""
     return _config.trace_context()

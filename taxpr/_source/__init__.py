@@ -1,7 +1,8 @@
 """The user's source: which files are theirs, and which statement made an equation.
 
 `files` tells the user's files from those of libraries, `parsed` finds the syntax tree of code and
-checks that it is that of the code, and `statements` finds the statement and expression.
+checks that it is that of the code, and `statements` finds the statement and expression. `uses` says
+what a function does with a variable without computing with its value.
 
 May import `_compat`, and no other room.
 """

@@ -104,12 +104,13 @@ def parsed_of(code: CodeType) -> Parsed | None:
     if not file.startswith("<"):
         linecache.checkcache(file)
     lines = linecache.getlines(file)
-    found = _parsed("".join(lines), file) if lines else None
+    found = parsed_text("".join(lines), file) if lines else None
     return found if found and found.explains(code) else None
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(text: str, file: str) -> Parsed | None:
+def parsed_text(text: str, file: str) -> Parsed | None:
+    """The text of a file; None where Python cannot parse it."""
     try:
         return Parsed(text, file)
     except (SyntaxError, ValueError, RecursionError):  # not Python's, or not of this Python
