@@ -16,15 +16,18 @@ _tree: Any = jax.tree_util
 def with_changes(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function that returns the result of ``fn`` and the arrays that it put into its arguments.
 
-    Optimizers of flax nnx, for one, change the model that they are given and return nothing.
+    Optimizers of flax nnx, for one, change the model that they are given and return nothing. What
+    is changed has the number of the argument's leaf; what is new has a number behind them.
     """
 
     @functools.wraps(fn)
     def changing(*args: Any, **kwargs: Any) -> Any:
         before = _arrays(args, kwargs)
+        numbers = {path: k for k, path in enumerate(before)}
         result = fn(*args, **kwargs)
         after = _arrays(args, kwargs)
-        return result, {k: leaf for k, leaf in after.items() if before.get(k) is not leaf}
+        changed = [path for path, leaf in after.items() if before.get(path) is not leaf]
+        return result, {numbers.setdefault(path, len(numbers)): after[path] for path in changed}
 
     changing.__name__ = name_of(fn)
     return changing
@@ -36,7 +39,10 @@ def _arrays(args: Any, kwargs: Any) -> dict[str, Any]:
     return {_tree.keystr(path): leaf for path, leaf in leaves if _compat.is_traced_now(leaf)}
 
 
-def changes_of(program: Program) -> dict[int, str]:
-    """Which results of a function of `with_changes` are changes: by position, and their paths."""
-    _, changes = jax.tree.unflatten(program.out_tree, range(len(program.out_names)))
-    return {k: path for path, k in changes.items()}
+def results_of(program: Program) -> tuple[Any, dict[int, int]]:
+    """The results of a function of `with_changes`, each as its position.
+
+    Returns:
+        The tree of its own results, and what it changed by the number of the argument's leaf.
+    """
+    return jax.tree.unflatten(program.out_tree, range(program.out_tree.num_leaves))

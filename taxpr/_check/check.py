@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from taxpr import _compat
-from taxpr._check.changed import changes_of, with_changes
+from taxpr._check.changed import results_of, with_changes
 from taxpr._check.findings import Finding, Findings, Rule, Suspicion
 from taxpr._check.levels import Examined
 from taxpr._check.rules import RULES
@@ -81,7 +81,7 @@ def check(
     @called_as(target)
     def checked(*args: PyTree, **kwargs: PyTree) -> Findings:
         program = program_of(*args, **kwargs)
-        return _findings(Examined(program, target, changes_of(program)), rules)
+        return _findings(Examined(program, target, results_of(program)), rules)
 
     return checked
 

@@ -2,36 +2,59 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy
 
 from taxpr import _compat
+from taxpr._check.dataflow import SAME, is_constant, roots
 from taxpr._check.findings import Suspicion
 from taxpr._check.levels import Examined, Level, Op
+from taxpr._check.steps import after, at_value, constant, steps_to
 
 np: Any = numpy  # which leaves types of arrays unknown
 _lax: Any = jax.lax
 _WRITTEN = re.compile(r"\b(where|select)\(")
 
-# Which operand must stay away from a place where the derivative is not finite.
-_UNSAFE: dict[Any, int] = {
-    **dict.fromkeys((_lax.sqrt_p, _lax.rsqrt_p, _lax.log_p, _lax.log1p_p, _lax.cbrt_p), 0),
-    **dict.fromkeys((_lax.asin_p, _lax.acos_p, _lax.acosh_p, _lax.atanh_p), 0),
-    _lax.div_p: 1,
-    _lax.pow_p: 0,
-    _lax.atan2_p: 1,
+
+class _Unsafe(NamedTuple):
+    """Where the derivative of a primitive is not finite.
+
+    Attributes:
+        operand: Which operand must stay away from there.
+        at: Its values there, from which on it may be out of the domain.
+        cure: What to write, and what it takes the place of.
+    """
+
+    operand: int
+    at: tuple[float, ...]
+    cure: tuple[str, str]
+
+
+def _of(function: str, condition: str = "x > 0", safe: float = 1.0) -> tuple[str, str]:
+    return f"{function}(jnp.where({condition}, x, {safe}))", f"{function}(x)"
+
+
+_UNSAFE: dict[Any, _Unsafe] = {
+    _lax.sqrt_p: _Unsafe(0, (0.0,), _of("jnp.sqrt")),
+    _lax.rsqrt_p: _Unsafe(0, (0.0,), _of("jax.lax.rsqrt")),
+    _lax.log_p: _Unsafe(0, (0.0,), _of("jnp.log")),
+    _lax.log1p_p: _Unsafe(0, (-1.0,), _of("jnp.log1p", "x > -1", 0.0)),
+    _lax.cbrt_p: _Unsafe(0, (0.0,), _of("jnp.cbrt", "x != 0")),
+    _lax.asin_p: _Unsafe(0, (1.0, -1.0), _of("jnp.arcsin", "jnp.abs(x) < 1", 0.0)),
+    _lax.acos_p: _Unsafe(0, (1.0, -1.0), _of("jnp.arccos", "jnp.abs(x) < 1", 0.0)),
+    _lax.acosh_p: _Unsafe(0, (1.0,), _of("jnp.arccosh", "x > 1", 2.0)),
+    _lax.atanh_p: _Unsafe(0, (1.0, -1.0), _of("jnp.arctanh", "jnp.abs(x) < 1", 0.0)),
+    _lax.div_p: _Unsafe(1, (0.0,), ("y / jnp.where(x != 0, x, 1.0)", "y / x")),
+    _lax.pow_p: _Unsafe(0, (0.0,), ("jnp.where(x > 0, x, 1.0) ** p", "x ** p")),
+    _lax.atan2_p: _Unsafe(
+        1, (0.0,), ("jnp.arctan2(y, jnp.where(x != 0, x, 1.0))", "jnp.arctan2(y, x)")
+    ),
 }
 _COMPARES = (_lax.gt_p, _lax.ge_p, _lax.lt_p, _lax.le_p, _lax.eq_p, _lax.ne_p, _lax.is_finite_p)
 _LOGICAL = (_lax.and_p, _lax.or_p, _lax.not_p, _lax.xor_p)
-# What stays zero, or out of the domain, where its operand is.
-_SAME = (
-    *(_lax.convert_element_type_p, _lax.broadcast_in_dim_p, _lax.reshape_p, _lax.squeeze_p),
-    *(_lax.neg_p, _lax.abs_p, _lax.square_p, _lax.integer_pow_p, _lax.reduce_sum_p),
-    *(_lax.sqrt_p, _lax.transpose_p, _lax.copy_p),
-)
 _NOT_NEGATIVE = (_lax.square_p, _lax.integer_pow_p, _lax.abs_p, _lax.exp_p)
 _BOUNDED = (_lax.max_p, _lax.clamp_p, _lax.exp_p, _lax.select_n_p)
 
@@ -47,10 +70,11 @@ def unsafe_where(program: Examined) -> Iterator[Suspicion]:
                 continue
             looked_at = _compared(level, op.ins[0])
             for found in _unsafe_below(level, op.ins[1:]):
-                operand = found.ins[_UNSAFE[found.eqn.primitive]]
-                hidden = looked_at & {*found.outs, *_roots(level, operand)}
-                if hidden and not _is_kept_away(level, operand):
-                    shown = operand if looked_at & _roots(level, operand) else found.outs[0]
+                operand = found.ins[_UNSAFE[found.eqn.primitive].operand]
+                if _is_kept_away(level, operand):
+                    continue
+                shown = _hidden(level, op.ins[0], looked_at, found, operand)
+                if shown is not None:
                     yield _said(program, level, op, found, shown)
                     break
 
@@ -66,12 +90,58 @@ def _said(program: Examined, level: Level, op: Op, found: Op, shown: int) -> Sus
         op.statements,
         op.address,
         name,
+        "Choose before, too: {} in the place of {}.".format(*_UNSAFE[found.eqn.primitive].cure),
     )
+
+
+def _hidden(
+    level: Level, condition: int, looked_at: set[int], found: Op, operand: int
+) -> int | None:
+    """The value at which a condition hides that a derivative is not finite; None without one."""
+    if looked_at & roots(level, operand):
+        return operand
+    if looked_at & set(found.outs):
+        return found.outs[0]
+    unsafe = _UNSAFE[found.eqn.primitive].at
+    if 0.0 in unsafe and (factors := looked_at & _factors(level, operand)):
+        return max(factors)
+    made = steps_to(level, operand)
+    for comparison in _comparisons(level, condition):
+        for k, side in enumerate(comparison.ins):
+            threshold = constant(level, comparison.ins[1 - k]) if len(comparison.ins) == 2 else None
+            if threshold is None:
+                continue
+            for number, value in at_value(steps_to(level, side), threshold):
+                there = after(made, number, value)
+                if there is not None and any(abs(there - one) < 1e-5 for one in unsafe):
+                    return number
+    return None
+
+
+def _factors(level: Level, number: int) -> set[int]:
+    """The values where a value is zero if they are: the factors of a product."""
+    found: set[int] = set()
+    waiting = [number]
+    while waiting:
+        number = waiting.pop()
+        if number in found or _is_kept_away(level, number):
+            continue
+        found.add(number)
+        op = level.makers.get(number)
+        if op is not None and op.eqn.primitive in (*SAME, _lax.div_p):
+            waiting.append(op.ins[0])
+        elif op is not None and op.eqn.primitive is _lax.mul_p:
+            waiting += [n for n in op.ins if not is_constant(level, n)]
+    return found
 
 
 def _compared(level: Level, condition: int) -> set[int]:
     """The values that a condition compares, and those that they are of."""
-    found: set[int] = set()
+    sides = (one for op in _comparisons(level, condition) for one in op.ins)
+    return {root for one in sides if not is_constant(level, one) for root in roots(level, one)}
+
+
+def _comparisons(level: Level, condition: int) -> Iterator[Op]:
     waiting, seen = [condition], set[int]()
     while waiting:
         number = waiting.pop()
@@ -80,31 +150,14 @@ def _compared(level: Level, condition: int) -> set[int]:
             continue
         seen.add(number)
         if op.eqn.primitive in _COMPARES:
-            for one in op.ins:
-                if one not in level.literals and not _is_constant(level, one):
-                    found |= _roots(level, one)
-        elif op.eqn.primitive in _LOGICAL or op.eqn.primitive in _SAME:
+            yield op
+        elif op.eqn.primitive in _LOGICAL or op.eqn.primitive in SAME:
             waiting.extend(op.ins)
-    return found
-
-
-def _is_constant(level: Level, number: int) -> bool:
-    op = level.makers.get(number)
-    return op is not None and all(n in level.literals or _is_constant(level, n) for n in op.ins)
-
-
-def _roots(level: Level, number: int) -> set[int]:
-    """A value, and those of which it is only another form."""
-    found = {number}
-    while (op := level.makers.get(number)) is not None and op.eqn.primitive in _SAME:
-        number = op.ins[0]
-        found.add(number)
-    return found
 
 
 def _is_kept_away(level: Level, number: int) -> bool:
     """Whether a value is bounded: a maximum, one that was chosen, a small number added to a sum."""
-    while (op := level.makers.get(number)) is not None and op.eqn.primitive in _SAME:
+    while (op := level.makers.get(number)) is not None and op.eqn.primitive in SAME:
         number = op.ins[0]
     if op is None:
         return False
@@ -116,7 +169,7 @@ def _is_kept_away(level: Level, number: int) -> bool:
 
 
 def _is_not_negative(level: Level, number: int) -> bool:
-    makers = (level.makers.get(n) for n in _roots(level, number))
+    makers = (level.makers.get(n) for n in roots(level, number))
     return any(op is not None and op.eqn.primitive in _NOT_NEGATIVE for op in makers)
 
 

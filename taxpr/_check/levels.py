@@ -110,19 +110,25 @@ class Level:
             self.readers.setdefault(number, []).append(op)
 
 
+_Results = tuple[Any, Mapping[int, int]]
+
+
 class Examined:
     """A program, to be looked at by rules.
 
     Attributes:
         program: The program.
         fn: The function that it was traced from; None where only a program was given.
-        changes: Which results are changes of an argument, by position, and its name.
+        results: The tree of the results, each as its position.
+        changes: The positions of results that are changes of an argument, by the number of its
+            leaf.
         levels: The program itself, and what its loops and the like hold, outermost first.
     """
 
-    def __init__(self, program: Program, fn: Any, changes: Mapping[int, str] | None = None) -> None:
+    def __init__(self, program: Program, fn: Any, results: _Results | None = None) -> None:
         self.program, self.fn = program, fn
-        self.changes = changes or {}
+        tree = program.out_tree
+        self.results, self.changes = results or (tree.unflatten(range(tree.num_leaves)), {})
         self._held: dict[Address, list[Variable]] = {}
         for one in program.variables():
             self._held.setdefault(one.address, []).append(one)
@@ -191,6 +197,8 @@ class Examined:
                     level, nested[0].stored, numbers, address / nested[0].label, derived
                 )
                 at.update(zip(eqn.outvars, results, strict=True))
+                for k, number in enumerate(results):
+                    level.addresses.setdefault(number, []).append(address.value(k))
                 continue
             outs = tuple(
                 level.value(var.aval, address.value(k)) for k, var in enumerate(eqn.outvars)

@@ -3,8 +3,10 @@
 from taxpr._check.findings import Rule
 from taxpr._check.gradients import unsafe_where
 from taxpr._check.repeated import computed_twice, unrolled_loop
-from taxpr._check.types import promotion, weak_types
+from taxpr._check.roots import unsafe_root
+from taxpr._check.types import promotion
 from taxpr._check.unused import callback_in_loop, donation, large_constant, unused
+from taxpr._check.weak import weak_types
 
 _EVERY = (
     Rule(
@@ -17,7 +19,7 @@ _EVERY = (
     Rule(
         "weak-type",
         "A number of Python where there is an array at another time: JAX traces and compiles both.",
-        "Give an array from the start: jnp.asarray(0.0).",
+        "Give an array with a dtype from the start: jnp.float32(0.0).",
         weak_types,
     ),
     Rule(
@@ -58,6 +60,13 @@ _EVERY = (
         "gradient NaN.",
         "Choose before, too: jnp.sqrt(jnp.where(x > 0, x, 1.0)) in the place of jnp.sqrt(x).",
         unsafe_where,
+    ),
+    Rule(
+        "sqrt-gradient",
+        "A root of a sum of squares, such as jnp.linalg.norm(x), in something of which a gradient "
+        "is taken, or in a loss: where the sum is 0 the gradient is NaN.",
+        "Add a small number below the root: jnp.sqrt(jnp.sum(x**2) + 1e-12).",
+        unsafe_root,
     ),
     Rule(
         "unrolled",

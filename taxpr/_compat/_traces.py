@@ -113,7 +113,8 @@ def is_tracer(x: object) -> bool:
 
 def is_traced_now(x: object) -> bool:
     """Whether a value is a tracer of the trace that would process the next equation."""
-    return isinstance(x, _core.Tracer) and getattr(x, "_trace", None) is current_trace()
+    untyped: Any = x
+    return isinstance(x, _core.Tracer) and untyped._trace is current_trace()
 
 
 def trace_key() -> Hashable:

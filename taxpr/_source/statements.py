@@ -129,7 +129,8 @@ class _Statements:
             lambdas = (i for i, node in enumerate(chain) if isinstance(node, ast.Lambda))
             inner = min(max(lambdas, default=inner) + 1, len(chain) - 1)
         node = chain[inner]
-        parts = [part for part in chain[inner + 1 :] if isinstance(part, ast.expr)]
+        # The body of a lambda is a statement and an expression.
+        parts = [part for part in chain[inner:] if isinstance(part, ast.expr)]
         place = position_of(node)
         assert place is not None
         # Those of the functions around are over, or running in another frame.

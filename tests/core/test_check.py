@@ -79,6 +79,56 @@ def in_where():
     return bad, good
 
 
+@pair("promotion", "bad.h", HALF, SQUARE)
+def a_cast_that_comes_too_late():
+    def bad(x, w):
+        h = x + x
+        y = h * w  # found
+        y = y + 1
+        return y.astype(x.dtype)
+
+    def good(x, w):
+        y = x * w
+        y = y.astype(x.dtype)
+        return y + (jnp.tanh(x * w) + w).astype(jnp.bfloat16) + (x @ w).astype(x.dtype)
+
+    return bad, good
+
+
+@pair("weak-type", "state['mean']", {"mean": 0.0, "n": 0}, X)
+def a_state_of_numbers():
+    def bad(state, x):  # found
+        return jnp.max(x), {"mean": state["mean"] * 0.9 + jnp.sum(x), "n": state["n"] + 1}
+
+    def good(state, x):
+        return {"mean": state["mean"] * 0.9, "n": state["n"] + 1}, jnp.sum(x)
+
+    return bad, good
+
+
+@pair("weak-type", "x", jnp.full(3, 0.5), jnp.float32(2))
+def an_array_without_a_dtype():
+    def bad(x, s):  # found
+        return x * s
+
+    def good(x, s):
+        return x * 2 + 1, jnp.sum(x) * s
+
+    return bad, good
+
+
+@pair("weak-type", "state['total']", {"total": 0.0}, X)
+def a_state_that_is_changed_in_place():
+    def bad(state, x):  # found
+        state["total"] = state["total"] + jnp.sum(x)
+
+    def good(state, x):
+        state["total"] = state["total"] * 2
+        return x
+
+    return bad, good
+
+
 @pair("weak-type", "total", X, 0.0)
 def a_state_that_begins_as_a_number():
     def bad(x, total):  # found
@@ -282,6 +332,84 @@ def a_result_that_is_not_finite():
     return bad, good
 
 
+@pair("where-gradient", "bad.x", X)
+def a_root_of_a_multiple():
+    def bad(x):
+        return jnp.where(x > 0, jnp.sqrt(x * 2.0), 0.0)  # found
+
+    def good(x):
+        far = jnp.where(x > 1, jnp.sqrt(x + 3), x)
+        return far + jnp.where(x > 0, jnp.sqrt(jnp.maximum(x, 1e-6) * 2.0), 0.0)
+
+    return bad, good
+
+
+@pair("where-gradient", "bad.x", X)
+def a_domain_that_ends_where_the_condition_does():
+    def bad(x):
+        return jnp.where(jnp.abs(x) < 1, jnp.sqrt(1 - x**2), 0.0)  # found
+
+    def good(x):
+        return jnp.where(jnp.abs(x) < 1, jnp.sqrt(2 - x**2), 0.0)
+
+    return bad, good
+
+
+@pair("where-gradient", "<lambda>.x", X)
+def a_root_in_a_lambda():
+    bad = lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0)  # found
+    good = lambda x: jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0)
+    return bad, good
+
+
+@pair("sqrt-gradient", "bad.norm", X)
+def a_norm_in_a_loss():
+    def bad(x):
+        norm = jnp.linalg.norm(x)  # found
+        return jnp.max(x / (norm + 1e-6))
+
+    def good(x):
+        unit = x / jnp.linalg.norm(x)
+        near = jnp.sqrt(jnp.sum(x**2) + 1e-12) + jnp.sqrt(jnp.maximum(jnp.mean(x**2), 1e-6))
+        there = jax.lax.stop_gradient(jnp.linalg.norm(x)) + jnp.linalg.norm(jnp.ones(3))
+        normal = (x - jnp.mean(x)) / jnp.sqrt(jnp.var(x) + 1e-5)
+        return jnp.sum(unit + normal) + near + there
+
+    return bad, good
+
+
+@pair("sqrt-gradient", "", X)
+def a_root_under_a_gradient():
+    def bad(x):
+        def loss(x):
+            return jnp.sqrt(jnp.mean((x - 1) ** 2))  # found
+
+        return x - jax.grad(loss)(x)
+
+    def good(x):
+        grads = jax.grad(lambda x: jnp.sum(x**3))(x)
+        return grads, jnp.sqrt(jnp.sum(grads**2)), jnp.sum((x - 1) ** 2) ** 0.5
+
+    return bad, good
+
+
+@pair("sqrt-gradient", "", X)
+def a_power_in_a_loop_under_a_gradient():
+    def bad(x):
+        def distance(c, x):
+            return c + jnp.sum((c - x) ** 2) ** 0.5, None  # found
+
+        return jax.grad(lambda c: jax.lax.scan(distance, c, x)[0])(x[0])
+
+    def good(x):
+        def distance(c, x):
+            return c + jnp.sum((c - x) ** 2) ** 0.5, None
+
+        return jax.lax.scan(distance, x[0], x)
+
+    return bad, good
+
+
 @pair("unrolled", "", SQUARE)
 def a_loop_of_python():
     def bad(x):
@@ -296,6 +424,31 @@ def a_loop_of_python():
         return jax.lax.fori_loop(0, 10, lambda k, x: jnp.tanh(x @ x) - x, x)
 
     return bad, good
+
+
+def test_the_cure_is_of_the_function_that_was_found_and_helps():
+    def root(x):
+        return jnp.where(x > 0, jnp.sqrt(x), 0.0)
+
+    def log(x):
+        return jnp.where(x > 0, jnp.log(x), 0.0)
+
+    def quotient(x):
+        return jnp.where(x != 0, 1 / x, 0.0)
+
+    cures = [taxpr.check(fn)(X).rows[0].cure for fn in (root, log, quotient)]
+    assert cures == [
+        "Choose before, too: jnp.sqrt(jnp.where(x > 0, x, 1.0)) in the place of jnp.sqrt(x).",
+        "Choose before, too: jnp.log(jnp.where(x > 0, x, 1.0)) in the place of jnp.log(x).",
+        "Choose before, too: y / jnp.where(x != 0, x, 1.0) in the place of y / x.",
+    ]
+
+    def count(total, x):
+        total = total + jnp.sum(x)
+        return total
+
+    assert "jnp.float32(0.0)" in taxpr.check(count)(0.0, X).rows[0].cure
+    assert not taxpr.check(count)(jnp.float32(0.0), X)
 
 
 def marked_line(fn):
@@ -418,7 +571,13 @@ def test_gradients_are_checked_as_what_they_are_of():
         loss = lambda *args, fn=fn: sum(jnp.sum(x) for x in jax.tree.leaves(fn(*args)))
         step = jax.grad(loss, allow_int=True)
         real = [jax.tree.map(lambda x: jnp.ones(x.shape, x.dtype), one) for one in args]
-        assert not taxpr.check(step)(*real), taxpr.check(step)(*real)
+        found = taxpr.check(step)(*real)
+        # The step clips by the norm of a gradient, which has no gradient where it is 0.
+        assert [row.rule for row in found.rows] == ["sqrt-gradient"] * (name == "train"), found
+        if name == "train":
+            w, x, y = real
+            assert np.isnan(step(w, 0 * x, y)).any()
+            assert not np.isnan(step(w, x, y)).any()
 
 
 def test_what_cannot_be_checked_is_refused():
