@@ -71,7 +71,7 @@ def unsafe_where(program: Examined) -> Iterator[Suspicion]:
             looked_at = _compared(level, op.ins[0])
             for found in _unsafe_below(level, op.ins[1:]):
                 operand = found.ins[_UNSAFE[found.eqn.primitive].operand]
-                if _is_kept_away(level, operand):
+                if is_constant(level, operand) or _is_kept_away(level, operand):
                     continue
                 shown = _hidden(level, op.ins[0], looked_at, found, operand)
                 if shown is not None:
@@ -80,7 +80,8 @@ def unsafe_where(program: Examined) -> Iterator[Suspicion]:
 
 
 def _said(program: Examined, level: Level, op: Op, found: Op, shown: int) -> Suspicion:
-    name = program.name(level, shown)
+    forms = [shown, *sorted(roots(level, shown), reverse=True)]
+    name = next(filter(None, (program.name(level, one) for one in forms)), "")
     of = name.rpartition(".")[2] if name else "its operand"
     made = found.statement
     text = made.expression or made.text if made else found.eqn.primitive.name

@@ -145,7 +145,8 @@ def _is_square(level: Level, number: int) -> bool:
         scaled = is_constant(level, one) or is_constant(level, other)
         return _same(level, one, other) or (scaled and any(_is_square(level, n) for n in op.ins))
     if kind is _lax.add_p:
-        return all(_is_square(level, n) for n in op.ins)
+        # Python's `sum` begins with 0.
+        return all(_is_square(level, n) or constant(level, n) == 0 for n in op.ins)
     return kind is _lax.dot_general_p and _same(level, *op.ins)
 
 
@@ -165,14 +166,16 @@ def _same(level: Level, one: int, other: int) -> bool:
     return first(one) == first(other)
 
 
-def _is_divisor(level: Level, root: Op) -> bool:
-    """Whether something is divided by a root, and nothing else is done with it."""
+def _is_divisor(level: Level, root: Op, number: int | None = None) -> bool:
+    """Whether something is divided by a root, or a product with it, and nothing else is done."""
+    number = root.outs[0] if number is None else number
     found = [
         _divides(op, read)
-        for op, read in readers(level, root.outs[0])
+        or (op.eqn.primitive is _lax.mul_p and _is_divisor(level, root, op.outs[0]))
+        for op, read in readers(level, number)
         if not op.backward and not _is_half_over(level, op, root)
     ]
-    return bool(found) and all(found) and root.outs[0] not in level.outs
+    return bool(found) and all(found) and number not in level.outs
 
 
 def _divides(op: Op, number: int) -> bool:

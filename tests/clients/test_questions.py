@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax import nnx
 
 import taxpr
 
@@ -61,6 +62,42 @@ def test_check_finds_them_in_their_lines():
     [row] = narrow.rows
     assert (row.rule, row.variable) == ("promotion", "loss.x")
     assert row.statement == "h = nn.Dense(8)(x)"
+
+
+def mean_square(model, x):
+    return jnp.mean(model(x) ** 2)
+
+
+def nnx_step(model, optimizer, x):
+    value, grads = nnx.value_and_grad(mean_square)(model, x)
+    optimizer.update(model, grads)
+    return value
+
+
+def nnx_step_with_an_unused_product(model, optimizer, x):
+    value, grads = nnx.value_and_grad(mean_square)(model, x)
+    product = x @ x.T  # noqa: F841
+    optimizer.update(model, grads)
+    return value
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "lion", "rmsprop", "adafactor"])
+def test_what_an_optimizer_of_nnx_changes_is_a_result(name):
+    class Model(nnx.Module):
+        def __init__(self, rngs):
+            self.first, self.last = nnx.Linear(3, 4, rngs=rngs), nnx.Linear(4, 1, rngs=rngs)
+            self.norm, self.dropout = nnx.BatchNorm(4, rngs=rngs), nnx.Dropout(0.5, rngs=rngs)
+
+        def __call__(self, x):
+            return self.last(self.dropout(nnx.relu(self.norm(self.first(x)))))
+
+    model = Model(nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, getattr(optax, name)(1e-3), wrt=nnx.Param)
+    for fn in (nnx_step, nnx.jit(nnx_step)):
+        assert not taxpr.check(fn)(model, optimizer, X), taxpr.check(fn)(model, optimizer, X)
+    [row] = taxpr.check(nnx_step_with_an_unused_product)(model, optimizer, X).rows
+    assert (row.rule, row.variable) == ("unused", "product")
+    assert int(optimizer.step[...]) == 0
 
 
 def test_first_difference_names_what_was_not_updated():

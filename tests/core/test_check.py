@@ -314,7 +314,9 @@ def a_quotient_that_is_hidden():
 
     def good(x):
         norm = jnp.sqrt(jnp.sum(x**2) + 1e-12)
-        return jnp.where(norm > 1, x / norm, x) + jnp.where(x > 0, x**1.5, 0.0)
+        cold = x / 0.8
+        cold = jnp.where(cold < 1, -jnp.inf, cold)
+        return jnp.where(norm > 1, x / norm, x) + jnp.where(x > 0, x**1.5, 0.0) + cold
 
     return bad, good
 
@@ -369,7 +371,7 @@ def a_norm_in_a_loss():
         return jnp.max(x / (norm + 1e-6))
 
     def good(x):
-        unit = x / jnp.linalg.norm(x)
+        unit = x / jnp.linalg.norm(x) + x / (jnp.linalg.norm(x) * jnp.linalg.norm(x - 1))
         near = jnp.sqrt(jnp.sum(x**2) + 1e-12) + jnp.sqrt(jnp.maximum(jnp.mean(x**2), 1e-6))
         there = jax.lax.stop_gradient(jnp.linalg.norm(x)) + jnp.linalg.norm(jnp.ones(3))
         normal = (x - jnp.mean(x)) / jnp.sqrt(jnp.var(x) + 1e-5)
@@ -382,7 +384,7 @@ def a_norm_in_a_loss():
 def a_root_under_a_gradient():
     def bad(x):
         def loss(x):
-            return jnp.sqrt(jnp.mean((x - 1) ** 2))  # found
+            return jnp.sqrt(sum([jnp.mean((x - 1) ** 2), x @ x]))  # found
 
         return x - jax.grad(loss)(x)
 
