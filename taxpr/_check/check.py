@@ -32,9 +32,9 @@ def check(
 
     Its rules find floats that become wider unasked, numbers of Python that make JAX trace again,
     large constants, what nothing uses, what is computed twice, donations that cannot be used,
-    callbacks in loops, a `jnp.where` whose gradient is NaN, and loops that Python unrolled;
-    ``docs/how-to/check.md`` has their table. A comment ``# taxpr: ignore[promotion]`` in a line
-    switches a rule off there, ``# taxpr: ignore`` all of them.
+    callbacks in loops, a `jnp.where` or a root whose gradient is NaN, and loops that Python
+    unrolled; ``docs/how-to/check.md`` has their table. A comment ``# taxpr: ignore[promotion]`` in
+    a line switches a rule off there, ``# taxpr: ignore`` all of them.
 
     Args:
         target: A function of PyTrees of arrays; or a `Program`, which takes no arguments then.

@@ -23,10 +23,17 @@ SHAPES = (
 
 def is_constant(level: Level, number: int) -> bool:
     """Whether a value is made of literals alone."""
-    if number in level.literals:
-        return True
-    op = level.makers.get(number)
-    return op is not None and all(is_constant(level, n) for n in op.ins)
+    waiting, seen = [number], set[int]()
+    while waiting:
+        number = waiting.pop()
+        if number in level.literals or number in seen:
+            continue
+        seen.add(number)
+        op = level.makers.get(number)
+        if op is None:
+            return False
+        waiting += op.ins
+    return True
 
 
 def roots(level: Level, number: int) -> set[int]:

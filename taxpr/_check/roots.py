@@ -16,6 +16,8 @@ from taxpr._check.steps import constant
 np: Any = numpy  # which leaves types of arrays unknown
 _lax: Any = jax.lax
 _SUMS = (_lax.reduce_sum_p, _lax.cumsum_p)
+_PRODUCTS = (_lax.mul_p, _lax.dot_general_p)
+_FACTORS = 8  # of a divisor that are followed
 
 
 def unsafe_root(program: Examined) -> Iterator[Suspicion]:
@@ -126,28 +128,41 @@ def _is_float(level: Level, number: int) -> bool:
 
 def _is_square(level: Level, number: int) -> bool:
     """Whether a value is a sum of squares and of nothing else."""
-    if (op := origin(level, number)) is None:
-        return False
-    kind = op.eqn.primitive
-    if kind is _lax.square_p:
-        return True
-    if kind is _lax.integer_pow_p:
-        return op.eqn.params["y"] >= 2 and op.eqn.params["y"] % 2 == 0
-    if kind in _SUMS:
-        return _is_square(level, op.ins[0])
-    if kind is _lax.div_p:  # of a mean
-        return is_constant(level, op.ins[1]) and _is_square(level, op.ins[0])
-    if kind is _lax.select_n_p:  # jnp.var of nothing is NaN
-        rest = [n for n in op.ins[1:] if not _is_nan(level, n)]
-        return len(rest) == 1 and _is_square(level, rest[0])
-    if kind is _lax.mul_p:
-        one, other = op.ins
-        scaled = is_constant(level, one) or is_constant(level, other)
-        return _same(level, one, other) or (scaled and any(_is_square(level, n) for n in op.ins))
-    if kind is _lax.add_p:
+    waiting, seen = [number], set[int]()
+    while waiting:
+        number = waiting.pop()
         # Python's `sum` begins with 0.
-        return all(_is_square(level, n) or constant(level, n) == 0 for n in op.ins)
-    return kind is _lax.dot_general_p and _same(level, *op.ins)
+        if number in seen or constant(level, number) == 0:
+            continue
+        seen.add(number)
+        op = origin(level, number)
+        terms = None if op is None else _terms(level, op)
+        if terms is None:
+            return False
+        waiting += terms
+    return bool(seen)
+
+
+def _terms(level: Level, op: Op) -> tuple[int, ...] | None:
+    """What must be sums of squares so that a value is one; None if it is none anyway."""
+    kind, ins = op.eqn.primitive, op.ins
+    if kind is _lax.square_p or (kind in _PRODUCTS and _same(level, *ins)):
+        return ()
+    if kind is _lax.integer_pow_p:
+        return () if op.eqn.params["y"] in range(2, 100, 2) else None
+    if kind is _lax.add_p:
+        return ins
+    if kind in _SUMS:
+        return ins[:1]
+    if kind is _lax.div_p:  # of a mean
+        return ins[:1] if is_constant(level, ins[1]) else None
+    if kind is _lax.mul_p:
+        rest = tuple(n for n in ins if not is_constant(level, n))
+    elif kind is _lax.select_n_p:  # jnp.var of nothing is NaN
+        rest = tuple(n for n in ins[1:] if not _is_nan(level, n))
+    else:
+        return None
+    return rest if len(rest) == 1 else None
 
 
 def _is_nan(level: Level, number: int) -> bool:
@@ -166,16 +181,23 @@ def _same(level: Level, one: int, other: int) -> bool:
     return first(one) == first(other)
 
 
-def _is_divisor(level: Level, root: Op, number: int | None = None) -> bool:
+def _is_divisor(level: Level, root: Op) -> bool:
     """Whether something is divided by a root, or a product with it, and nothing else is done."""
-    number = root.outs[0] if number is None else number
-    found = [
-        _divides(op, read)
-        or (op.eqn.primitive is _lax.mul_p and _is_divisor(level, root, op.outs[0]))
-        for op, read in readers(level, number)
-        if not op.backward and not _is_half_over(level, op, root)
-    ]
-    return bool(found) and all(found) and number not in level.outs
+    products = [root.outs[0]]
+    divides = False
+    for number in products:  # which grows
+        if number in level.outs or len(products) > _FACTORS:
+            return False
+        for op, read in readers(level, number):
+            if op.backward or _is_half_over(level, op, root):
+                continue
+            if _divides(op, read):
+                divides = True
+            elif op.eqn.primitive is _lax.mul_p:
+                products += op.outs
+            else:
+                return False
+    return divides
 
 
 def _divides(op: Op, number: int) -> bool:

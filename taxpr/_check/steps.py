@@ -78,22 +78,29 @@ def steps_to(level: Level, number: int) -> list[Step]:
     return found
 
 
-def constant(level: Level, number: int) -> float | None:
-    """The number that all elements of a value are; None where that is not known."""
+def constant(level: Level, number: int, depth: int = 8) -> float | None:
+    """The number that all elements of a value are; None where that is not known.
+
+    Args:
+        level: The level of the value.
+        number: The value.
+        depth: How many equations are looked at, one below the other.
+    """
     if number in level.literals:
         try:
             return float(np.asarray(level.literals[number]))
         except TypeError:  # complex, or several
             return None
     op = level.makers.get(number)
-    if op is None:
+    if op is None or not depth:
         return None
     if op.eqn.primitive in SHAPES:
-        return constant(level, op.ins[0])
+        return constant(level, op.ins[0], depth - 1)
     two = _OF_TWO.get(op.eqn.primitive)
     if two is None:
         return None
-    left, right = (constant(level, one) for one in op.ins)
+    left = constant(level, op.ins[0], depth - 1)
+    right = None if left is None else constant(level, op.ins[1], depth - 1)
     try:
         return None if left is None or right is None else two(left, right)
     except (ZeroDivisionError, OverflowError):

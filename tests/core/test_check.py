@@ -582,6 +582,18 @@ def test_gradients_are_checked_as_what_they_are_of():
             assert not np.isnan(step(w, x, y)).any()
 
 
+def test_long_programs_are_checked():
+    def f(x):
+        y, z = x, 1.0
+        for _ in range(3000):
+            y = y + y  # taxpr: ignore
+            z = z * jnp.sum(y)
+        return jnp.where(y > 0, jnp.sqrt(y / z), 0.0) + jnp.sqrt(jnp.sum(y * y))
+
+    rows = taxpr.check(f)(X).rows
+    assert "where-gradient" in {row.rule for row in rows}
+
+
 def test_what_cannot_be_checked_is_refused():
     with pytest.raises(taxpr.ArgumentError, match=r"no rule 'promotions'\. There are promotion, "):
         taxpr.check(jnp.sin, ignore=["promotions"])

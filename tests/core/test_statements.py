@@ -131,6 +131,16 @@ def test_lambdas_comprehensions_and_decorated_functions():
     assert ("mul", "t * t") in texts
 
 
+def test_the_body_of_a_lambda_is_an_expression():
+    program = taxpr.trace(lambda x: jnp.where(x > 0, jnp.sqrt(x), 0.0))(1.0)
+    expressions = {eqn.primitive.name: taxpr.statements_of(eqn)[0] for eqn in program.eqns}
+    assert expressions["sqrt"].expression == "jnp.sqrt(x)"
+    assert expressions["gt"].expression == "x > 0"
+    one = next(one for name, one in expressions.items() if name not in ("sqrt", "gt"))
+    assert one.expression.startswith("jnp.where(")
+    assert one.part == one.place
+
+
 # ---- source that is not there, or is another --------------------------------------------------
 
 
