@@ -234,19 +234,3 @@ def given_on(eqn: JaxprEqn, operand: int, bits: Any) -> Any:
         return bits
     keeps = eqn.primitive in _KEEPS_SIGN or eqn.primitive is lax.sub_p
     return bits if keeps else bits | turned
-
-
-def selects(eqn: JaxprEqn, operand: int) -> bool:
-    """Whether an operand says, element by element, which of the others the result has."""
-    return operand == 0 and eqn.primitive is lax.select_n_p
-
-
-def chooses(eqn: JaxprEqn) -> bool:
-    """Whether the first operand says which of several jaxprs runs."""
-    return eqn.primitive is lax.cond_p
-
-
-def tested(eqn: JaxprEqn, bits: Any) -> Any:
-    """What of an operand decides the results of an equation that are no floats."""
-    seen = _TESTS.get(eqn.primitive, 0) | DECIDED
-    return np.where(bits & np.uint8(seen), np.uint8(DECIDED), np.uint8(0))

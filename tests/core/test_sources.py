@@ -46,7 +46,8 @@ def test_transformations():
 
 
 def test_an_equation_from_nowhere():
-    bare = SimpleNamespace(source_info=SimpleNamespace(traceback=None))
+    nothing = SimpleNamespace(traceback=None, name_stack=SimpleNamespace(stack=()))
+    bare = SimpleNamespace(source_info=nothing)
     assert taxpr.sources_of(bare) == ()  # type: ignore[arg-type]
 
 
