@@ -11,9 +11,10 @@ import inspect
 import operator
 import warnings
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeGuard
 
 _TAKES = contextvars.ContextVar["Callable[[Warning], object] | None"]("takes", default=None)
+_SAID = contextvars.ContextVar["set[str] | None"]("said", default=None)
 
 
 class TaxprError(Exception):
@@ -103,13 +104,28 @@ def warnings_to(take: Callable[[Warning], object]) -> Generator[None, None, None
         _TAKES.reset(before)
 
 
+@contextlib.contextmanager
+def once_each(said: set[str]) -> Generator[None, None, None]:
+    """As long as this lasts, what taxpr warned of with the same set before is not said again."""
+    before = _SAID.set(said)
+    try:
+        yield
+    finally:
+        _SAID.reset(before)
+
+
 def warn(text: str, kind: type[Warning], level: int) -> None:
     """Warn, or hand the warning to whom `warnings_to` names."""
+    said = _SAID.get()
+    if said is not None and text in said:
+        return
     take = _TAKES.get()
     if take is None:
         warnings.warn(text, kind, stacklevel=level + 1)
     else:
         take(kind(text))
+    if said is not None:  # not where the warning is an error, which ends the call
+        said.add(text)
 
 
 def say_where(error: Exception, where: str) -> None:
@@ -130,6 +146,11 @@ def say_more(error: Exception, mark: str, text: str) -> None:
         error.args = (f"{before}{mark}{text}",)
     else:  # it has words of its own
         error.add_note(f"taxpr: {text}")
+
+
+def is_whole(x: object) -> TypeGuard[int]:
+    """Whether it is a whole number, of Python or NumPy, and no bool."""
+    return not isinstance(x, bool) and hasattr(type(x), "__index__") and not hasattr(x, "aval")
 
 
 def refuse_function(what: str, given: object) -> None:

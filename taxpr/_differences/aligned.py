@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Hashable, Sequence
 from taxpr._address import Address
 from taxpr._hops.table import nested_jaxprs
 from taxpr._programs.program import Program
-from taxpr._recordings.recorded import Part
+from taxpr._recordings.part import Part
 from taxpr._sites.walk import iter_eqns
 from taxpr._variables.table import Variable
 

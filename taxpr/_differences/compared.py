@@ -16,7 +16,7 @@ from taxpr._differences.aligned import Pair, order_of, reversed_loops, turns_of
 from taxpr._differences.precision import Tolerance
 from taxpr._differences.rounding import Key, Pairs, more_than
 from taxpr._differences.runs import Record, Run
-from taxpr._recordings.recorded import Part
+from taxpr._recordings.part import Part
 
 np: Any = numpy  # which leaves types of arrays unknown
 

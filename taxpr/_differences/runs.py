@@ -25,7 +25,7 @@ from taxpr._hops.table import is_loop, nested_jaxprs
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.functions import trace
 from taxpr._programs.program import Injected, Program
-from taxpr._recordings.recorded import Part
+from taxpr._recordings.part import Part
 from taxpr._recordings.watch import watch
 from taxpr._sites.criteria import Selector
 from taxpr._sites.walk import iter_eqns

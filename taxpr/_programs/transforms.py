@@ -10,7 +10,7 @@ import jax
 from taxpr import _compat
 from taxpr._compat import PyTree
 from taxpr._engine.inject import Predicate, inject_jaxpr, options_of
-from taxpr._errors import ArgumentError, name_of, refuse_no_function, unfit
+from taxpr._errors import ArgumentError, name_of, once_each, refuse_no_function, unfit
 from taxpr._hops.protocol import Shards
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
@@ -146,6 +146,7 @@ def _injected_function(
 ) -> Callable[..., Any]:
     own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
     names = names_for(more["where"], injector)
+    said: set[str] = set()  # init, report and each call inject anew
 
     @called_as(fn)
     def injected(now: PyTree, *args: PyTree, **kwargs: PyTree) -> PyTree:
@@ -159,7 +160,7 @@ def _injected_function(
         # Marks of a trace around it would move the addresses, which the context has.
         with unwatched():
             program = trace(fn, names=names)(*args, **kwargs)
-        with telling_of(fn, args, kwargs, injector, more["where"]):
+        with telling_of(fn, args, kwargs, injector, more["where"]), once_each(said):
             return program.inject(injector, ctx, **more)
 
     def init(*args: PyTree, **kwargs: PyTree) -> PyTree:

@@ -19,7 +19,7 @@ from taxpr._compat import PyTree, is_sequence
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.functions import called_as
 from taxpr._programs.question import question
-from taxpr._recordings.recorded import Part
+from taxpr._recordings.part import Part
 from taxpr._recordings.recording import Recording
 from taxpr._recordings.watch import watch
 from taxpr._sites.criteria import Selector

@@ -16,7 +16,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._errors import ArgumentError
 from taxpr._jaxprs.trees import named_leaves
-from taxpr._recordings.recorded import Part
+from taxpr._recordings.part import Part
 from taxpr._recordings.run import Kept
 from taxpr._sites.skipped import Skipped
 from taxpr._variables.table import Variable

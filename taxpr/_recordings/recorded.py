@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -11,98 +10,27 @@ import numpy
 
 from taxpr._answers.charts import Chart, Heat, Lines, optional
 from taxpr._compat import is_extended
-from taxpr._errors import ArgumentError
-from taxpr._places import place_text
-from taxpr._recordings.run import Kept
-from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of
-from taxpr._variables.table import Variable
+from taxpr._errors import ArgumentError, is_whole
+from taxpr._recordings.as_array import AsArray
+from taxpr._recordings.part import Part
+from taxpr._recordings.summary import Stats
 
 np: Any = numpy  # which leaves types of arrays unknown
 
 _map: Any = jax.tree.map
+_jax: Any = jax
 
 _MOST = 64  # rows and columns of a picture of a value
+_SHOWN = 6  # values in a message
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Part:
-    """One value of a program, by one of its names.
+class Recorded(AsArray):
+    """What a recording kept by one name; an array, wherever JAX and NumPy take one.
 
-    Attributes:
-        name: The name: a variable, a tag's name, or an address.
-        path: Where in what the name means it is.
-        address: The address of the value.
-        file: The file of the source that made it; None where that is not known.
-        line: The line.
-        function: The function.
-        variable: The variable; None where none is known.
-        mapped: The axes of the value that `jax.vmap` has put into it.
-        kept: What was kept.
-        cotangent: Whether it is what flows back to the value of the variable.
-    """
-
-    name: str
-    path: str
-    address: str
-    file: str | None
-    line: int | None
-    function: str
-    variable: Variable | None
-    mapped: tuple[int, ...]
-    kept: Kept
-    cotangent: bool = False
-
-    @property
-    def place(self) -> str:
-        """The line, such as ``"model.py:12"``; empty where it is not known."""
-        return place_text(self.file, self.line)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The names of all axes of what was kept."""
-        vmaps = {axis: f"vmap {k}" for k, axis in enumerate(self.mapped)}
-        own = iter(range(len(self.kept.shape)))
-        return (
-            *self.kept.axes,
-            *(vmaps.get(k) or f"axis {next(own)}" for k in range(len(self.kept.shape))),
-        )
-
-    def whole(self) -> Any:
-        """All that was kept.
-
-        Raises:
-            ArgumentError: If only statistics were kept.
-        """
-        if self.kept.value is None:
-            raise ArgumentError(
-                f"{self.name}: only statistics of it were kept, which .stats() gives. Watch less "
-                'at a time by where=, or give more by memory=, with keep="values".'
-            )
-        return self.kept.value
-
-    def stats(self, each: bool) -> Stats | None:
-        """Its statistics; None of what has none."""
-        if not has_stats(self.kept.dtype):
-            return None
-        size = int(np.prod(self.kept.shape, dtype=np.int64))
-        table = self.kept.summaries()
-        if each:
-            return each_of(table, size, self.kept.fired)
-        if self.kept.value is not None and table.ndim > 1:
-            whole = dataclasses.replace(self.kept, axes=(), table=None, value=self._fired())
-            return each_of(whole.summaries(), int(whole.value.size))
-        return stats_of(table, size, self.kept.fired)
-
-    def _fired(self) -> Any:
-        value = np.asarray(self.kept.value)
-        return value if self.kept.fired is None else value[self.kept.fired]
-
-
-class Recorded:
-    """What a recording kept by one name.
-
-    A name may mean several values: those of a variable that is assigned again, one after the other,
-    and the arrays of a PyTree. `value` is the array, and so is ``jax.numpy.asarray`` of it.
+    It is indexed, computed with and compared as its `value`. A name may also mean several values:
+    those of a variable that is assigned again, one after the other, and the arrays of a PyTree.
+    Those of a variable are one array, too, if they have one shape. Else an error says which there
+    are: `at` gives one of them, and `value` all.
 
     Attributes:
         name: The name.
@@ -122,6 +50,8 @@ class Recorded:
         total#1: float32[4] of (0:scan), 0 … 6, mean 2.5
         >>> total.value, total.axes, float(total.at(step=2))
         (Array([0., 1., 3., 6.], dtype=float32), ('0:scan',), 3.0)
+        >>> total[1:] - total[:-1], float(total.max())
+        (Array([1., 2., 3.], dtype=float32), 6.0)
     """
 
     def __init__(self, name: str, parts: tuple[Part, ...]) -> None:
@@ -135,7 +65,7 @@ class Recorded:
 
     @property
     def _is_stacked(self) -> bool:
-        types = {(p.kept.shape, p.kept.axes, p.kept.dtype, _shape(p)) for p in self.parts}
+        types = {(p.kept.shape, p.kept.axes, p.kept.dtype, p.loops) for p in self.parts}
         return len(self.parts) > 1 and len(types) == 1 and not self._is_tree
 
     def _of_paths(self) -> dict[str, Recorded]:
@@ -163,6 +93,34 @@ class Recorded:
         return (first.whole(), *(one.whole() for one in more)) if more else first.whole()
 
     @property
+    def array(self) -> Any:
+        """The value, if it is one array.
+
+        Raises:
+            ArgumentError: If there are several of different shapes, or only statistics were kept.
+        """
+        self._refuse_several()
+        return self.value
+
+    def _refuse_several(self) -> None:
+        if len(self.parts) == 1 or self._is_stacked:
+            return
+        if self._is_tree:
+            shown, whole = list(self._of_paths()), "dict"
+            one = f"by its path, as rec[{self.name + shown[0]!r}]"
+        else:
+            shown = [f"{part.type} {part.place}".strip() for part in self.parts]
+            numbers = [str(_number(k, part)) for k, part in enumerate(self.parts)]
+            few = ", ".join(numbers[:_SHOWN] + ["…"] * (len(numbers) > _SHOWN))
+            one, whole = f"by .at(k), where k is {few}", "tuple"
+        more = [f"and {len(shown) - _SHOWN} more"] * (len(shown) > _SHOWN)
+        raise ArgumentError(
+            f"{self.name} is {len(self.parts)} arrays of different shapes, and no array: "
+            f"{', '.join(shown[:_SHOWN] + more)}. Take one {one}; all of them are the {whole} "
+            ".value."
+        )
+
+    @property
     def axes(self) -> tuple[str, ...]:
         """The names of the axes: loops and mesh axes, those of `jax.vmap`, and others."""
         return (("occurrence",) if self._is_stacked else ()) + self.parts[0].axes
@@ -177,55 +135,74 @@ class Recorded:
 
     @property
     def dtype(self) -> Any:
-        """The dtype."""
+        """The dtype of `value`; an `ArgumentError` says where this is not one array."""
+        self._refuse_several()
         return self.parts[0].kept.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of `value`, or of the first of several."""
-        own = (*_shape(self.parts[0]), *self.parts[0].kept.shape)
+        """The shape of `value`; an `ArgumentError` says where this is not one array."""
+        self._refuse_several()
+        own = self.parts[0].shape
         return (len(self.parts), *own) if self._is_stacked else own
 
+    @property
+    def ndim(self) -> int:
+        """The number of axes of `value`."""
+        return len(self.shape)
+
     def at(
-        self, *, step: int | tuple[int, ...] | None = None, occurrence: int | None = None
+        self, occurrence: int | None = None, *, step: int | tuple[int, ...] | None = None
     ) -> Any:
-        """The value in one iteration of the loops around it.
+        """One of several values, or that in one iteration of the loops around it.
 
         Args:
-            step: The iteration, from 0; for nested loops one each, the outermost first.
             occurrence: Which of several values of a variable, from 0.
+            step: The iteration, from 0; for nested loops one each, the outermost first.
 
         Raises:
-            ArgumentError: If there is no such iteration.
+            ArgumentError: If there is no such value or iteration.
         """
-        one = self
-        if occurrence is not None:
-            found = [p for p in self.parts if _occurrence(p) == occurrence] or [
-                *self.parts[occurrence : occurrence + 1]
-            ]
-            if not found:
-                raise ArgumentError(f"at: {self.name} has {len(self.parts)} values, from 0.")
-            one = Recorded(self.name, tuple(found))
+        one = self if occurrence is None else Recorded(self.name, self._of_occurrence(occurrence))
         if step is None:
             return one.value
-        steps = (step,) if isinstance(step, int) else tuple(step)
-        loops = [k for k, axis in enumerate(one.axes) if ":" in axis]
-        sizes = [one.shape[k] for k in loops]
-        if len(steps) > len(loops) or any(
-            not -n <= s < n for s, n in zip(steps, sizes, strict=False)
+        steps: tuple[Any, ...] = step if isinstance(step, tuple) else (step,)
+        first = one.parts[0]
+        lead = 1 if one._is_stacked else 0
+        loops = [k for k, axis in enumerate(first.axes) if ":" in axis]
+        sizes = [first.shape[k] for k in loops]
+        whole = all(is_whole(k) for k in steps)
+        if (
+            not whole
+            or len(steps) > len(loops)
+            or any(not -n <= s < n for s, n in zip(steps, sizes, strict=False))
         ):
             raise ArgumentError(
                 f"at: step={step}: {self.name} has "
                 + (f"{' × '.join(map(str, sizes))} iterations." if sizes else "no iterations.")
             )
-        index: list[Any] = [slice(None)] * len(one.axes)
+        index: list[Any] = [slice(None)] * (lead + len(first.axes))
         for axis, number in zip(loops, steps, strict=False):
-            index[axis] = number
+            index[lead + axis] = number
 
         def there(x: Any) -> Any:
             return x[tuple(index)]
 
         return _map(there, one.value)
+
+    def _of_occurrence(self, number: Any) -> tuple[Part, ...]:
+        found: list[Part] = []
+        if is_whole(number):
+            found = [part for part in self.parts if part.occurrence == number]
+            found = found or list(self.parts[number : number + 1])
+        if not found:
+            n = len({_number(k, part) for k, part in enumerate(self.parts)})
+            loops = any(":" in axis for axis in self.axes)
+            raise ArgumentError(
+                f"at: occurrence {number!r}: {self.name} has {n} value{'s' * (n > 1)}, from 0."
+                + f" An iteration is at(step={number!r})." * loops
+            )
+        return tuple(found)
 
     def stats(self, *, each: bool = False) -> Any:
         """Statistics of all elements.
@@ -239,19 +216,6 @@ class Recorded:
         """
         found = [part.stats(each) for part in self.parts]
         return found[0] if len(found) == 1 else found
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        del copy
-        value = self.value
-        if isinstance(value, (dict, tuple)):
-            raise ArgumentError(
-                f"{self.name} is {len(self.parts)} arrays of different shapes, and no array: see "
-                ".value."
-            )
-        return np.asarray(value, dtype)
-
-    def __len__(self) -> int:
-        return self.shape[0]
 
     def __repr__(self) -> str:
         return "\n".join(map(_said, self.parts))
@@ -294,20 +258,26 @@ class Recorded:
         return ax
 
 
-def _shape(part: Part) -> tuple[int, ...]:
-    """The lengths of the loops and mesh axes."""
-    kept = part.kept
-    held = kept.table if kept.value is None else kept.value
-    return tuple(held.shape[: len(kept.axes)])
+def _flat(one: Recorded) -> tuple[tuple[Any], None]:
+    return (one.array,), None
 
 
-def _occurrence(part: Part) -> int | None:
-    return part.variable.occurrence if part.variable else None
+def _from_flat(_: None, arrays: tuple[Any]) -> Any:
+    return arrays[0]
+
+
+# JAX takes no other objects as arguments of jitted functions; these get the array itself.
+_jax.tree_util.register_pytree_node(Recorded, _flat, _from_flat)
+
+
+def _number(place: int, part: Part) -> int:
+    """By which number `Recorded.at` gives a part."""
+    return place if part.occurrence is None else part.occurrence
 
 
 def _said(part: Part) -> str:
     kept, stats = part.kept, part.stats(each=False)
-    text = f"{part.name}{part.path}: {kept.dtype}{list(_shape(part)) + list(kept.shape)}"
+    text = f"{part.name}{part.path}: {part.type}"
     text += f" of ({', '.join(kept.axes)})" if kept.axes else ""
     if stats is not None:
         text += f", {stats.min:.4g} … {stats.max:.4g}, mean {stats.mean:.4g}"

@@ -16,10 +16,11 @@ from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import once
 from taxpr._compat import PyTree
-from taxpr._errors import SelectorError
+from taxpr._errors import ArgumentError, SelectorError, is_whole
 from taxpr._places import is_called
 from taxpr._recordings.files import read, write
-from taxpr._recordings.recorded import Part, Recorded, nonfinite
+from taxpr._recordings.part import Part
+from taxpr._recordings.recorded import Recorded, nonfinite
 from taxpr._sites.criteria import nearest
 from taxpr._sites.skipped import Skipped
 from taxpr._variables.select import Var, chosen, named_var
@@ -167,14 +168,24 @@ class Recording:
             file: The file, or the end of its path; or with the line, as in ``"model.py:12"`` or
                 ``"cell 3:12"``.
             line: The line, from 1.
+
+        Raises:
+            ArgumentError: If there is no number of a line.
         """
-        if line is None:
-            file, _, number = file.rpartition(":")
-            line = int(number)
+        text, number = file, line
+        if line is None and isinstance(file, str):
+            text, _, number = file.rpartition(":")
+            number = int(number) if number.isdecimal() else None
+        if not (isinstance(text, str) and is_whole(number)):
+            given = repr(file) if line is None else f"{file!r}, {line!r}"
+            raise ArgumentError(
+                f"at_line: {given} is no line of a file. Give both, as at_line('model.py', 12) or "
+                "at_line('model.py:12')."
+            )
         return [
             Recorded(part.name, (part,))
             for part in self.parts
-            if part.file and part.line == line and is_called(part.file, file)
+            if part.file and part.line == number and is_called(part.file, text)
         ]
 
     def table(self) -> RecordingTable:

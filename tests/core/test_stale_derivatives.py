@@ -73,6 +73,24 @@ def test_what_changes_a_token_warns(fn, derive, injector):
     assert len(seen) == 1
 
 
+def test_a_function_that_is_injected_warns_once():
+    """Its init, its report and each of its calls inject it anew."""
+    injected = taxpr.inject(jax.grad(loss), taxpr.scale(0.5))
+    x = jnp.float32(0.5)
+    with pytest.warns(taxpr.StaleDerivativeWarning, match="'h'") as seen:
+        ctx = injected.init(x)
+        _, ctx = injected(ctx, x)
+        injected(ctx, x)
+        injected.report(ctx, x)
+    assert len(seen) == 1
+    other = taxpr.inject(jax.grad(loss), taxpr.scale(0.5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):  # the first one was not said, but raised
+            with pytest.raises(taxpr.StaleDerivativeWarning):
+                other.init(x)
+
+
 OBSERVERS = [
     taxpr.record(),
     taxpr.stats(),

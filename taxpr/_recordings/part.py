@@ -1,0 +1,111 @@
+"""`Part`: one value that a recording kept, by one of its names."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy
+
+from taxpr._errors import ArgumentError
+from taxpr._places import place_text
+from taxpr._recordings.run import Kept
+from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of
+from taxpr._variables.table import Variable
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Part:
+    """One value of a program, by one of its names.
+
+    Attributes:
+        name: The name: a variable, a tag's name, or an address.
+        path: Where in what the name means it is.
+        address: The address of the value.
+        file: The file of the source that made it; None where that is not known.
+        line: The line.
+        function: The function.
+        variable: The variable; None where none is known.
+        mapped: The axes of the value that `jax.vmap` has put into it.
+        kept: What was kept.
+        cotangent: Whether it is what flows back to the value of the variable.
+    """
+
+    name: str
+    path: str
+    address: str
+    file: str | None
+    line: int | None
+    function: str
+    variable: Variable | None
+    mapped: tuple[int, ...]
+    kept: Kept
+    cotangent: bool = False
+
+    @property
+    def place(self) -> str:
+        """The line, such as ``"model.py:12"``; empty where it is not known."""
+        return place_text(self.file, self.line)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of all axes of what was kept."""
+        vmaps = {axis: f"vmap {k}" for k, axis in enumerate(self.mapped)}
+        own = iter(range(len(self.kept.shape)))
+        return (
+            *self.kept.axes,
+            *(vmaps.get(k) or f"axis {next(own)}" for k in range(len(self.kept.shape))),
+        )
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        """The lengths of the loops and mesh axes."""
+        held = self.kept.table if self.kept.value is None else self.kept.value
+        return tuple(held.shape[: len(self.kept.axes)])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of all that was kept."""
+        return (*self.loops, *self.kept.shape)
+
+    @property
+    def type(self) -> str:
+        """The dtype and the shape, such as ``"float32[3, 2]"``."""
+        return f"{self.kept.dtype}{list(self.shape)}"
+
+    @property
+    def occurrence(self) -> int | None:
+        """Which of the values of its variable it is; None where none is known."""
+        return self.variable.occurrence if self.variable else None
+
+    def whole(self) -> Any:
+        """All that was kept.
+
+        Raises:
+            ArgumentError: If only statistics were kept.
+        """
+        if self.kept.value is None:
+            raise ArgumentError(
+                f"{self.name}: only statistics of it were kept, which .stats() gives. Watch less "
+                'at a time by where=, or give more by memory=, with keep="values".'
+            )
+        return self.kept.value
+
+    def stats(self, each: bool) -> Stats | None:
+        """Its statistics; None of what has none."""
+        if not has_stats(self.kept.dtype):
+            return None
+        size = int(np.prod(self.kept.shape, dtype=np.int64))
+        table = self.kept.summaries()
+        if each:
+            return each_of(table, size, self.kept.fired)
+        if self.kept.value is not None and table.ndim > 1:
+            whole = dataclasses.replace(self.kept, axes=(), table=None, value=self._fired())
+            return each_of(whole.summaries(), int(whole.value.size))
+        return stats_of(table, size, self.kept.fired)
+
+    def _fired(self) -> Any:
+        value = np.asarray(self.kept.value)
+        return value if self.kept.fired is None else value[self.kept.fired]
