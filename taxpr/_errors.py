@@ -71,6 +71,27 @@ class StaleDerivativeWarning(UserWarning):
     """
 
 
+class SharedValueWarning(UserWarning):
+    """A variable is changed that holds a value of its function's caller, who uses it, too.
+
+    The change is for all uses. ``var(..., inside=True)`` changes those of the function alone, and
+    ``inside=False`` all of them without a warning.
+
+    Example:
+        >>> import taxpr
+        >>> def attend(x):
+        ...     return x * 3
+        >>> def block(x):
+        ...     x = x + attend(x)
+        ...     return x
+        >>> program, seen = taxpr.trace(block, names=True)(1.0), []
+        >>> with taxpr.warnings_to(seen.append):
+        ...     zeroed = program.inject(taxpr.zero(), where=taxpr.var("attend.x"))
+        >>> type(seen[0]).__name__, float(zeroed(zeroed.ctx, 1.0)[0])
+        ('SharedValueWarning', 0.0)
+    """
+
+
 class UnobservedWarning(UserWarning):
     """A tag in a rule for derivatives that cannot be told there, so that nothing looks at it.
 

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import jax
 
-from taxpr._errors import DroppedRuleWarning, StaleDerivativeWarning, UnobservedWarning, warn
+from taxpr._errors import (
+    DroppedRuleWarning,
+    SharedValueWarning,
+    StaleDerivativeWarning,
+    UnobservedWarning,
+    warn,
+)
 from taxpr._hops.table import dropped
 from taxpr._sites.site import Site, around, described
 
@@ -52,6 +58,16 @@ def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
         StaleDerivativeWarning,
         _levels_to_the_caller(),
     )
+
+
+def warn_of_shared_values(tags: Sequence[str]) -> None:
+    """Warn once about variables that are changed and hold values of their functions' callers.
+
+    Warns:
+        SharedValueWarning: Names the variables, and what else uses the values.
+    """
+    if tags:
+        warn(f"inject: {_first(tags)}.", SharedValueWarning, _levels_to_the_caller())
 
 
 def warn_of_unobserved(tags: Sequence[str], label: str, ruled: str) -> None:

@@ -26,7 +26,11 @@ from taxpr._compat import (
     StoredJaxpr,
 )
 from taxpr._engine.donation import donates, kept_apart
-from taxpr._engine.dropped import warn_of_dropped_rules, warn_of_stale_derivatives
+from taxpr._engine.dropped import (
+    warn_of_dropped_rules,
+    warn_of_shared_values,
+    warn_of_stale_derivatives,
+)
 from taxpr._engine.handler import Handler
 from taxpr._engine.hop_thread import HopThread, ThreadedJaxpr, avals_of, settled
 from taxpr._engine.plan import Plan, plan_key, plan_of
@@ -36,7 +40,7 @@ from taxpr._hops.protocol import NO_OPTIONS, Emission, Emits, Made, Options
 from taxpr._hops.table import inject_rule, is_brought
 from taxpr._jaxprs.splice import Splice
 from taxpr._primitives.state_access import is_access
-from taxpr._primitives.tag import is_differentiated
+from taxpr._primitives.tag import is_differentiated, used_elsewhere
 from taxpr._sites.site import Site, around, described
 from taxpr._sites.walk import local_names
 
@@ -64,6 +68,7 @@ def thread(
     Warns:
         DroppedRuleWarning: If an equation around a selected tag loses a rule of its own.
         StaleDerivativeWarning: If an injector changes a token of which there is a derivative.
+        SharedValueWarning: If it changes a variable whose value the function's caller uses, too.
     """
     for site, _ in chosen:
         refuse_if_inside_opaque(site)
@@ -72,6 +77,7 @@ def thread(
     threader = _Threader(jaxpr, options)
     out = threader.jaxpr(jaxpr, plan, dict(enumerate(ctx_avals)), Address(), Address())
     warn_of_stale_derivatives(threader.stale)
+    warn_of_shared_values(threader.shared)
     return out
 
 
@@ -116,6 +122,8 @@ class _Threader:
         self._alive: list[tuple[StoredJaxpr, Plan]] = []
         # Descriptions of tags that change a value whose derivative was taken before.
         self.stale: list[str] = []
+        # And of those that change a variable of a function whose caller uses the value.
+        self.shared: list[str] = []
 
     @functools.cached_property
     def _donates(self) -> bool:
@@ -197,12 +205,7 @@ class _Threader:
             else:
                 run = _handled(todo, here, eqn, len(used))
                 piece, tree = retraced(run, avals, eqn, mesh)
-                if (
-                    todo.injects is not None
-                    and is_differentiated(eqn)
-                    and _changes(piece, len(used), eqn)
-                ):
-                    self.stale.append(described(here, eqn))
+                self._warn(todo, here, eqn, piece, len(used))
                 if self._donates:
                     piece = kept_apart(piece, len(used), len(eqn.outvars))
             flat = splice.inline(piece, [*now, *splice.read(eqn.invars)])
@@ -229,6 +232,16 @@ class _Threader:
         outvars = [*splice.read(inner.outvars), *ctx.values(), *leaves]
         jaxpr = splice.finish([*entering, *inner.invars], outvars)
         return ThreadedJaxpr(jaxpr, len(ctx_avals), tree, touched=bool(plan), address=address)
+
+    def _warn(
+        self, handler: Handler, address: str, eqn: JaxprEqn, piece: ClosedJaxpr, n_ctx: int
+    ) -> None:
+        """Note a tag that changes more, or less, than who selects it may think."""
+        told, elsewhere = is_differentiated(eqn), used_elsewhere(eqn)
+        if handler.injects is None or not (told or elsewhere) or not _changes(piece, n_ctx, eqn):
+            return
+        self.stale += [described(address, eqn)] * told
+        self.shared += [f"{described(address, eqn)} {elsewhere}"] * bool(elsewhere)
 
     def _hop(
         self, eqn: JaxprEqn, plans: Mapping[str, Plan], used: tuple[int, ...], address: Address

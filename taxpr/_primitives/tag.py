@@ -52,6 +52,8 @@ telling = threading.local()
 #          dims holds the mapped axis of each leaf, or None
 #   differentiated   True if the token was differentiated, absent otherwise; its tangent or
 #          cotangent is computed without the tag
+#   elsewhere   what else uses a token that a variable of a called function holds, as
+#          `warn_of_shared_values` says it; absent if nothing does
 #   variable   an `AtVariable` if a selector by variables has put it there, absent otherwise
 
 
@@ -273,6 +275,11 @@ def variable_of(eqn: JaxprEqn) -> AtVariable | None:
 def is_differentiated(eqn: JaxprEqn) -> bool:
     """Whether the program differentiated the tag's token, so that its tangent has no injectors."""
     return eqn.params.get("differentiated", False)
+
+
+def used_elsewhere(eqn: JaxprEqn) -> str:
+    """What else uses the token, which the variable that the tag is for shares; "" if nothing."""
+    return eqn.params.get("elsewhere", "")
 
 
 def _passed(*leaves: T, **_: Any) -> list[T]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from taxpr import _compat
@@ -17,6 +17,7 @@ from taxpr._hops.table import nested_jaxprs, replace_nested, with_rules
 from taxpr._jaxprs.splice import rewired, substituted, without
 from taxpr._primitives.cotangent import tag_cotangent
 from taxpr._primitives.tag import AtVariable, tag
+from taxpr._programs.inside import InCalls, Known, in_calls
 from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site, around, described, value_text
 from taxpr._sites.skipped import Skipped
@@ -123,20 +124,23 @@ def _without(stored: J, plan: Plan, dissolved: Dissolved) -> J:
 TagParams = dict[str, Any] | Callable[[str], AtVariable | dict[str, Any]]
 
 
+_NOTHING = Known()
+
+
 def tag_where(
     jaxpr: J,
     where: Selector,
     params: TagParams,
     names: Mapping[str, str] | None = None,
-    differentiated: Container[str] = (),
+    known: Callable[[str], Known] = lambda address: _NOTHING,
     *,
     cotangents: bool = False,
 ) -> tuple[J, tuple[Skipped, ...]]:
     """Put a tag on each selected value, directly after the equation that makes it.
 
-    ``names`` has addresses by alternative names, ``differentiated`` those of values of which a
-    derivative was taken. With ``cotangents`` it tags the cotangents, as `tag_cotangent` does. Also
-    returns the skipped places.
+    ``names`` has addresses by alternative names, ``known`` says more of the value at an address.
+    With ``cotangents`` it tags the cotangents, as `tag_cotangent` does. Also returns the skipped
+    places.
     """
     if where is None:
         raise AddressError("tag_at: say which values. A predicate that is always true means all.")
@@ -149,7 +153,7 @@ def tag_where(
             here = here.below.setdefault(step.key, _Tags())
         own = params(value.address) if callable(params) else params
         slot = value.place.kind, value.place.number, value.place.out
-        here.at[slot] = _New(value.address, own, value.address in differentiated, cotangents)
+        here.at[slot] = _New(value.address, own, known(value.address), cotangents)
     done: dict[Hashable, Any] = {}
 
     def tagged(stored: K, plan: _Tags) -> K:
@@ -162,14 +166,14 @@ def tag_where(
 
 
 class _New(NamedTuple):
-    """A tag to put: the address of its value, its params, whether the value was differentiated.
+    """A tag to put: the address of its value, its params, what is known of the value.
 
     Or one of its cotangent.
     """
 
     address: str
     params: dict[str, Any] | AtVariable
-    differentiated: bool
+    known: Known
     cotangent: bool
 
 
@@ -203,20 +207,36 @@ def _with_tags(
     inner = _compat.open_jaxpr(stored)
     now: dict[Var, Atom] = {}
     eqns: list[JaxprEqn] = []
+    # What only some equations read in the place of a value: by their position.
+    own: dict[int, dict[Var, Atom]] = {}
+    late: dict[int, list[tuple[_New, InCalls, JaxprEqn | None]]] = {}
 
     def put(var: Var, slot: _Slot, origin: JaxprEqn | None) -> None:
-        if slot in plan.at:
-            eqns.append(_tag_eqn(inner, var, plan.at[slot], origin))
+        if slot not in plan.at:
+            return
+        new = plan.at[slot]
+        if new.known.calls:
+            found = in_calls(stored, var, new.known.calls, value_text(new.address, origin))
+            late.setdefault(found.after, []).append((new, found, origin))
+        else:
+            eqns.append(_tag_eqn(inner, var, new, origin))
             now[var] = eqns[-1].outvars[0]
+
+    def put_late(position: int) -> None:
+        for new, found, origin in late.get(position, ()):
+            eqns.append(_tag_eqn(inner, found.read, new, origin))
+            for user in found.users:
+                own.setdefault(user, {})[found.read] = eqns[-1].outvars[0]
 
     for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
         for k, var in enumerate(variables):
             put(var, (kind, k, None), None)
+    put_late(-1)
     below: dict[int, dict[str, _Tags]] = {}
     for (position, label), sub in plan.below.items():
         below.setdefault(position, {})[label] = sub
     for position, eqn in enumerate(inner.eqns):
-        eqn = rewired(eqn, now)
+        eqn = rewired(eqn, {**now, **own[position]} if position in own else now)
         if position in below:
             held = {nested.label: nested.stored for nested in nested_jaxprs(eqn)}
             new = {label: tagged(held[label], sub) for label, sub in below[position].items()}
@@ -232,6 +252,8 @@ def _with_tags(
         eqns.append(eqn)
         for var, slot in zip(outvars, slots, strict=True):
             put(var, slot, eqn)
+        put_late(position)
+    now |= own.get(len(inner.eqns), {})
     return _compat.rebuilt(stored, eqns=eqns, outvars=substituted(inner.outvars, now))
 
 
@@ -250,12 +272,18 @@ def _tag_eqn(jaxpr: Jaxpr, var: Var, new: _New, origin: JaxprEqn | None) -> Jaxp
 
     with unwatched(), _compat.under(_compat.mesh_of_input(jaxpr, var)):
         (template,) = _compat.make_jaxpr(tagging)(var.aval).eqns
-    more = {"variable": variable, "differentiated": new.differentiated}
+    known = new.known
+    more = {
+        "variable": variable,
+        "differentiated": known.differentiated,
+        "elsewhere": known.elsewhere,
+    }
     more = {name: value for name, value in more.items() if value}
     tagged = template.replace(invars=[var], params={**template.params, **more})
-    if origin is None:
-        return tagged
-    return tagged.replace(source_info=origin.source_info, ctx=origin.ctx)
+    if origin is not None:
+        tagged = tagged.replace(source_info=origin.source_info, ctx=origin.ctx)
+    # Inside a call it is a part of it, also for those who look for the uses in another one.
+    return tagged.replace(source_info=known.calls[0].source) if known.calls else tagged
 
 
 def _of_rules(eqn: JaxprEqn, plans: dict[str, Plan], dissolved: Dissolved) -> Change:

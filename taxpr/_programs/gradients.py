@@ -23,7 +23,8 @@ from taxpr._injectors.collect import Masked, by_name, collection, together
 from taxpr._primitives.cotangent import mark_cotangent
 from taxpr._primitives.tag import tag_tree
 from taxpr._programs.functions import called_as, telling_of, trace
-from taxpr._programs.named import names_for, tagged, telling
+from taxpr._programs.named import names_for, telling
+from taxpr._programs.placed import tagged
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select_to_inject

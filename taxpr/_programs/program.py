@@ -33,10 +33,10 @@ from taxpr._programs.named import (
     as_collected,
     is_mapping,
     names_for,
-    tagged,
     telling,
     with_addresses,
 )
+from taxpr._programs.placed import known_of, tagged
 from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select, select_to_inject
@@ -124,15 +124,9 @@ class Program(Traced):
                 "have others, so that a tag at it would mean more. Select it by inject, collect or "
                 "plant."
             )
-        where = with_addresses(self, where)
+        where, known = with_addresses(self, where), known_of(self, where)
         with telling(self, where):
-            jaxpr, skipped = tag_where(
-                self.jaxpr,
-                where,
-                params,
-                self.addresses,
-                self.named.differentiated if self.named else (),
-            )
+            jaxpr, skipped = tag_where(self.jaxpr, where, params, self.addresses, known)
         return dataclasses.replace(self, jaxpr=jaxpr, skipped=merged(self.skipped, skipped))
 
     def dissolve(self, where: Selector = None) -> Program:

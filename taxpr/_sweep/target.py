@@ -13,7 +13,8 @@ from taxpr._errors import SelectorError
 from taxpr._hops.protocol import Options
 from taxpr._injectors.collect import collection
 from taxpr._programs.functions import telling_of, trace
-from taxpr._programs.named import names_for, tagged, telling
+from taxpr._programs.named import names_for, telling
+from taxpr._programs.placed import tagged
 from taxpr._programs.program import Injected, Program
 from taxpr._sites.selectors import select_to_inject
 from taxpr._sites.site import Site

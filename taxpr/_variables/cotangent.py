@@ -67,6 +67,10 @@ def cotangent(where: Selector) -> Any:
         return Maybe(cotangent(where.where))
     if is_list(where):
         return type(where)(map(cotangent, where))
+    if isinstance(where, Var) and where.inside:
+        raise SelectorError(
+            f"cotangent: {where!r}: a cotangent is that of all uses of a value. Leave out inside."
+        )
     if isinstance(where, (Var, str)):
         return Cotangent(where)
     raise SelectorError(

@@ -36,6 +36,7 @@ class Binding:
         file: The file of the function.
         first: The line at which the function begins, from 1.
         line: The line that bound the values.
+        within: Whether another watched function was running when it began, in the same jaxpr.
     """
 
     names: tuple[tuple[Any, str], ...]
@@ -43,6 +44,7 @@ class Binding:
     file: str = ""
     first: int = 0
     line: int = 0
+    within: bool = False
 
     @property
     def is_tag(self) -> bool:

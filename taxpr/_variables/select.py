@@ -23,14 +23,21 @@ class Var(OfVariable):
     text: str
     line: int | None = None
     occurrence: int | None = None
+    inside: bool | None = None
 
     def __repr__(self) -> str:
-        given = {"line": self.line, "occurrence": self.occurrence}
+        given = {"line": self.line, "occurrence": self.occurrence, "inside": self.inside}
         more = (f", {name}={value}" for name, value in given.items() if value is not None)
         return f"var({self.text!r}{''.join(more)})"
 
 
-def var(text: str, *, line: int | None = None, occurrence: int | None = None) -> Var:
+def var(
+    text: str,
+    *,
+    line: int | None = None,
+    occurrence: int | None = None,
+    inside: bool | None = None,
+) -> Var:
     """A selector of the values that a variable of the source held.
 
     It is for programs without a tag. Functions such as `taxpr.collect` and `taxpr.inject` notice
@@ -46,6 +53,11 @@ def var(text: str, *, line: int | None = None, occurrence: int | None = None) ->
             variable that holds a PyTree means all arrays in it.
         line: The line that bound it.
         occurrence: Which of its values, from 0.
+        inside: Of what is changed, which uses of the value. A parameter holds a value of the
+            caller, who may use it, too. With True the change is for the uses inside the call alone:
+            for what the function that has the variable computes with it while it runs, with the
+            functions that it calls. What it returns as it is, is the caller's. With False the
+            change is for all uses, as with None, which warns where the caller has others.
 
     Example:
         >>> import jax.numpy as jnp
@@ -55,16 +67,26 @@ def var(text: str, *, line: int | None = None, occurrence: int | None = None) ->
         ...     return y * 2
         >>> taxpr.collect(f, taxpr.var("y"))(0.0)
         (Array(0., dtype=float32, weak_type=True), {'y': Array(0., dtype=float32)})
+        >>> def attend(x):
+        ...     return x * 3
+        >>> def block(x):
+        ...     x = x + attend(x)
+        ...     return x
+        >>> without = taxpr.inject(block, taxpr.zero(), where=taxpr.var("attend.x", inside=True))
+        >>> without(without.init(1.0), 1.0)[0]  # x itself is still added
+        Array(1., dtype=float32, weak_type=True)
     """
     if not isinstance(text, str) or not text.strip():
         raise SelectorError(
             f"var: {text!r} is no name of a variable. Give one such as 'scores', "
             "'attention.scores' or \"params['w']\"."
         )
+    if inside is not None and type(inside) is not bool:
+        raise SelectorError(f"var: inside={inside!r} is a {type(inside).__name__}, not a bool.")
     for name, value in {"line": line, "occurrence": occurrence}.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise SelectorError(f"var: {name}={value!r} is no number.")
-    return Var(text.strip().replace('"', "'"), line, occurrence)
+    return Var(text.strip().replace('"', "'"), line, occurrence, inside)
 
 
 def chosen(variables: Sequence[Variable], where: Var, may_be_empty: bool) -> list[Variable]:
@@ -101,7 +123,7 @@ def meaning(variables: Sequence[Variable], address: str) -> Var | None:
         number, line = {"occurrence": one.occurrence}, {"line": one.line}
         texts = one.text, one.short, f"{one.function.replace('.<locals>', '')}.{one.text}"
         for given, text in itertools.product(({}, number, line, {**number, **line}), texts):
-            where = Var(text, **given)
+            where = Var(text, given.get("line"), given.get("occurrence"))
             try:
                 found = chosen(variables, where, may_be_empty=True)
             except SelectorError:  # of several functions

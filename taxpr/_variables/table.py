@@ -20,6 +20,7 @@ from taxpr._places import place_text
 from taxpr._primitives.cotangent import token_of
 from taxpr._primitives.tag import AtVariable, is_tag
 from taxpr._sites.walk import numbered
+from taxpr._variables.calls import Call, call_of
 from taxpr._variables.mark import Binding, mark_p
 
 
@@ -138,6 +139,10 @@ class Variables:
     def with_tags(self, chosen: Mapping[Token, AtVariable]) -> Any:
         """The program's jaxpr with tags at cotangents."""
         return _Cleaned(chosen).of(self._marked)
+
+    def call_of(self, variable: Variable) -> Call | None:
+        """The call that bound a variable; None where it is not known."""
+        return self._found[0].calls.get(variable)
 
     @functools.cached_property
     def differentiated(self) -> frozenset[Address]:
@@ -297,12 +302,14 @@ class _Found:
     Attributes:
         marks: Those of cotangents.
         cotangents: The addresses of the cotangents, by the tokens of the marks.
+        calls: The calls that bound the variables.
     """
 
     def __init__(self, clean: _Cleaned) -> None:
         self._clean = clean
         self._counts: dict[Any, int] = defaultdict(int)
         self.marks: list[Mark] = []
+        self.calls: dict[Variable, Call | None] = {}
         self.cotangents: dict[Token, list[Address]] = {}
 
     def variables(
@@ -350,6 +357,7 @@ class _Found:
         self, eqn: Any, at: dict[Any, Address], loops: tuple[Address, ...], recomputed: bool
     ) -> Iterator[Variable]:
         binding: Binding = eqn.params["binding"]
+        call = None if binding.is_tag else call_of(eqn, binding)
         none = (False,) * len(eqn.invars)
         of_each = [eqn.params.get(name, none) for name in _OF_EACH]
         rows = zip(binding.names, eqn.invars, *of_each, strict=True)
@@ -379,4 +387,5 @@ class _Found:
                 differentiated,
             )
             self.marks.append(Mark(token, one.address, one, recomputed))
+            self.calls[one] = call
             yield one

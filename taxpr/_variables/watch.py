@@ -52,9 +52,13 @@ class Watch:
         if self._tangents is not None:
             self._tangents.look()
         code = frame.f_code
-        if not is_comprehension(code):
-            bound = set(_variables_of(code)[0])
-            self._frames[id(frame)] = _Frame(_line_of_def(code), _trace_now(), bound)
+        if is_comprehension(code):
+            return
+        trace = _compat.innermost_jaxpr_trace()
+        within = trace is not None and any(one.trace() is trace for one in self._frames.values())
+        began = _nothing if trace is None else weakref.ref(trace)
+        bound = set(_variables_of(code)[0])
+        self._frames[id(frame)] = _Frame(_line_of_def(code), began, within, bound)
 
     def line(self, frame: types.FrameType, line: int) -> None:
         """To be called before a line of a function runs."""
@@ -143,7 +147,7 @@ class Watch:
             (seen.open.discard if is_fixed else seen.open.add)(name)
         seen.bound.intersection_update(own)
         if new:
-            place = code.co_qualname, code.co_filename, code.co_firstlineno, seen.line
+            place = code.co_qualname, code.co_filename, code.co_firstlineno, seen.line, seen.within
             self._mark(trace, place, new)
 
     def tagged(self, name: Any, tree: _compat.TreeDef, values: Sequence[Any]) -> None:
@@ -191,6 +195,7 @@ class _Frame:
     Attributes:
         line: The line that runs.
         trace: Gives what was traced when it began, which goes on while it runs.
+        within: Whether another one was running then, in the same trace.
         bound: The variables that were bound since somebody looked last, or may have been.
         held: What each variable held.
         open: Those that may hold something else where nothing binds them.
@@ -198,6 +203,7 @@ class _Frame:
 
     line: int
     trace: Callable[[], Any]
+    within: bool
     bound: set[str]
     held: dict[str, Held] = dataclasses.field(default_factory=dict[str, Held])
     open: set[str] = dataclasses.field(default_factory=set[str])
@@ -221,11 +227,6 @@ def _variables_of(code: types.CodeType) -> tuple[dict[str, int], set[str], set[s
     own = dict.fromkeys((*code.co_varnames, *code.co_cellvars))
     places = {name: k for k, name in enumerate(own)}
     return places, set(code.co_freevars), set(code.co_cellvars)
-
-
-def _trace_now() -> Callable[[], Any]:
-    trace = _compat.innermost_jaxpr_trace()
-    return _nothing if trace is None else weakref.ref(trace)
 
 
 def _nothing() -> None:

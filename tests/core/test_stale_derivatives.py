@@ -77,12 +77,13 @@ def test_a_function_that_is_injected_warns_once():
     """Its init, its report and each of its calls inject it anew."""
     injected = taxpr.inject(jax.grad(loss), taxpr.scale(0.5))
     x = jnp.float32(0.5)
-    with pytest.warns(taxpr.StaleDerivativeWarning, match="'h'") as seen:
+    seen = []
+    with taxpr.warnings_to(seen.append):
         ctx = injected.init(x)
         _, ctx = injected(ctx, x)
         injected(ctx, x)
         injected.report(ctx, x)
-    assert len(seen) == 1
+    assert [type(one) for one in seen] == [taxpr.StaleDerivativeWarning]
     other = taxpr.inject(jax.grad(loss), taxpr.scale(0.5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
