@@ -118,6 +118,7 @@ def warnings_to(take: Callable[[Warning], object]) -> Generator[None, None, None
         >>> [type(warning).__name__ for warning in seen]
         ['StaleDerivativeWarning']
     """
+    refuse_no_function("warnings_to", take)
     before = _TAKES.set(take)
     try:
         yield

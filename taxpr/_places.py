@@ -8,6 +8,8 @@ import re
 import sys
 from typing import Any
 
+from taxpr._given import refuse_no_text
+
 _IPYTHON_7 = re.compile(r"<ipython-input-(\d+)-")
 # Methods and wrappers that libraries write and compile. Some name the file; dataclasses only the
 # function around each, in a "<string>" as other code has.
@@ -26,6 +28,7 @@ def file_text(file: str) -> str:
         >>> taxpr.file_text("/home/ada/model.py"), taxpr.file_text("<ipython-input-3-c05d3b5cd0e1>")
         ('model.py', 'cell 3')
     """
+    refuse_no_text("file_text", file, "the path of a file")
     return cell_text(file) or pathlib.PurePath(file).name
 
 

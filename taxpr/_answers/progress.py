@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TypeVar
 
+from taxpr._errors import ArgumentError
+
 _Item = TypeVar("_Item")
 
 # A function (done, total), or False for nothing; None writes to stderr what takes longer than a
@@ -38,6 +40,11 @@ class Progress:
     """
 
     def __init__(self, what: str, total: int, tells: Tells = None) -> None:
+        if not (tells is None or isinstance(tells, bool) or callable(tells)):
+            raise ArgumentError(
+                f"{what}: progress={tells!r} is a {type(tells).__name__}. Give a function (done, "
+                "total), False for nothing, or None."
+            )
         self._what, self._total, self._tells = what, total, tells
         self._begun = self._told = time.monotonic()
         self.done, self.stopped = 0, False

@@ -12,6 +12,7 @@ from taxpr._check.levels import Examined
 from taxpr._check.rules import RULES
 from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._given import listed
 from taxpr._places import place_text
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
@@ -62,9 +63,10 @@ def check(
         >>> bool(taxpr.check(root, ignore=["where-gradient"])(jnp.ones(3)))
         False
     """
-    ignored = [ignore] if isinstance(ignore, str) else list(ignore)
+    several = listed(ignore)
+    ignored: list[Any] = [ignore] if several is None else several
     for name in ignored:
-        if name not in RULES:
+        if not isinstance(name, str) or name not in RULES:
             raise ArgumentError(f"check: there is no rule {name!r}. There are {', '.join(RULES)}.")
     rules = [rule for name, rule in RULES.items() if name not in ignored]
     if isinstance(target, Program):

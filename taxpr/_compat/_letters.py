@@ -11,6 +11,7 @@ from jax._src import source_info_util as _source_info_util
 
 from taxpr._compat._jaxprs import is_jaxpr, open_jaxpr
 from taxpr._compat._types import DropVar, Jaxpr, JaxprEqn, Primitive, Var, is_sequence, is_tuple
+from taxpr._errors import refuse_function
 
 # Replaces equations in the jaxpr that JAX's printer gets, see `_Sketch`.
 _untyped: Any = _core
@@ -35,6 +36,7 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
         >>> [var_names(program)[var] for var in (*program.invars, *program.outvars)]
         ['a', 'b']
     """
+    refuse_function("var_names", jaxpr)
     inner = open_jaxpr(getattr(jaxpr, "jaxpr", jaxpr))
     sketch = _Sketch()
     # Run the printer itself: the letters depend on the order in which it lists nested jaxprs, which

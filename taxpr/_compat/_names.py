@@ -14,6 +14,7 @@ from jax._src.interpreters import partial_eval as _partial_eval
 
 from taxpr._compat._custom import RanIn, transposed
 from taxpr._compat._types import JaxprEqn
+from taxpr._given import of_equation
 from taxpr._places import cell_text, file_text, is_generated, place_note, place_text
 
 # `source_of` skips the frames of taxpr.
@@ -64,6 +65,7 @@ def source_note(source: Source | None, address: str = "") -> str:
     return place_note(f"{place_text(source.file, source.line)} in {function}", address)
 
 
+@of_equation
 def source_of(eqn: JaxprEqn | None) -> Source | None:
     """The line of the user's code that made this equation; None if unknown.
 
@@ -90,6 +92,7 @@ def source_in(traceback: Any) -> Source | None:
     return next(_sources(*_frames(traceback)), None)
 
 
+@of_equation
 def sources_of(eqn: JaxprEqn | None) -> tuple[Source, ...]:
     """The call stack of the user's code that made this equation, innermost first.
 
@@ -205,6 +208,7 @@ class _Lines:
 _known: dict[int, _Lines] = {}
 
 
+@of_equation
 def scope_of(eqn: JaxprEqn | None) -> str:
     """The name stack of an equation, such as ``"block_0/attention"``.
 
@@ -224,6 +228,7 @@ def scope_of(eqn: JaxprEqn | None) -> str:
     return str(_stack(eqn))
 
 
+@of_equation
 def scopes_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
     """The scopes in the name stack of an equation, such as ``("block_0", "attention")``.
 
@@ -244,6 +249,7 @@ def scopes_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
     return _names(_stack(eqn))[0]
 
 
+@of_equation
 def transformations_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
     """The transformations in the name stack of an equation, such as ``("transpose", "jvp")``.
 
@@ -307,6 +313,7 @@ def scope_parts(eqn: JaxprEqn) -> list[tuple[str, str]]:
     return parts
 
 
+@of_equation
 def is_recomputed(eqn: JaxprEqn | None) -> bool:
     """Whether `jax.checkpoint` computes the equation again, for a backward pass.
 
@@ -321,7 +328,7 @@ def is_recomputed(eqn: JaxprEqn | None) -> bool:
         >>> [eqn.primitive.name for eqn in eqns if is_recomputed(eqn)]
         ['sin', 'cos', 'cos']
     """
-    return "rematted_computation" in scopes_of(eqn)
+    return "rematted_computation" in _names(_stack(eqn))[0]
 
 
 def is_transposed(eqn: JaxprEqn | None) -> bool:

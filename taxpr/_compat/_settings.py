@@ -8,6 +8,8 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 from jax._src import config
 
+from taxpr._errors import refuse_no_function
+
 # Before 0.8 the current trace was stored like a setting.
 _NO_SETTINGS = ("trace_state", "axis_env_state")
 
@@ -48,6 +50,7 @@ def with_settings(function: Callable[P, T]) -> Callable[P, T]:
         >>> seen
         [False, True]
     """
+    refuse_no_function("with_settings", function)
     unset = config.config_ext.unset
     states = {
         id(state): state  # some have two names

@@ -90,7 +90,7 @@ class Tolerance:
 
     def __post_init__(self) -> None:
         for name, given in (("atol", self.atol), ("rtol", self.rtol)):
-            if given is not None and not given >= 0:
+            if given is not None and not (hasattr(given, "__float__") and given >= 0):
                 raise ArgumentError(
                     f"first_difference: {name}={given!r} is no tolerance. Give a number from 0 on."
                 )

@@ -16,6 +16,7 @@ from taxpr._engine.underived import without_derivatives
 from taxpr._errors import ArgumentError, refuse_function, refuse_index
 from taxpr._hops.protocol import NO_OPTIONS
 from taxpr._injectors.collect import collected, collector
+from taxpr._jaxprs.trees import to_array
 from taxpr._sites.walk import find_sites, firing
 
 
@@ -44,6 +45,12 @@ def partition_out(jaxpr: ClosedJaxpr, outvar_indices: Sequence[Sequence[int]]) -
     """
     refuse_function("partition_out", jaxpr)
     outvars = _compat.open_jaxpr(jaxpr).outvars
+    given: Any = outvar_indices
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ArgumentError(
+            f"partition_out: {given!r} is a {type(given).__name__}. Give for each part a list of "
+            "the numbers of its outputs: [[0, 2], [1]]."
+        )
     parts: list[ClosedJaxpr] = []
     for group in outvar_indices:
         if isinstance(group, str) or not isinstance(group, Iterable):
@@ -126,7 +133,7 @@ def _fitted(index: int, value: ArrayLike, aval: Aval) -> Array:
     try:
         scalar = isinstance(value, (bool, int, float, complex)) and not aval.shape
         takes = scalar and jnp.result_type(value, aval.dtype) == aval.dtype
-        array = jnp.asarray(value, aval.dtype) if takes else jnp.asarray(value)
+        array = jnp.asarray(value, aval.dtype) if takes else to_array(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise ArgumentError(
             f"partial: the input {index} is {aval.str_short()}, and {value!r} does not fit it: "

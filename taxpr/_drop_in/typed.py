@@ -1,5 +1,8 @@
 """`TypedClosedJaxpr`: a jaxpr together with the PyTrees of its arguments and results."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import dataclasses
@@ -236,6 +239,11 @@ def tcj_partition_out(
         (Array(4., dtype=float32, weak_type=True), None)
     """
     # Each part keeps the order of the whole, whatever order its indices have.
+    if not isinstance(tcj, TypedClosedJaxpr):
+        raise ArgumentError(
+            f"tcj_partition_out: {tcj!r} is a {type(tcj).__name__}, not a TypedClosedJaxpr."
+        )
+    partition_out(tcj.closed_jaxpr, outvar_indices)  # which refuses what are no such lists
     groups = [sorted(set(group)) for group in outvar_indices]
     leaves, tree = jax.tree.flatten(tcj.out_shape)
     parts: list[TypedClosedJaxpr[*Ts, Any]] = []

@@ -20,7 +20,7 @@ from taxpr._compat import (
 )
 from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.thread import thread
-from taxpr._errors import ArgumentError, InjectorError, name_of, say_where
+from taxpr._errors import ArgumentError, InjectorError, name_of, refuse_no_function, say_where
 from taxpr._hops.protocol import Options, Shards
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.tag import tag_params, tag_tree
@@ -45,6 +45,9 @@ def inject_jaxpr(
     options: Options,
 ) -> ClosedJaxpr:
     """`taxpr.inject` of a jaxpr, with one injector at all tags for which the predicate holds."""
+    refuse_no_function("inject", injector)
+    if predicate is not None:
+        refuse_no_function("inject: predicate", predicate)
     sites = [
         site
         for site in find_sites(closed_jaxpr)

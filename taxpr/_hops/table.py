@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 from taxpr import _compat
 from taxpr._compat import JaxprEqn, Kind, StoredJaxpr
+from taxpr._given import of_equation, refuse_no_equation
 from taxpr._hops.protocol import Change, Hop, Inject, Nested, ParamPath, plain
 
 # Entries of the primitives of a module; None while that is not imported.
@@ -114,6 +115,7 @@ def _entry(eqn: JaxprEqn) -> Hop | None:
     return _TABLE.get(_compat.kind_of(eqn))
 
 
+@of_equation
 def nested_jaxprs(eqn: JaxprEqn) -> tuple[Nested, ...]:
     """The jaxprs that an equation holds, in the order in which they run.
 
@@ -160,12 +162,14 @@ def is_hop(eqn: JaxprEqn) -> bool:
         >>> [(eqn.primitive.name, is_hop(eqn)) for eqn in program.eqns]
         [('scan', True), ('mul', False)]
     """
+    refuse_no_equation("is_hop", eqn)
     return bool(nested_jaxprs(eqn))
 
 
 _IDLE = "it is there for derivatives, and a tag, which marks the primal only, never fires there"
 
 
+@of_equation
 def injectable(eqn: JaxprEqn, nested: Nested | None = None) -> str | None:
     """None if `inject` can enter the equation, else the reason why it refuses.
 

@@ -149,8 +149,10 @@ def _in_order(low: ArrayLike, high: ArrayLike) -> None:
         )
 
 
-def _bound(name: str, value: ArrayLike, x: Array) -> Array:
+def _bound(name: str, value: ArrayLike | None, x: Array) -> Array:
     """A bound in the token's dtype. An infinite one is beyond all that the token can be."""
+    if value is None:
+        raise InjectorError(f"clip: {name} is None. Leave it out for an open bound.")
     given = jnp.asarray(value)
     if not jnp.issubdtype(given.dtype, jnp.floating):
         return _fitted("clip", name, value, x)

@@ -18,6 +18,8 @@ import numpy as np
 from taxpr import _compat
 from taxpr._compat import DType, JaxprEqn, Params, PyTree
 from taxpr._errors import InjectorError, TaxprError, name_of, say_where, unfit
+from taxpr._given import refuse_no_flag
+from taxpr._jaxprs.trees import as_arrays, refuse_no_arrays
 from taxpr._sites.site import Site, described
 
 # Values of parameters by name.
@@ -233,14 +235,11 @@ class Injector:
                     f"{self.name}: {name}={value} does not fit the token, which is {dtype} and "
                     f"holds {low} to {high}. This is for the {dtypes[dtype]}."
                 )
+        said = f"{self.name}: {name}={value!r}"
         try:
-            return jax.tree.map(jnp.asarray, value)
+            return as_arrays(said, value, InjectorError)
         except OverflowError:  # a Python integer beyond int32 that fits the tokens
             return jnp.asarray(value, exact[0]) if exact else jnp.asarray(float(value))
-        except (TypeError, ValueError):
-            raise InjectorError(
-                f"{self.name}: {name}={value!r} is no number or array, nor a tree of these."
-            ) from None
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in {**self.values, **self.options}.items())
@@ -283,6 +282,9 @@ def from_function(
         Array(4., dtype=float32, weak_type=True)
     """
     _check_takes(fn, values)
+    refuse_no_flag("from_function", observes=observes)
+    for name, value in {"ctx": ctx, **values}.items():
+        refuse_no_arrays(f"from_function: {name}={value!r}", value)
     weak = {k for k, v in values.items() if type(v) in (bool, int, float, complex)}
 
     @functools.wraps(fn)
@@ -311,9 +313,17 @@ def from_function(
 
 
 def _check_takes(fn: Callable[..., object], values: Values) -> None:
-    """Raise if the signature of a function does not take these names."""
-    if values and (wrong := unfit(fn, None, None, None, **values)):
+    """Raise if it is no function, or its signature does not take these names."""
+    if isinstance(fn, Injector):
+        raise InjectorError(f"from_function: {fn!r} is an injector already. Give it as it is.")
+    if not callable(fn):
         raise InjectorError(
-            f"from_function: {name_of(fn)}{wrong[0]} is called with (ctx, token, params, "
-            f"{', '.join(f'{name}=' for name in values)}), and that does not go: {wrong[1]}."
+            f"from_function: {fn!r} is a {type(fn).__name__}. Give a function (ctx, token, params) "
+            "-> (token, ctx)."
+        )
+    if wrong := unfit(fn, None, None, None, **values):
+        words = ", ".join(["ctx", "token", "params", *(f"{name}=" for name in values)])
+        raise InjectorError(
+            f"from_function: {name_of(fn)}{wrong[0]} is called with ({words}), and that does not "
+            f"go: {wrong[1]}."
         )

@@ -1,5 +1,8 @@
 """`injector`: the decorator that makes a kind of injector with declared parameters."""
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import dataclasses
@@ -11,9 +14,11 @@ from typing import Any
 import jax
 import jax.core
 
-from taxpr._compat import Params, PyTree
-from taxpr._errors import InjectorError, name_of, unfit
+from taxpr._compat import Params, PyTree, is_extended
+from taxpr._errors import InjectorError, is_whole, name_of, refuse_no_function, unfit
+from taxpr._given import refuse_no_flag
 from taxpr._injectors.injector import Injector, Report, Values
+from taxpr._jaxprs.trees import refuse_no_arrays
 from taxpr._sites.site import Site
 
 
@@ -46,6 +51,13 @@ class Param:
     high: float | None = None
     help: str = ""
     is_key: bool = False
+
+    def __post_init__(self) -> None:
+        for name, bound in (("low", self.low), ("high", self.high)):
+            if bound is not None and (isinstance(bound, str) or not hasattr(bound, "__float__")):
+                raise InjectorError(f"Param: {name}={bound!r} is no number.")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise InjectorError(f"Param: low={self.low} is above high={self.high}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +155,10 @@ class InjectorKind:
             if self._check is not None and known:
                 self._check(**_taken(self._check, given))
 
+        for name, value in values.items():
+            refuse_no_arrays(f"{self.name}: {name}={value!r}", value)
+            if self.params[name].is_key:
+                _refuse_no_key(self.name, name, value)
         check(values, options)
         given_options = {k: v for k, v in options.items() if v != self._options[k]}
         made = Injector(
@@ -162,6 +178,16 @@ class InjectorKind:
     def finished(self, finish: Callable[[Injector], Injector], **options: Any) -> InjectorKind:
         """The kind with more options; ``finish`` makes its injectors of those that it made."""
         return dataclasses.replace(self, _options={**self._options, **options}, _finish=finish)
+
+
+def _refuse_no_key(kind: str, name: str, value: Any) -> None:
+    dtype = getattr(value, "dtype", None)
+    known = is_whole(value) if dtype is None else is_extended(dtype) or dtype.kind in "iu"
+    if not known:
+        raise InjectorError(
+            f"{kind}: {name}={value!r} is no PRNG key. Give one, such as jax.random.key(0), or an "
+            "integer for its seed."
+        )
 
 
 def _check_call(
@@ -196,7 +222,7 @@ def _taken(fn: Callable[..., object], words: Mapping[str, Any]) -> dict[str, Any
 
 
 def injector(
-    *,
+    *wrong: Any,
     state: Callable[..., PyTree] | None = None,
     report: Callable[[PyTree], Report] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -214,6 +240,7 @@ def injector(
     line of its docstring.
 
     Args:
+        *wrong: Refused: the function is given to what this returns.
         state: ``(site) -> state``: the initial state at a site, a PyTree of arrays and numbers.
             Each site has its own. The function may also take options.
         report: ``(state) -> dict``: turns a final state into a readable result.
@@ -256,9 +283,35 @@ def injector(
         >>> smoothed.report(ctx)
         {'0:scan/body/t0': {'average': Array(0.578125, dtype=float32)}}
     """
+    if wrong:
+        raise InjectorError(
+            f"injector: {name_of(wrong[0]) if callable(wrong[0]) else wrong[0]!r} was given. It "
+            "takes declarations by their names, and what it returns takes the function: "
+            "@injector() in the line before it, or injector(rate=Param(0.5))(fn)."
+        )
+    functions = {"state": state, "report": report, "check": check}
+    for word, fn in functions.items():
+        if fn is not None and not callable(fn):
+            raise InjectorError(
+                f"injector: {word}={fn!r} is a {type(fn).__name__}, not a function. Give "
+                f"{word}=lambda {'site' if word == 'state' else word}: ..."
+            )
+    refuse_no_flag("injector", adds_up=adds_up, observes=observes)
+    if options is not None and not issubclass(type(options), Mapping):
+        raise InjectorError(
+            f"injector: options={options!r} is a {type(options).__name__}. Give a dict of keywords "
+            "with their defaults: options={'slots': 8}."
+        )
+    for word, param in params.items():
+        if type(param) is not Param:
+            raise InjectorError(
+                f"injector: {word}={param!r} is a {type(param).__name__}. A parameter is declared "
+                f"as {word}=Param({param!r}), an option as options={{{word!r}: ...}}."
+            )
 
     def decorate(body: Callable[..., PyTree]) -> InjectorKind:
-        name = body.__name__
+        refuse_no_function("injector", body)
+        name = name_of(body)
         untaken = set(params) - set(_taken(body, params)) | {"params"} & {*params, *(options or {})}
         for option in options or {}:
             if not any(_taken(fn, {option: None}) for fn in (body, state) if fn):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError
-from taxpr._jaxprs.trees import named_leaves
+from taxpr._jaxprs.trees import named_leaves, to_array
 from taxpr._primitives.state import as_type
 
 
@@ -87,7 +87,7 @@ def _in_ctx(ctx: PyTree, parameter: Parameter) -> str:
 def _fitted(parameter: Parameter, old: Array, new: PyTree) -> Array:
     """A new leaf with the shape and dtype of the old one; a number is broadcast."""
     try:
-        array = new if isinstance(new, jax.Array) else jnp.asarray(new)
+        array = to_array(new)
     except (TypeError, ValueError):
         raise ArgumentError(
             f"ctx_with: {parameter} was given a {type(new).__name__}, which is no array."

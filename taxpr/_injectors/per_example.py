@@ -16,6 +16,7 @@ from taxpr import _compat
 from taxpr._compat import Array, ArrayLike, Dims, PyTree
 from taxpr._errors import InjectorError
 from taxpr._injectors.injector import Injector, Report, from_function
+from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.site_injector import Firing, SiteInjector, inject_at
 from taxpr._jaxprs.prng import one_key
 from taxpr._sites.site import Site
@@ -60,6 +61,20 @@ def per_example(
         >>> changed(ctx, jnp.ones(3))[0]
         Array([1., 2., 3.], dtype=float32)
     """
+    if isinstance(injector, InjectorKind):
+        raise InjectorError(
+            f"per_example: {injector.name} is a kind of injector, which needs its values: call it."
+        )
+    if not callable(injector):
+        raise InjectorError(
+            f"per_example: {injector!r} is a {type(injector).__name__}. Give an injector such as "
+            "scale(0.5), or a function (ctx, token, params) -> (token, ctx)."
+        )
+    if isinstance(injector, Injector) and jax.tree.leaves(ctx):
+        raise InjectorError(
+            f"per_example: {injector} has a context of its own; leave out ctx, which is that of a "
+            "function."
+        )
     one = injector if isinstance(injector, Injector) else from_function(injector, ctx)
     if isinstance(one, SiteInjector) and not one.of_examples:
         raise InjectorError(

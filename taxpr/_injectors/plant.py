@@ -16,6 +16,7 @@ from taxpr._injectors.collect import Last, Masked, Steps
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.plant_axes import check_planted, leading_axes, mesh_sizes
 from taxpr._injectors.site_injector import Firing, SiteInjector, without_site
+from taxpr._jaxprs.trees import refuse_no_arrays
 from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site
 
@@ -82,6 +83,8 @@ def plant(
     if isinstance(values, (Masked, Steps)):
         masks.append(values.mask)
         values = values.value
+    for said, one in {f"{values!r}": values, f"mask={mask!r}": mask, f"at={at!r}": at}.items():
+        refuse_no_arrays(f"plant: {said}", one)
     for one in masks:
         if jnp.asarray(one).dtype != bool:
             raise InjectorError(f"plant: the mask is {jnp.asarray(one).dtype}, not bool.")

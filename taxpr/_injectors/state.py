@@ -5,6 +5,7 @@ import jax
 from taxpr._compat import Params, PyTree, TreeDef
 from taxpr._errors import InjectorError
 from taxpr._injectors.injector import Injector
+from taxpr._jaxprs.trees import refuse_no_arrays
 
 
 def state(initial: PyTree) -> Injector:
@@ -36,6 +37,7 @@ def state(initial: PyTree) -> Injector:
         >>> out.tolist(), sums.report(ctx)
         ([10.0, 11.0, 13.0, 16.0], {'*': {'state': Array(16., dtype=float32)}})
     """
+    refuse_no_arrays(f"state: {initial!r}", initial)
 
     def fire(
         values: dict[str, PyTree], held: PyTree, token: PyTree, params: Params

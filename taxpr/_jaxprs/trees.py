@@ -3,8 +3,11 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from taxpr._compat import PyTree
+from taxpr._errors import InjectorError
+from taxpr._given import is_no_array
 
 _keys: Any = jax.tree_util  # which declares no types of paths
 
@@ -15,3 +18,39 @@ def named_leaves(root: str, tree: PyTree) -> list[tuple[str, Any]]:
         (f"{root}{_keys.keystr(path)}", leaf)
         for path, leaf in _keys.tree_flatten_with_path(tree)[0]
     ]
+
+
+def as_arrays(said: str, tree: PyTree, error: type[Exception]) -> PyTree:
+    """The tree with arrays as leaves.
+
+    Args:
+        said: What it is, with its value, for the message.
+        tree: What the user gave.
+        error: Raised where a leaf is no array.
+    """
+    # First, since some versions of NumPy take a letter for a dtype, and warn of it.
+    refuse_no_arrays(said, tree, error)
+    try:
+        return jax.tree.map(jnp.asarray, tree)
+    except (TypeError, ValueError):
+        raise error(f"{said}{_NO_ARRAYS}") from None
+
+
+def refuse_no_arrays(said: str, tree: PyTree, error: type[Exception] = InjectorError) -> None:
+    """Raise where a leaf is a text, or an object that is no array."""
+    for leaf in jax.tree.leaves(tree):
+        if is_no_array(leaf):
+            raise error(f"{said}{_NO_ARRAYS}")
+
+
+def to_array(value: Any) -> Any:
+    """What `jax.numpy.asarray` makes of it; a `TypeError` where it is a text, or holds one."""
+    if isinstance(value, jax.Array):
+        return value
+    # Before NumPy sees it: some versions take a letter for a dtype, and warn of it.
+    if any(map(is_no_array, jax.tree.leaves(value))):
+        raise TypeError(f"a {type(value).__name__} is no array")
+    return jnp.asarray(value)
+
+
+_NO_ARRAYS = " is no number or array, nor a tree of these."

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._compat import Array, Aval, DType, PyTree, TreeDef
 from taxpr._errors import StateError
+from taxpr._jaxprs.trees import to_array
 from taxpr._primitives.handed_out import Handed, lost
 from taxpr._primitives.state_access import (
     WRAP,
@@ -199,7 +200,7 @@ def _here() -> str:
 
 def _as_array(leaf: Any, what: str) -> Array:
     try:
-        return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+        return to_array(leaf)
     except TypeError:
         raise StateError(
             f"{what} holds a {type(leaf).__name__}, {leaf!r}. A state is a PyTree of arrays, "

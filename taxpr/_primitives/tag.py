@@ -24,7 +24,8 @@ from taxpr._compat import (
     Tangent,
     TreeDef,
 )
-from taxpr._errors import TagError
+from taxpr._errors import ArgumentError, TagError
+from taxpr._given import refuse_no_equation
 from taxpr._jaxprs.trees import named_leaves
 
 T = TypeVar("T")
@@ -189,7 +190,11 @@ def is_tag(eqn: JaxprEqn) -> bool:
         >>> [is_tag(eqn) for eqn in trace(lambda x: tag(x + 1, name="y"))(1.0).eqns]
         [False, True]
     """
-    return eqn.primitive is tag_p
+    try:
+        return eqn.primitive is tag_p
+    except AttributeError:
+        refuse_no_equation("is_tag", eqn)
+        raise
 
 
 def tag_params(eqn: JaxprEqn) -> Params:
@@ -204,7 +209,7 @@ def tag_params(eqn: JaxprEqn) -> Params:
         >>> tag_params(eqn)
         {'layer': 3, 'name': 'x'}
     """
-    return dict(eqn.params["user"])
+    return dict(_params("tag_params", eqn)["user"])
 
 
 def tag_tree(eqn: JaxprEqn) -> TreeDef:
@@ -219,7 +224,7 @@ def tag_tree(eqn: JaxprEqn) -> TreeDef:
         >>> tag_tree(eqn)
         PyTreeDef((*, {'a': *}))
     """
-    return eqn.params["tree"]
+    return _params("tag_tree", eqn)["tree"]
 
 
 def tag_avals(eqn: JaxprEqn) -> PyTree:
@@ -235,7 +240,18 @@ def tag_avals(eqn: JaxprEqn) -> PyTree:
         >>> jax.tree.map(str, tag_avals(eqn))
         {'a': 'float32[3]'}
     """
-    return jax.tree.unflatten(eqn.params["tree"], [atom.aval for atom in eqn.invars])
+    tree = _params("tag_avals", eqn)["tree"]
+    return jax.tree.unflatten(tree, [atom.aval for atom in eqn.invars])
+
+
+def _params(what: str, eqn: JaxprEqn) -> Params:
+    refuse_no_equation(what, eqn)
+    if not is_tag(eqn):
+        raise ArgumentError(
+            f"{what}: the equation is a {eqn.primitive.name}, not a tag. Those of a program are "
+            "program.tags(); is_tag tells."
+        )
+    return eqn.params
 
 
 class AtVariable(NamedTuple):

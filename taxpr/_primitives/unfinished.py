@@ -12,6 +12,7 @@ from typing import NoReturn
 from taxpr import _compat
 from taxpr._compat import Array, JaxprEqn, Source
 from taxpr._errors import RefusedError
+from taxpr._given import of_equation
 
 # Params of both equations:
 #   jaxprs   a tuple of closed jaxprs
@@ -68,6 +69,7 @@ class Failure:
         return ": ".join(filter(None, (self.error.__name__, said)))
 
 
+@of_equation
 def failure_of(eqn: JaxprEqn) -> Failure | None:
     """Why tracing ended at an equation; None where it did not, as at all but one.
 
@@ -103,6 +105,7 @@ for _primitive in (failed_p, unfinished_p):
     _compat.define(_primitive, impl=_refuse, types=_types)
 
 
+@of_equation
 def is_unfinished(eqn: JaxprEqn) -> bool:
     """Whether an equation is the one at which tracing ended, or one around that.
 

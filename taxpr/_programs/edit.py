@@ -11,7 +11,7 @@ from taxpr._compat import Array, Atom, J, Jaxpr, JaxprEqn, PyTree, StoredJaxpr, 
 from taxpr._engine.handler import NOTHING
 from taxpr._engine.inject import Predicate
 from taxpr._engine.plan import Plan, plan_key, plan_of, plan_of_rule
-from taxpr._errors import AddressError, RefusedError, TagError, refuse_function
+from taxpr._errors import AddressError, RefusedError, TagError, refuse_function, refuse_no_function
 from taxpr._hops.protocol import Change
 from taxpr._hops.table import nested_jaxprs, replace_nested, with_rules
 from taxpr._jaxprs.splice import rewired, substituted, without
@@ -82,6 +82,8 @@ def dissolve_tags(jaxpr: J, predicate: Predicate | None = None) -> J:
         (3, 1)
     """
     refuse_function("dissolve_tags", jaxpr)
+    if predicate is not None:
+        refuse_no_function("dissolve_tags: predicate", predicate)
     sites = [
         site
         for site in find_sites(jaxpr)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
@@ -21,13 +20,14 @@ from taxpr._errors import (
     refuse_function,
     refuse_no_function,
 )
+from taxpr._given import refuse_unfit
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import arguments_of
 from taxpr._programs.closed import closed_over
 from taxpr._programs.edit import tag_where
 from taxpr._programs.named import Names, meant, names_for, telling, with_addresses
 from taxpr._programs.program import Program
-from taxpr._programs.static import say_static
+from taxpr._programs.static import asked_static, say_static, static_both_ways
 from taxpr._programs.until import keep_until
 from taxpr._sites.criteria import Selector
 from taxpr._sites.selectors import select
@@ -74,11 +74,15 @@ def trace(
         (('x',), Array(8., dtype=float32, weak_type=True))
     """
     refuse_no_function("trace", fn)
-    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    given = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    if not (names is None or isinstance(names, bool) or names == "cotangents"):
+        raise ArgumentError(
+            f'trace: names={names!r}: give True, False, None or "cotangents". A variable is '
+            "selected afterwards, by taxpr.var."
+        )
+    nums, given = asked_static(fn, static_argnums, static_argnames)
     of_jit = _compat.static_arguments(fn)
     nums, given = (*nums, *of_jit[0]), (*given, *of_jit[1])
-    nums, given = _static_both_ways(fn, nums, given)
+    nums, given = static_both_ways(fn, nums, given)
 
     def traced(*args: PyTree, **kwargs: PyTree) -> Program:
         statics = {name: kwargs.pop(name) for name in given if name in kwargs}
@@ -121,7 +125,11 @@ def trace(
                 jaxpr, shapes = _compat.traced_whole(lambda: run(*args, **kwargs), failed)
                 return (with_hidden(jaxpr) if watched else jaxpr), shapes
 
-        jaxpr, shapes = made(names is not False)
+        try:
+            jaxpr, shapes = made(names is not False)
+        except TypeError as error:
+            refuse_unfit(f"trace({name_of(fn)})", bound, args, kwargs, error)
+            raise
         named = None if names is False else Variables(jaxpr, names == "cotangents")
         jaxpr = named.jaxpr if named else jaxpr
         if names is None and named and named.may_add():
@@ -190,23 +198,6 @@ def called_as(fn: Callable[..., Any]) -> Callable[[_Wrapper], _Wrapper]:
         return wrapper
 
     return decorate
-
-
-def _static_both_ways(
-    fn: Callable[..., Any], nums: tuple[int, ...], given: tuple[str, ...]
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Static positions and names, each completed from the other by the signature."""
-    try:
-        parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):  # some builtins have none
-        return nums, given
-    names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    offset = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
-    by_name = {name: offset + k for k, name in enumerate(names)}
-    by_number = {k: name for name, k in by_name.items()}
-    more_nums = [by_name[name] for name in given if name in by_name]
-    more_names = [by_number[num] for num in nums if num in by_number]
-    return tuple({*nums, *more_nums}), tuple({*given, *more_names})
 
 
 def find_tags(program: Any, where: Selector = None) -> list[Site]:

@@ -111,7 +111,7 @@ def check_ctx(name: str, args: Sequence[PyTree], ctx: PyTree, call: str) -> None
         ArgumentError: If it has not.
     """
     given = jax.tree.structure(args[0]) if args else None
-    if given != jax.tree.structure(ctx):
+    if not args or given != jax.tree.structure(ctx):
         raise ArgumentError(
             f"{name} was injected, so that it takes its context first: {call}. "
             + (

@@ -12,6 +12,7 @@ from taxpr import _compat
 from taxpr._compat import Array, PyTree
 from taxpr._engine.inject import options_of, sites_of
 from taxpr._errors import ArgumentError, SelectorError
+from taxpr._given import refuse_no_flag
 from taxpr._hops.protocol import Shards
 from taxpr._injectors.collect import Collection, axes_of, collection
 from taxpr._injectors.injector import Injector
@@ -376,6 +377,7 @@ class Program(Traced):
         self, where: Selector, max_steps: int | None, stack: bool, custom_rules: str
     ) -> tuple[Collection, tuple[Skipped, ...]]:
         options = options_of(custom_rules)
+        refuse_no_flag("collect", stack=stack)
         if (variables := tagged(self, where, each=True, stack=stack)) is not None:
             return variables.program._collection(variables.where, max_steps, stack, custom_rules)
         with telling(self, where):

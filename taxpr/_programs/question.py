@@ -14,7 +14,7 @@ import numpy as np
 from taxpr._errors import ArgumentError, name_of
 from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
-from taxpr._programs.static import has_statics, with_statics
+from taxpr._programs.static import has_statics, left_static, with_statics
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -58,6 +58,8 @@ def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
         def of_bound(bound: dict[str, Any]) -> Any:
             every = signature.bind(*args, **kwargs)
             every.arguments |= bound
+            if "static_argnums" in given or "static_argnames" in given:
+                every.arguments |= left_static(functions, given)
             return ask(*every.args, **every.kwargs)
 
         inputs = ask.__name__ in _OF_INPUTS and given.get("b") is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,8 @@ import jax
 
 from taxpr import _compat
 from taxpr._compat import PyTree
-from taxpr._errors import ArgumentError, name_of, say_more, signature_of
+from taxpr._errors import ArgumentError, is_whole, name_of, say_more, signature_of
+from taxpr._given import listed
 
 _KEPT = 16  # functions whose static arguments are bound
 _MOST = 30  # letters of a value in a message
@@ -34,6 +36,80 @@ class _Statics:
     by_number: tuple[tuple[int, Any], ...]
     by_name: tuple[tuple[str, Any], ...]
     types: tuple[Any, ...]
+
+
+def asked_static(
+    fn: Callable[..., Any], argnums: Any, argnames: Any
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The static positions and names that were asked for, checked.
+
+    Raises:
+        ArgumentError: If they are no numbers or names, or the function has none of these.
+    """
+    nums = (argnums,) if is_whole(argnums) else _each("argnums", "numbers", argnums, is_whole)
+    names = (
+        (argnames,) if isinstance(argnames, str) else _each("argnames", "names", argnames, _is_text)
+    )
+    signature = signature_of(fn)
+    if signature is None:
+        return nums, names
+    parameters = signature.parameters.values()
+    places = [
+        one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+    kinds = {one.kind for one in parameters}
+    takes = f"It takes {name_of(fn)}{signature}."
+    for num in nums:
+        if not -len(places) <= num < len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
+            raise ArgumentError(f"static_argnums={num}: there is no such argument. {takes}")
+    for name in names:
+        if name not in signature.parameters and inspect.Parameter.VAR_KEYWORD not in kinds:
+            raise ArgumentError(f"static_argnames={name!r}: there is no such argument. {takes}")
+    return nums, names
+
+
+def left_static(
+    functions: Mapping[str, Callable[..., Any]], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The static arguments that are asked for, without those that a jitted function has bound."""
+    jitted = next(filter(has_statics, functions.values()))
+    nums, names = asked_static(
+        jitted, given.get("static_argnums", ()), given.get("static_argnames", ())
+    )
+    gone, gone_names = _compat.static_arguments(jitted)
+    left = [num - sum(one < num for one in gone) for num in nums if num not in gone]
+    return {
+        "static_argnums": tuple(left),
+        "static_argnames": tuple(name for name in names if name not in gone_names),
+    }
+
+
+def _each(what: str, kind: str, given: Any, fits: Callable[[Any], bool]) -> tuple[Any, ...]:
+    every = listed(given)
+    if every is None or not all(map(fits, every)):
+        raise ArgumentError(f"static_{what}={given!r} are no {kind} of arguments.")
+    return tuple(every)
+
+
+def _is_text(x: object) -> bool:
+    return isinstance(x, str)
+
+
+def static_both_ways(
+    fn: Callable[..., Any], nums: tuple[int, ...], given: tuple[str, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Static positions and names, each completed from the other by the signature."""
+    signature = signature_of(fn)
+    if signature is None:
+        return nums, given
+    parameters = signature.parameters.values()
+    names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    offset = sum(p.kind is p.POSITIONAL_ONLY for p in parameters)
+    by_name = {name: offset + k for k, name in enumerate(names)}
+    by_number = {k: name for name, k in by_name.items()}
+    more_nums = [by_name[name] for name in given if name in by_name]
+    more_names = [by_number[num] for num in nums if num in by_number]
+    return tuple({*nums, *more_nums}), tuple({*given, *more_names})
 
 
 def has_statics(fn: Callable[..., Any]) -> bool:

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree, TreeDef, Var
 from taxpr._engine.donation import donates
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._given import refuse_no_text
+from taxpr._jaxprs.trees import to_array
 from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.closed import Closed
 from taxpr._programs.listing import Found, Listing, listing
@@ -170,7 +171,7 @@ class Traced:
                 out.append(_ref(self.name, name, leaf, aval))
                 continue
             try:
-                array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
+                array = to_array(leaf)
             except (TypeError, ValueError):
                 raise ArgumentError(
                     f"{self.name}: the argument {name} is a {type(leaf).__name__}, which is no "
@@ -240,6 +241,7 @@ class Traced:
             >>> trace(f, names=True)(1.0).var_of("1:sin.0")
             var('x', occurrence=2)
         """
+        refuse_no_text("var_of", address, "the address of a value")
         return meaning(self.variables(), address)
 
     def source(self, notes: Callable[[list[Found]], str] | None = None) -> str:
@@ -267,6 +269,8 @@ class Traced:
             2      y = jnp.sin(x) * 2  # y: f32[] · 2 equations
             3      return y
         """
+        if notes is not None:
+            refuse_no_function("source: notes", notes)
         return self.listing().text(notes)
 
     def listing(self) -> Listing:

@@ -12,11 +12,12 @@ from taxpr._compat import PyTree
 from taxpr._engine.inject import Predicate, inject_jaxpr, options_of
 from taxpr._errors import ArgumentError, name_of, once_each, refuse_no_function, unfit
 from taxpr._hops.protocol import Shards
+from taxpr._injectors.attach import as_injector
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._programs.functions import called_as, telling_of, trace
 from taxpr._programs.injecting import NO_CTX, check_ctx
-from taxpr._programs.named import names_for
+from taxpr._programs.named import is_mapping, names_for
 from taxpr._programs.program import Injected, Program
 from taxpr._programs.static import has_statics, with_statics
 from taxpr._sites.criteria import Selector
@@ -92,6 +93,7 @@ def inject(
 
     Warns:
         StaleDerivativeWarning: If a value changes of which a derivative was taken before.
+        SharedValueWarning: If a variable changes whose value the caller of its function uses.
         DroppedRuleWarning: If an equation around a tag loses a rule of its own.
 
     Example:
@@ -137,6 +139,9 @@ def inject(
             f"inject: {target!r} is a {type(target).__name__}, not a function, a Program or a "
             "closed jaxpr."
         )
+    options_of(custom_rules, shards)
+    for one in injector.values() if is_mapping(injector) else [injector]:
+        as_injector(one)
     more = {"where": where, "custom_rules": custom_rules, "shards": shards}
     return _injected_function(target, injector, ctx, more)
 

@@ -5,6 +5,9 @@ that began it, and the one that failed. What was traced of each jaxpr becomes it
 after these comes one for what was being traced in it, or for what failed.
 """
 
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import contextlib
@@ -16,6 +19,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._compat import Call, ClosedJaxpr, Source
+from taxpr._errors import ArgumentError
 from taxpr._primitives.unfinished import Failure, failed_p, unfinished_p
 from taxpr._programs.program import Program
 from taxpr._source.files import is_user_file
@@ -50,6 +54,11 @@ def until_error(error: BaseException) -> Program | None:
         >>> [address for address, _ in taxpr.iter_eqns(program)]
         ['0:sin', '1:unfinished', '1:unfinished/body/0:failed']
     """
+    if not isinstance(error, BaseException):
+        raise ArgumentError(
+            f"until_error: {error!r} is a {type(error).__name__}, not an error. Give what `except "
+            "Exception as error` caught."
+        )
     return getattr(error, _KEPT_IN, None)
 
 

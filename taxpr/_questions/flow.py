@@ -17,6 +17,7 @@ from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import once
 from taxpr._compat import PyTree, is_sequence
 from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._given import asked_of
 from taxpr._programs.functions import called_as
 from taxpr._programs.question import question
 from taxpr._recordings.part import Part
@@ -156,6 +157,8 @@ def flow(
     """
     if not hasattr(f, "jaxpr"):
         refuse_no_function("flow", f)
+    if step is not None:
+        refuse_no_function("flow: step", step)
     watched = watch(f, where, memory=memory, grads=of or True)
 
     def flowing(*args: PyTree, **kwargs: PyTree) -> Flow:
@@ -169,7 +172,9 @@ def flow(
                 back[part.name.removeprefix("∂ "), part.path] = part
             elif _is_float(part):
                 groups.setdefault(_group(part), []).append(part)
-        ratios = {} if step is None else _ratios(args, step(*args, **kwargs))
+        ratios = (
+            {} if step is None else _ratios(args, asked_of("flow: step", step, *args, **kwargs))
+        )
         rows = [
             _row(parts, [back.get((p.name, p.path)) for p in parts], ratios)
             for parts in groups.values()
@@ -186,7 +191,7 @@ def _ratios(args: Sequence[PyTree], after: PyTree) -> dict[str, float]:
     """The norms of the changes of weights as shares of their norms, by their addresses."""
     before = args[0] if args else None
     leaves, tree = jax.tree.flatten(before)
-    if is_sequence(after) and jax.tree.structure(after) != tree:
+    if is_sequence(after) and not isinstance(after, list) and jax.tree.structure(after) != tree:
         after = after[0] if after else None
     new, found = jax.tree.flatten(after)
     shapes = [[jnp.shape(x) for x in of] for of in (leaves, new)]

@@ -17,6 +17,7 @@ from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import once
 from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError, SelectorError, is_whole
+from taxpr._given import refuse_no_path
 from taxpr._places import is_called
 from taxpr._recordings.files import read, write
 from taxpr._recordings.part import Part
@@ -217,6 +218,7 @@ class Recording:
         Args:
             path: The file.
         """
+        refuse_no_path("save", path)
         parts = list(self.parts)
         write(path, (self.name, self.out, parts, self.skipped, self.notes, self.complete))
 
@@ -259,6 +261,7 @@ def load_recording(path: str | pathlib.Path) -> Recording:
         >>> taxpr.load_recording(path)["y"].value
         array([0., 0.], dtype=float32)
     """
+    refuse_no_path("load_recording", path)
     return Recording(*read(path))
 
 

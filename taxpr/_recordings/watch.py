@@ -9,6 +9,7 @@ from typing import Any
 
 from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError, RefusedError, refuse_no_function
+from taxpr._given import refuse_no_flag
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.named import names_for
 from taxpr._programs.program import Program
@@ -86,6 +87,8 @@ def watch(
     """
     if keep not in _KEEP:
         raise ArgumentError(f"watch: keep={keep!r} is none of {', '.join(map(repr, _KEEP))}.")
+    if not isinstance(grads, str):
+        refuse_no_flag("watch", grads=grads)
     if isinstance(f, Program):
         return _watching(lambda *args, **kwargs: f, where, keep, memory, grads)
     refuse_no_function("watch", f)

@@ -149,7 +149,12 @@ def line(at: int | str) -> Line:
         ['y']
     """
     file, _, number = str(at).rpartition(":") if isinstance(at, str) else (None, "", str(at))
-    if isinstance(at, bool) or not isinstance(at, (int, str)) or not number.isdigit():
+    if (
+        isinstance(at, bool)
+        or not isinstance(at, (int, str))
+        or not number.isdigit()
+        or not int(number)
+    ):
         raise SelectorError(
             f"line: {at!r} is no line of a source. Give a number, or with a file 'model.py:42'."
         )

@@ -8,6 +8,7 @@ from taxpr import _compat
 from taxpr import _hops as _hops  # importing it fills the table
 from taxpr._address import Address
 from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr, Var
+from taxpr._errors import refuse_function
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs
 from taxpr._primitives.state_access import access_of, is_access
 from taxpr._primitives.tag import is_tag, tag_avals, tag_params, variable_of
@@ -34,6 +35,7 @@ def numbered(jaxpr: HasEqns) -> list[tuple[str, JaxprEqn]]:
         >>> [local for local, eqn in numbered(program)]
         ['0:sin', 't0', '1:mul']
     """
+    refuse_function("numbered", jaxpr)
     given: Any = jaxpr
     eqns: Sequence[JaxprEqn] = (given if hasattr(given, "eqns") else given.jaxpr).eqns
     found: list[tuple[str, JaxprEqn]] = []
@@ -251,8 +253,13 @@ def iter_eqns(jaxpr: HasEqns, prefix: str = "") -> Iterator[tuple[Address, Jaxpr
         >>> [address for address, eqn in iter_eqns(program)]
         ['0:scan', '0:scan/body/0:sin', '1:mul']
     """
+    refuse_function("iter_eqns", jaxpr)
+    return _every(jaxpr, prefix)
+
+
+def _every(jaxpr: HasEqns, prefix: str) -> Iterator[tuple[Address, JaxprEqn]]:
     for local, eqn in numbered(jaxpr):
         address = Address(f"{prefix}{local}")
         yield address, eqn
         for nested in nested_jaxprs(eqn):
-            yield from iter_eqns(nested.stored, f"{address}/{nested.label}/")
+            yield from _every(nested.stored, f"{address}/{nested.label}/")

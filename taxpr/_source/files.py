@@ -5,6 +5,7 @@ import linecache
 import os
 import sysconfig
 
+from taxpr._given import refuse_no_text
 from taxpr._places import is_generated
 
 _TAXPR = os.path.dirname(os.path.dirname(__file__))
@@ -18,7 +19,6 @@ _FOLDERS = tuple(
 _PACKAGES = {"site-packages", "dist-packages"}
 
 
-@functools.lru_cache(maxsize=4096)
 def is_user_file(file: str) -> bool:
     """Whether a file is the user's: not of Python, of an installed library or of taxpr.
 
@@ -28,6 +28,12 @@ def is_user_file(file: str) -> bool:
         >>> is_user_file("/home/ada/model.py"), is_user_file(json.__file__)
         (True, False)
     """
+    refuse_no_text("is_user_file", file, "the path of a file")
+    return _is_users(file)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_users(file: str) -> bool:
     # A cell or a prompt has lines, what is made by exec has none. A "<string>" has those of
     # `python -c` since Python 3.13, be it the methods of a dataclass.
     if file.startswith("<"):
@@ -53,4 +59,5 @@ def is_library_file(file: str) -> bool:
         >>> is_library_file(json.__file__), is_library_file("<string>")
         (True, False)
     """
-    return is_generated(file) or (not file.startswith("<") and not is_user_file(file))
+    refuse_no_text("is_library_file", file, "the path of a file")
+    return is_generated(file) or (not file.startswith("<") and not _is_users(file))

@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from taxpr import _compat
+from taxpr._given import of_equation
 from taxpr._places import is_generated
 from taxpr._source.files import is_library_file
 from taxpr._source.parsed import Parsed, Position, parsed_of, position_of
@@ -48,6 +49,7 @@ class Statement(NamedTuple):
     loops: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
+@of_equation
 def statements_of(
     eqn: Any, libraries: bool = False, *, rules: bool = True
 ) -> tuple[Statement, ...]:

@@ -12,9 +12,9 @@ import jax
 from taxpr._answers.progress import Tells
 from taxpr._compat import PyTree
 from taxpr._engine.inject import options_of
-from taxpr._errors import ArgumentError, refuse_no_function, refuse_other_arguments
+from taxpr._errors import ArgumentError, name_of, refuse_no_function, refuse_other_arguments
 from taxpr._injectors.plant import plant
-from taxpr._jaxprs.trees import named_leaves
+from taxpr._jaxprs.trees import named_leaves, refuse_no_arrays
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
 from taxpr._sites.criteria import TagsOf
@@ -39,7 +39,7 @@ def patch(
     chunk: int | None = None,
     progress: Tells = None,
     custom_rules: str = "keep",
-) -> Callable[[Any, Any], Swept]:
+) -> Callable[..., Swept]:
     """Put values of one run into another, one place after the other, and see what comes along.
 
     Where values of the clean run, planted into the corrupted one, bring its answer back, they have
@@ -87,7 +87,7 @@ def patch(
         refuse_no_function("patch", target)
     if metric is not None:
         refuse_no_function("patch: metric", metric)
-    taken = (sources,) if isinstance(sources, str) else tuple(sources)
+    taken = tuple(sources) if isinstance(sources, (list, tuple)) else (sources,)
     if not taken or not {*taken} <= {*_RUNS}:
         raise ArgumentError(f'patch: sources are "clean", "corrupted" or both, not {sources!r}.')
     of = where if isinstance(where, Each) else Each(where)
@@ -152,7 +152,16 @@ def patch(
         ]
         return answer(f"patch of {name}", rows, "effect", axes, coordinates, done, plain)
 
-    def ask(clean: Any, corrupted: Any) -> Swept:
+    def ask(*inputs: Any) -> Swept:
+        if len(inputs) != 2:
+            raise ArgumentError(
+                f"patch: it takes two inputs, and was given {len(inputs)}. Give the clean and the "
+                f"corrupted one: patch({name_of(target)}, ...)(clean, corrupted), each a tuple of "
+                "all arguments where there are several."
+            )
+        clean, corrupted = inputs
+        for run, one in zip(_RUNS, inputs, strict=True):
+            refuse_no_arrays(f"patch: the {run} input {one!r}", one, ArgumentError)
         given = {"clean": _arguments(clean), "corrupted": _arguments(corrupted)}
         for one in given.values():
             refuse_other_arguments("patch", target, one, {})

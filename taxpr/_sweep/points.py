@@ -19,6 +19,7 @@ from taxpr._address import Address
 from taxpr._compat import Array, PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import ArgumentError, RefusedError
+from taxpr._given import listed
 from taxpr._injectors.collect import Masked, Steps
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.site_injector import Firing, SiteInjector, inject_at
@@ -72,9 +73,13 @@ def each(
     if axis is not None and type(axis) is not int:
         raise ArgumentError(f"each: axis={axis!r} is no number of an axis.")
     if not isinstance(iterations, bool):
-        iterations = tuple(iterations)
-        if not all(type(k) is int and k >= 0 for k in iterations):
-            raise ArgumentError(f"each: iterations={iterations!r} are no numbers of iterations.")
+        numbers = listed(iterations)
+        if numbers is None or not all(type(k) is int and k >= 0 for k in numbers):
+            raise ArgumentError(
+                f"each: iterations={iterations!r} are no numbers of iterations. Give a list of "
+                "them, from 0 on, True or False."
+            )
+        iterations = tuple(numbers)
     return Each(where, axis, iterations)
 
 

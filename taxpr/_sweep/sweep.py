@@ -21,6 +21,7 @@ from taxpr._engine.inject import options_of
 from taxpr._errors import ArgumentError, InjectorError, name_of, refuse_no_function
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
+from taxpr._jaxprs.trees import refuse_no_arrays
 from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
@@ -178,7 +179,7 @@ def _ready(injector: Any, values: Any) -> tuple[Injector, dict[str, PyTree]]:
                 f"sweep: {injector.name} has no parameter {name!r} whose value is an array. It has "
                 f"{', '.join(names) or 'none'}."
             )
-    grid = {name: jax.tree.map(jnp.asarray, one, is_leaf=_is_list) for name, one in given.items()}
+    grid = {name: _arrays(name, one) for name, one in given.items()}
     for name, one in grid.items():
         sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(one)}
         if len(sizes) != 1 or sizes & {(), (0,)}:
@@ -193,6 +194,14 @@ def _ready(injector: Any, values: Any) -> tuple[Injector, dict[str, PyTree]]:
     if ready.observes:
         raise InjectorError(f"sweep: {ready.name} only looks, and changes nothing.")
     return ready, grid
+
+
+def _arrays(name: str, values: PyTree) -> PyTree:
+    said = f"sweep: {name}={values!r}"
+    if any(x is None for x in jax.tree.leaves(values, is_leaf=lambda x: x is None)):
+        raise ArgumentError(f"{said}: None is no value.")
+    refuse_no_arrays(said, values, ArgumentError)
+    return jax.tree.map(jnp.asarray, values, is_leaf=_is_list)
 
 
 def _is_list(value: Any) -> bool:

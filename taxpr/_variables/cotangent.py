@@ -65,6 +65,8 @@ def cotangent(where: Selector) -> Any:
     """
     if isinstance(where, Maybe):
         return Maybe(cotangent(where.where))
+    if (isinstance(where, str) and not where.strip()) or (is_list(where) and not where):
+        raise SelectorError(f"cotangent: {where!r} is empty and selects nothing.")
     if is_list(where):
         return type(where)(map(cotangent, where))
     if isinstance(where, Var) and where.inside:

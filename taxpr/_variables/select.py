@@ -86,6 +86,9 @@ def var(
     for name, value in {"line": line, "occurrence": occurrence}.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise SelectorError(f"var: {name}={value!r} is no number.")
+        if value is not None and value < (name == "line"):
+            first = "Lines count from 1." if name == "line" else "Occurrences count from 0."
+            raise SelectorError(f"var: {name}={value}: there is none. {first}")
     return Var(text.strip().replace('"', "'"), line, occurrence, inside)
 
 

@@ -174,8 +174,8 @@ def test_each_example_of_nested_vmaps_has_a_number_of_its_own():
 
 def test_what_is_no_key_is_said_with_its_tag():
     p = taxpr.trace(jax.vmap(lambda x: tag(x, name="x")))(W)
-    with pytest.raises(taxpr.InjectorError, match=r"noise: key is float32\[\]\. Give .* tag 'x'"):
-        p.inject({"x": per_example(taxpr.noise(0.5))})
+    with pytest.raises(taxpr.InjectorError, match=r"noise: key is int32\[2\]\. Give .* tag 'x'"):
+        p.inject({"x": per_example(taxpr.noise(jnp.arange(2)))})
 
 
 def test_a_part_that_is_the_same_for_all_examples():

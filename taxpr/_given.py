@@ -1,0 +1,113 @@
+"""Checks of what users give: the errors of things that are of another kind than is expected."""
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from taxpr._errors import ArgumentError, name_of, unfit
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_E = TypeVar("_E")
+
+
+def of_equation(fn: Callable[Concatenate[_E, _P], _T]) -> Callable[Concatenate[_E, _P], _T]:
+    """A decorator of functions of an equation: what is none is refused by name."""
+
+    @functools.wraps(fn)
+    def asked(eqn: _E, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return fn(eqn, *args, **kwargs)
+        except AttributeError:  # so that an equation costs nothing more
+            refuse_no_equation(fn.__name__, eqn)
+            raise
+
+    return asked
+
+
+def refuse_no_equation(what: str, given: Any) -> None:
+    """Raise where something else is given in the place of an equation."""
+    if not (hasattr(given, "primitive") and hasattr(given, "source_info")):
+        raise ArgumentError(
+            f"{what}: {_short(given)} is a {type(given).__name__}, not an equation. Give one such "
+            "as program.eqns has, or iter_eqns(program)."
+        )
+
+
+def refuse_no_flag(what: str, **given: Any) -> None:
+    """Raise where something else is given in the place of True or False."""
+    for name, value in given.items():
+        if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
+            raise ArgumentError(
+                f"{what}: {name}={_short(value)} is a {type(value).__name__}. Give True or False."
+            )
+
+
+def refuse_no_text(what: str, given: object, wanted: str) -> None:
+    """Raise where something else is given in the place of a text, such as the path of a file."""
+    if not isinstance(given, str):
+        raise ArgumentError(f"{what}: {_short(given)} is a {type(given).__name__}, not {wanted}.")
+
+
+def refuse_no_path(what: str, given: Any) -> None:
+    """Raise where something else is given in the place of a file."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise ArgumentError(
+            f"{what}: {_short(given)} is a {type(given).__name__}, not the path of a file."
+        )
+
+
+def listed(given: Any) -> list[Any] | None:
+    """What is in a list, or in anything else of several; None of a text and of a single thing."""
+    try:
+        return None if isinstance(given, str) else list(given)
+    except TypeError:
+        return None
+
+
+def is_no_array(leaf: Any) -> bool:
+    """Whether a leaf cannot be an array, whatever is computed with it: a text, or an object."""
+    kind = getattr(leaf, "dtype", None)
+    # Of NumPy's own dtypes those of texts and of objects; JAX's own have no kind.
+    if kind is not None:
+        return getattr(kind, "kind", "") in ("U", "S", "O")
+    if isinstance(leaf, (str, bytes)):
+        return True
+    numbers, made = (bool, int, float, complex), ("__array__", "__jax_array__")
+    if isinstance(leaf, numbers) or any(hasattr(leaf, name) for name in made):
+        return False
+    try:
+        memoryview(leaf)
+    except TypeError:
+        return True
+    return False
+
+
+def asked_of(what: str, fn: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+    """What a function of the user's returns; an error says so where it takes other arguments."""
+    try:
+        return fn(*args, **kwargs)
+    except TypeError as error:
+        refuse_unfit(what, fn, args, kwargs, error)
+        raise
+
+
+# Python's own words where a call does not fit, and not an error of what was called.
+_OF_A_CALL = re.compile(r"\S+\(\) (missing|takes|got) ")
+
+
+def refuse_unfit(
+    what: str, fn: Callable[..., Any], args: Any, kwargs: Any, error: TypeError
+) -> None:
+    """Raise where a call has failed because the function takes other arguments."""
+    if _OF_A_CALL.match(str(error)) and (wrong := unfit(fn, *args, **kwargs)):
+        raise ArgumentError(
+            f"{what}: {name_of(fn)}{wrong[0]} was called with other arguments: {wrong[1]}."
+        ) from error
+
+
+def _short(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 60 else f"this {type(given).__name__}"
