@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.core
@@ -20,6 +20,9 @@ from taxpr._given import refuse_no_flag
 from taxpr._injectors.injector import Injector, Report, Values
 from taxpr._jaxprs.trees import refuse_no_arrays
 from taxpr._sites.site import Site
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,8 +224,26 @@ def _taken(fn: Callable[..., object], words: Mapping[str, Any]) -> dict[str, Any
     return {name: value for name, value in words.items() if name in names}
 
 
+def _by_names(declare: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Refuse what is given by position, such as the function that the decorator is for."""
+
+    @functools.wraps(declare)
+    def declared(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if args:
+            given = name_of(args[0]) if callable(args[0]) else args[0]
+            raise InjectorError(
+                f"injector: {given!r} was given. It takes declarations by their names, and what it "
+                "returns takes the function: @injector() in the line before it, or "
+                "injector(rate=Param(0.5))(fn)."
+            )
+        return declare(*args, **kwargs)
+
+    return declared
+
+
+@_by_names
 def injector(
-    *wrong: Any,
+    *,
     state: Callable[..., PyTree] | None = None,
     report: Callable[[PyTree], Report] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -240,7 +261,6 @@ def injector(
     line of its docstring.
 
     Args:
-        *wrong: Refused: the function is given to what this returns.
         state: ``(site) -> state``: the initial state at a site, a PyTree of arrays and numbers.
             Each site has its own. The function may also take options.
         report: ``(state) -> dict``: turns a final state into a readable result.
@@ -283,12 +303,6 @@ def injector(
         >>> smoothed.report(ctx)
         {'0:scan/body/t0': {'average': Array(0.578125, dtype=float32)}}
     """
-    if wrong:
-        raise InjectorError(
-            f"injector: {name_of(wrong[0]) if callable(wrong[0]) else wrong[0]!r} was given. It "
-            "takes declarations by their names, and what it returns takes the function: "
-            "@injector() in the line before it, or injector(rate=Param(0.5))(fn)."
-        )
     functions = {"state": state, "report": report, "check": check}
     for word, fn in functions.items():
         if fn is not None and not callable(fn):
