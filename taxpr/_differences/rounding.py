@@ -46,7 +46,10 @@ def moved(given: PyTree, number: int) -> Any:
         share = rng.uniform(0.25, 1.0, wide.shape) * float(_jnp.finfo(dtype).eps) ** 0.5
         with np.errstate(all="ignore"):
             new = np.where(wide == np.round(wide), wide, wide * (1 - share)).astype(dtype)
-        return _jax.device_put(new, x.sharding) if isinstance(x, jax.Array) else new
+        if not isinstance(x, jax.Array):
+            return new
+        # What is on a device by default only may go where the program wants it, as to a mesh.
+        return _jax.device_put(new, x.sharding) if x.committed else _jnp.asarray(new)
 
     return map_leaves(of, given)
 

@@ -49,3 +49,25 @@ def test_a_fault_on_one_device_is_found():
 
     row = taxpr.find_nan(sharded(faulty))(X).rows[0]
     assert (row.what, row.variable, row.device, row.iteration) == ("NaN", "root", "d=5", (2,))
+
+
+def test_a_difference_is_found_of_arguments_that_are_on_no_mesh_yet():
+    def scaled(factor):
+        def f(x, w):
+            def part(x, w):
+                h = jnp.sin(x) * w * factor
+                return h + jax.lax.psum(h.sum(), "d")
+
+            spread = jax.shard_map(part, mesh=MESH, in_specs=(P("d"), P()), out_specs=P("d"))
+            y = spread(x, w)
+            return y
+
+        return f
+
+    w = jnp.float32(1.3)  # the arguments are on the first device, where the program need not run
+    found = taxpr.first_difference(scaled(1.0), scaled(1.01))(X, w)
+    assert (found.first.variable, found.first.difference > 0) == ("h", True)
+    assert not taxpr.first_difference(scaled(1.0), scaled(1.0))(X, w)
+    placed = jax.device_put(X, jax.NamedSharding(MESH, P("d")))  # and where they are bound to one
+    w = jax.device_put(w, jax.NamedSharding(MESH, P()))
+    assert taxpr.first_difference(scaled(1.0), scaled(1.01))(placed, w).first.variable == "h"
