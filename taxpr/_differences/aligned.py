@@ -4,39 +4,122 @@ import difflib
 import linecache
 import math
 import re
-from collections.abc import Callable, Container, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 
 from taxpr._address import Address
+from taxpr._differences.choices import around
+from taxpr._differences.in_step import Pair, in_step, kinds
 from taxpr._hops.table import nested_jaxprs
 from taxpr._programs.program import Program
 from taxpr._recordings.part import Part
 from taxpr._sites.walk import iter_eqns
 from taxpr._variables.table import Variable
 
-Pair = tuple[Part, Part]
 _Key = Callable[[Part], Hashable]
 
 
-def aligned(a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
+def aligned(
+    a: Sequence[Part], b: Sequence[Part], chosen: tuple[Mapping[str, str], Mapping[str, str]]
+) -> list[Pair]:
     """The values that belong together.
 
-    Variables of one name do: first those that a line of the same text bound, wherever it stands,
-    then others; of functions of one name before those of others. Where as many are called so in
-    both, they belong together in their order. What has no variable belongs together by what
+    Where both have the same variables one after the other, each belongs to its own. Else variables
+    of one name belong together: first those whose numbers agree, as far as they are in one order;
+    then those that a line of the same text bound, wherever it stands, then others; of functions of
+    one name before those of others. Of several, what differs belongs together where as many are on
+    both sides between two that agree, see `in_step`. What has no variable belongs together by what
     computes it, its type and line, in the same order. A variable that is in a loop of one only, as
     where a scan became a loop of Python, has no partner.
+
+    Args:
+        a: What the first run kept.
+        b: What the second run kept.
+        chosen: What chooses the branches of either, see `choices`. It belongs together where what
+            is in the branches does.
     """
-    pairs: list[Pair] = []
-    for key, may_repeat in _KEYS:
-        pairs += _by(key, may_repeat, *_left(a, b, pairs))
+    if _held(a) == _held(b):  # it is the same source
+        pairs = list(zip(*(_variables(of) for of in (a, b)), strict=True))
+    else:
+        pairs = _by_name(_variables(a), _variables(b))
+    one, two = _left(a, b, pairs)
+    pairs += _choosing(pairs, one, two, *chosen)
     left = [[one for one in of if one.variable is None] for of in _left(a, b, pairs)]
     return pairs + _in_order(*left)
+
+
+def _variables(parts: Sequence[Part]) -> list[Part]:
+    return [one for one in parts if one.variable is not None]
 
 
 def _left(a: Sequence[Part], b: Sequence[Part], pairs: Sequence[Pair]) -> list[list[Part]]:
     """Those of both that are in no pair."""
     gone = {id(part) for pair in pairs for part in pair}
     return [[part for part in of if id(part) not in gone] for of in (a, b)]
+
+
+def _by_name(a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
+    """Variables that belong together."""
+    named = _groups(_NAME, a, b)
+    alike = kinds([[*ones, *twos] for ones, twos in named if len(ones) + len(twos) > 2])
+    paired: dict[int, int] = {}
+    pairs: list[Pair] = []
+    of_a: dict[str, str] = {}
+    of_b: dict[str, str] = {}
+
+    def label(part: Part) -> Hashable:
+        at = paired.get(id(part))
+        return (alike.get(id(part), id(part)), None) if at is None else (None, at)
+
+    def pair(key: _Key, *, differing: bool) -> None:
+        for ones, twos in _groups(key, a, b):
+            for (one, two), equal in list(in_step(ones, twos, label)):
+                if id(one) in paired or id(two) in paired or not (equal or differing):
+                    continue
+                x, y = one.address, two.address
+                if not equal and (of_a.get(x, y), of_b.get(y, x)) != (y, x) and _given(one, two):
+                    continue  # what a helper is called with is compared by its own names
+                of_a.setdefault(x, y)
+                of_b.setdefault(y, x)
+                paired[id(one)] = paired[id(two)] = len(pairs)
+                pairs.append((one, two))
+
+    # First what agrees, whatever line it is of: a line that did not change tells less than numbers.
+    pair(_NAME, differing=False)
+    for key in _KEYS:
+        pair(key, differing=True)
+    # What a helper gets and returns has its name twice, if it is called so there, too.
+    a, b = (_once(parts, paired) for parts in (a, b))
+    pair(_NAME, differing=True)
+    # One that is left in both, on another side of what agrees, was edited and moved.
+    a, b = _left(a, b, pairs)
+    alone = [of for of in _groups(_NAME, a, b) if len(of[0]) == len(of[1]) == 1]
+    a, b = ([of[k][0] for of in alone] for k in (0, 1))
+    pair(_NAME, differing=True)
+    return pairs
+
+
+def _given(*parts: Part) -> bool:
+    """Whether one of the variables is a parameter."""
+    return any(one.variable and one.variable.line == one.variable.begins for one in parts)
+
+
+def _once(parts: Sequence[Part], paired: Container[int]) -> list[Part]:
+    """Of several of one name that are one value the one that is in a pair, else the first."""
+    found: dict[Hashable, Part] = {}
+    for part in parts:
+        key = _NAME(part), part.address
+        if key not in found or id(part) in paired:
+            found[key] = part
+    return [part for part in parts if found[_NAME(part), part.address] is part]
+
+
+def _groups(key: _Key, a: Sequence[Part], b: Sequence[Part]) -> list[tuple[list[Part], list[Part]]]:
+    """Those of both that have one key."""
+    called: dict[Hashable, tuple[list[Part], list[Part]]] = {}
+    for k, parts in enumerate((a, b)):
+        for part in parts:
+            called.setdefault(key(part), ([], []))[k].append(part)
+    return [of for name, of in called.items() if name is not None and all(of)]
 
 
 def _file(one: Variable) -> Hashable:
@@ -55,8 +138,8 @@ def _any(one: Variable) -> Hashable:
     return None
 
 
-def _of(where: Callable[[Variable], Hashable], *, line: bool, turn: bool) -> _Key:
-    """A key of what variables are called: with the text of the line, and which value it is."""
+def _of(where: Callable[[Variable], Hashable], *, line: bool) -> _Key:
+    """A key of what variables are called, with the text of the line or without."""
 
     def key(part: Part) -> Hashable:
         one = part.variable
@@ -68,34 +151,45 @@ def _of(where: Callable[[Variable], Hashable], *, line: bool, turn: bool) -> _Ke
         text = "in" if is_argument else linecache.getline(one.file, one.line).strip()
         if not line:
             return own
-        return (own, text, one.occurrence if turn else None) if text else None
+        return (own, text) if text else None
 
     return key
 
 
-# What belongs together, the surest first; and whether several may be called so.
-_KEYS: list[tuple[_Key, bool]] = [
-    *((_of(where, line=True, turn=False), True) for where in (_file, _qualified, _function, _any)),
-    *((_of(where, line=True, turn=True), False) for where in (_file, _qualified, _function)),
-    *((_of(where, line=False, turn=False), True) for where in (_file, _qualified, _function)),
-    (_of(_any, line=False, turn=False), False),
+_NAME = _of(_any, line=False)
+# What belongs together, the surest first.
+_KEYS: list[_Key] = [
+    _of(where, line=line)
+    for line in (True, False)
+    for where in (_file, _qualified, _function, _any)
 ]
 
 
-def _by(key: _Key, may_repeat: bool, a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
-    """Those that have a key, in their order, where as many have it in both."""
-    called: list[dict[Hashable, list[Part]]] = [{}, {}]
-    for of, parts in zip(called, (a, b), strict=True):
-        for part in parts:
-            of.setdefault(key(part), []).append(part)
-    return [
-        pair
-        for name, ones in called[0].items()
-        if name is not None
-        and len(ones) == len(called[1].get(name, ()))
-        and (may_repeat or len(ones) == 1)
-        for pair in zip(ones, called[1][name], strict=True)
-    ]
+def _held(parts: Sequence[Part]) -> list[Hashable]:
+    """The variables, in their order, with which of their values each is."""
+    every = [one.variable for one in parts]
+    return [(_file(one), one.line, one.text, one.occurrence) for one in every if one]
+
+
+def _choosing(
+    pairs: Sequence[Pair],
+    a: Sequence[Part],
+    b: Sequence[Part],
+    of_a: Mapping[str, str],
+    of_b: Mapping[str, str],
+) -> list[Pair]:
+    """Values that choose between branches whose values are in pairs."""
+    left = {one.address: one for one in a}, {one.address: one for one in b}
+    found: list[Pair] = []
+    for one, two in pairs:
+        eqns = [*around(one.address, of_a)], [*around(two.address, of_b)]
+        if len(eqns[0]) != len(eqns[1]):
+            continue
+        for eqn, other in zip(*eqns, strict=True):
+            both = left[0].pop(of_a[eqn], None), left[1].get(of_b[other])
+            if both[0] is not None and both[1] is not None:
+                found.append((both[0], left[1].pop(both[1].address)))
+    return found
 
 
 def _in_order(a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import linecache
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy
 
 from taxpr._differences.aligned import Pair, order_of, reversed_loops, turns_of
+from taxpr._differences.numbers import apart, numbers
 from taxpr._differences.precision import Tolerance
 from taxpr._differences.rounding import Key, Pairs, more_than
 from taxpr._differences.runs import Record, Run
@@ -32,7 +30,8 @@ class Difference:
         index: Where in the value the difference is greatest.
         a: The number there in the first run.
         b: The number there in the second run.
-        difference: The greatest difference, in that iteration.
+        difference: The greatest difference, in that iteration; None where there are no numbers
+            to compare.
         what: What differs, where that is not a number.
         statement: The text of the line.
         file: The file.
@@ -45,7 +44,7 @@ class Difference:
     index: tuple[int, ...]
     a: Any
     b: Any
-    difference: float
+    difference: float | None
     what: str
     statement: str
     file: str
@@ -112,7 +111,7 @@ class Compared:
                 values = [one.parts[k].whole() for one, k in zip(both, at, strict=True)]
             else:
                 values = [one.out[key] for one in both]
-            one, two = map(_numbers, values)
+            one, two = map(numbers, values)
             found[key] = one, two
         return found
 
@@ -125,45 +124,37 @@ class Compared:
         ) -> tuple[tuple[float, ...], Difference]:
             return order_of(one, at, self._backwards), _row(one, at, what, *numbers)
 
-        values = [_numbers(part.whole()) for part in (one, two)]
+        values = [numbers(part.whole()) for part in (one, two)]
         lead = len(one.kept.axes)
         if one.kept.shape != two.kept.shape or lead != len(two.kept.axes):
             shapes = [f"{p.kept.dtype}{list(p.kept.shape)}" for p in (one, two)]
             return row((0,) * lead, f"{shapes[0]} and {shapes[1]}")
-        loops = [x.shape[:lead] for x in values]
-        common = tuple(map(min, *loops)) if lead else ()
-        inside = tuple(map(slice, common))
-        a, b = (x[inside] for x in values)
-        ran = [
-            np.ones(common, bool) if part.kept.fired is None else part.kept.fired[inside]
-            for part in (one, two)
-        ]
+        # A while loop may have had other iterations: of those that one did not have it has nothing.
+        most = tuple(map(max, *(x.shape[:lead] for x in values))) if lead else ()
+        ran = [_extended(_ran(part, lead), most) for part in (one, two)]
+        a, b = (_extended(x, most) for x in values)
         wrong = self._differ(a, b, key, stays, lead)
         own = tuple(range(lead, wrong.ndim))
         bad = np.where(ran[0] & ran[1], wrong.any(axis=own), ran[0] != ran[1])
         if not bad.any():
-            if loops[0] == loops[1]:
-                return None
-            k = next(k for k in range(lead) if loops[0][k] != loops[1][k])
-            at = tuple(common[j] if j == k else 0 for j in range(lead))
-            return row(at, f"ran {loops[0][k]} and {loops[1][k]} times")
+            return None
         every = [tuple(map(int, at)) for at in np.argwhere(bad)]
         at = min(every, key=lambda at: turns_of(one, at, self._backwards))
         if not (ran[0][at] and ran[1][at]):
-            return row(at, f"was computed in {'a' if ran[0][at] else 'b'} only")
+            return row(at, _times(one, at, ran))
         return row(at, "", a[at], b[at], wrong[at])
 
     def _result(self, name: str, stays: Any) -> Difference | None:
         """How two results differ; None where they do not."""
 
         def row(what: str, *worst: Any) -> Difference:
-            index, left, right, size = worst or ((), None, None, math.nan)
+            index, left, right, size = worst or ((), None, None, None)
             return Difference(name, None, "", index, left, right, size, what, "", "", name)
 
         own, others = (one.out for one in self._both)
         if not (name in own and name in others):
             return row(f"is in {'a' if name in own else 'b'} only")
-        a, b = (_numbers(of[name]) for of in (own, others))
+        a, b = (numbers(of[name]) for of in (own, others))
         if a.shape != b.shape:
             return row(f"{list(a.shape)} and {list(b.shape)}")
         wrong = self._differ(a, b, name, stays)
@@ -172,11 +163,13 @@ class Compared:
     def _differ(self, a: Any, b: Any, key: Key, stays: Any, lead: int = 0) -> Any:
         """For each number whether two arrays of one shape differ."""
         with np.errstate(all="ignore"):
-            far = _apart(a, b) > self._tolerance.of(a, b, self.dtypes[key])
+            far = apart(a, b) > self._tolerance.of(a, b, self.dtypes[key])
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         finite = np.isfinite(a) & np.isfinite(b)
         wrong = ~same & (far | ~finite)
-        return wrong if stays is None else more_than(wrong, stays, lead)
+        if stays is None:
+            return wrong
+        return more_than(wrong, _extended(stays, wrong.shape[:lead]), lead)
 
 
 def without_copies(found: Mapping[Key, Difference]) -> list[Difference]:
@@ -187,26 +180,35 @@ def without_copies(found: Mapping[Key, Difference]) -> list[Difference]:
     return list(first.values())
 
 
-def _numbers(x: Any) -> Any:
-    """An array of NumPy that can be compared; keys as their words."""
-    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        x = jax.random.key_data(x)
-    x = np.asarray(x)
-    if x.dtype.kind in "biu":
+def _ran(part: Part, lead: int) -> Any:
+    """For each iteration whether a value was computed."""
+    fired = part.kept.fired
+    return np.ones(part.whole().shape[:lead], bool) if fired is None else fired
+
+
+def _extended(x: Any, lead: tuple[int, ...]) -> Any:
+    """An array with so many iterations, zero or False in those that it had not."""
+    if x.shape[: len(lead)] == lead:
         return x
-    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    more = [(0, most - size) for most, size in zip(lead, x.shape, strict=False)]
+    return np.pad(x, more + [(0, 0)] * (x.ndim - len(lead)))
 
 
-def _apart(a: Any, b: Any) -> Any:
-    """How far two arrays of numbers are apart; exactly for integers."""
-    if a.dtype.kind in "biu" and b.dtype.kind in "biu":
-        left, right = (x.astype(np.uint64) for x in (a, b))  # differences are right modulo 2**64
-        return np.where(a > b, left - right, right - left)
-    return np.abs(np.subtract(a, b, dtype=np.result_type(a, b, np.float64)))
+def _times(part: Part, at: tuple[int, ...], ran: Sequence[Any]) -> str:
+    """How often a value was computed in both runs, of which one computed it here."""
+    loops = [k for k, axis in enumerate(part.kept.axes) if ":" in axis]
+    only = f"was computed in {'a' if ran[0][at] else 'b'} only"
+    if not loops:
+        return only
+    k = loops[-1]  # how often the outer loops run is not what differs here
+    each = [of[(*at[:k], slice(None), *at[k + 1 :])] for of in ran]
+    a, b = (int(of.sum()) for of in each)
+    times = f"ran {a} and {b} times"
+    return times if all(of[: of.sum()].all() for of in each) else f"{only}, {times}"
 
 
 def _row(part: Part, at: tuple[int, ...], what: str, *numbers: Any) -> Difference:
-    index, left, right, size = _worst(*numbers) if numbers else ((), None, None, math.nan)
+    index, left, right, size = _worst(*numbers) if numbers else ((), None, None, None)
     file = part.file or ""
     each = list(zip(part.kept.axes, at, strict=False))
     lanes = tuple(k for axis, k in each if axis.startswith("vmap "))
@@ -228,7 +230,7 @@ def _row(part: Part, at: tuple[int, ...], what: str, *numbers: Any) -> Differenc
 def _worst(a: Any, b: Any, wrong: Any) -> tuple[tuple[int, ...], Any, Any, float]:
     """Where two arrays differ most, both numbers, and by how much."""
     with np.errstate(all="ignore"):
-        size = _apart(a, b)
+        size = apart(a, b)
     size = np.where(wrong, np.where(np.isnan(size), np.inf, size), 0.0)
     at = np.unravel_index(int(np.argmax(size)), size.shape)
     return tuple(map(int, at)), a[at].item(), b[at].item(), float(size[at])

@@ -45,8 +45,8 @@ class Differences(Answer):
 
     def chart(self) -> Chart | None:
         """The differences, in the order of execution."""
-        sizes = [row.difference for row in self.rows]
-        return Lines({"difference": np.array(sizes)}, xlabel="values in order") if sizes else None
+        sizes = np.array([row.difference for row in self.rows], np.float64)  # None is NaN
+        return Lines({"difference": sizes}, xlabel="values in order") if self.rows else None
 
 
 _LEFT_OUT = (
@@ -130,7 +130,7 @@ def first_difference(
         if not known:  # of one alone they would keep its values from their partners
             parts = [[dataclasses.replace(p, variable=None) for p in of] for of in parts]
             both = [dataclasses.replace(one, parts=of) for one, of in zip(both, parts, strict=True)]
-        pairs = aligned(*parts)
+        pairs = aligned(parts[0], parts[1], (runs[0].choices, runs[1].choices))
         if not pairs:
             raise ArgumentError(
                 "first_difference: the two have no variable in common, and no equation of one "

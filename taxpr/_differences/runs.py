@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Array, PyTree
+from taxpr._differences.choices import choices
 from taxpr._differences.precision import precisions
 from taxpr._errors import ArgumentError, name_of
 from taxpr._hops.silent import silent
@@ -134,13 +135,18 @@ class Run:
         inexact = jnp.issubdtype(dtype, jnp.inexact)
         return self._precise.get(part.address, dtype) if inexact else dtype
 
+    @functools.cached_property
+    def choices(self) -> dict[str, str]:
+        """What chooses the branches, see `choices`."""
+        return choices(self.program.jaxpr)
+
     def record(
         self, where: Selector, memory: int | None, given: tuple[Any, Any] | None = None
     ) -> Record:
         """Run it, and keep values.
 
         Args:
-            where: As for `watch`.
+            where: As for `watch`; None means what chooses branches, too.
             memory: As for `watch`.
             given: Other arguments, by position and by name.
         """
@@ -149,6 +155,8 @@ class Run:
             args = (self.program.ctx, *args)
         # The program was traced before, so that only what runs is run op by op.
         op_by_op = jax.disable_jit() if self._way.op_by_op else contextlib.nullcontext()
+        if where is None:
+            where = [None, *dict.fromkeys(self.choices.values())]
         with self._settings(), op_by_op:
             rec = watch(self.program, where, keep="values", memory=memory)(*args, **kwargs)
         if not rec.complete:

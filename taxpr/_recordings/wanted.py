@@ -116,6 +116,8 @@ def _told_apart(found: list[Wanted]) -> list[Wanted]:
 def _of_one(make: _Wanting, where: Any) -> list[Wanted]:
     """What one selector chooses: tags by name, else variables, else values."""
     program, given = make.program, where
+    if where is None:
+        return make.of_variables(make.variables)
     if isinstance(where, Maybe):
         with contextlib.suppress(SelectorError):
             return _of_one(make, where.where)
