@@ -2,53 +2,42 @@
 
 from __future__ import annotations
 
-import dataclasses
-import linecache
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy
 
-from taxpr._differences.aligned import Pair, order_of, reversed_loops, turns_of
+from taxpr import _compat
+from taxpr._differences.aligned import order_of, reversed_loops, turns_of
+from taxpr._differences.in_step import Pair
 from taxpr._differences.numbers import apart, numbers
 from taxpr._differences.precision import Tolerance
 from taxpr._differences.rounding import Key, Pairs, more_than
+from taxpr._differences.rows import Difference, row_of, row_of_result, worst
 from taxpr._differences.runs import Record, Run
+from taxpr._programs.program import Program
 from taxpr._recordings.part import Part
 
 np: Any = numpy  # which leaves types of arrays unknown
 
 
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """A value that differs between two runs.
+class Numbers(NamedTuple):
+    """The numbers of a value in both runs.
 
     Attributes:
-        variable: The variable, or the address of the value; ``out`` is the result.
-        iteration: The iteration of the loops around it that ran first of those in which it differs.
-        line: The line that made it.
-        index: Where in the value the difference is greatest.
-        a: The number there in the first run.
-        b: The number there in the second run.
-        difference: The greatest difference, in that iteration; None where there are no numbers
-            to compare.
-        what: What differs, where that is not a number.
-        statement: The text of the line.
-        file: The file.
-        address: The address in the first run.
+        axes: The loops and mesh axes around it, the leading axes of its numbers.
+        a: Those of the first run.
+        b: Those of the second run.
+        ran: For each iteration whether both computed it.
+        row: The `Difference` in one iteration.
     """
 
-    variable: str
-    iteration: tuple[int, ...] | None
-    line: str
-    index: tuple[int, ...]
+    axes: tuple[str, ...]
     a: Any
     b: Any
-    difference: float | None
-    what: str
-    statement: str
-    file: str
-    address: str
+    ran: Any
+    row: Callable[[tuple[int, ...]], Difference]
 
 
 class Compared:
@@ -66,7 +55,7 @@ class Compared:
     ) -> None:
         self._both, self._pairs, self._tolerance = both, pairs, tolerance
         self._at = {id(part): k for one in both for k, part in enumerate(one.parts)}
-        self._backwards = reversed_loops(runs[0].program)
+        self.backwards = reversed_loops(runs[0].program)
         self._names = list(dict.fromkeys(name for one in both for name in one.out))
         self.dtypes: dict[Key, tuple[Any, ...]] = {
             k: tuple(map(Run.precision, runs, pair)) for k, pair in enumerate(pairs)
@@ -115,6 +104,27 @@ class Compared:
             found[key] = one, two
         return found
 
+    def values(self) -> Iterator[tuple[str, Numbers]]:
+        """The values of which both have numbers, once each, by their addresses in the first run."""
+        done = set[str]()
+        for one, two in self._pairs:
+            if one.address not in done and _comparable(one, two):
+                done.add(one.address)
+                a, b, ran = _numbers_of(one, two)
+                row = functools.partial(_row_of, one, two)
+                yield one.address, Numbers(one.kept.axes, a, b, ran[0] & ran[1], row)
+
+    def results(self, program: Program) -> Iterator[tuple[int, Numbers]]:
+        """The results of which both have numbers, by their places."""
+        inner = _compat.open_jaxpr(program.jaxpr)
+        made = {id(var): eqn for eqn in inner.eqns for var in eqn.outvars}
+        own, others = (one.out for one in self._both)
+        for k, (name, atom) in enumerate(zip(own, inner.outvars, strict=False)):
+            if name in others and own[name].shape == others[name].shape:
+                a, b = (numbers(of[name]) for of in (own, others))
+                row = functools.partial(row_of_result, name, made.get(id(atom)), a, b)
+                yield k, Numbers((), a, b, np.True_, row)
+
     def _value(self, key: int, stays: Any) -> tuple[tuple[float, ...], Difference] | None:
         """How two values differ, and when that was computed; None where they do not."""
         one, two = self._pairs[key]
@@ -122,24 +132,20 @@ class Compared:
         def row(
             at: tuple[int, ...], what: str, *numbers: Any
         ) -> tuple[tuple[float, ...], Difference]:
-            return order_of(one, at, self._backwards), _row(one, at, what, *numbers)
+            return order_of(one, at, self.backwards), row_of(one, at, what, *numbers)
 
-        values = [numbers(part.whole()) for part in (one, two)]
         lead = len(one.kept.axes)
-        if one.kept.shape != two.kept.shape or lead != len(two.kept.axes):
+        if not _comparable(one, two):
             shapes = [f"{p.kept.dtype}{list(p.kept.shape)}" for p in (one, two)]
             return row((0,) * lead, f"{shapes[0]} and {shapes[1]}")
-        # A while loop may have had other iterations: of those that one did not have it has nothing.
-        most = tuple(map(max, *(x.shape[:lead] for x in values))) if lead else ()
-        ran = [_extended(_ran(part, lead), most) for part in (one, two)]
-        a, b = (_extended(x, most) for x in values)
+        a, b, ran = _numbers_of(one, two)
         wrong = self._differ(a, b, key, stays, lead)
         own = tuple(range(lead, wrong.ndim))
         bad = np.where(ran[0] & ran[1], wrong.any(axis=own), ran[0] != ran[1])
         if not bad.any():
             return None
         every = [tuple(map(int, at)) for at in np.argwhere(bad)]
-        at = min(every, key=lambda at: turns_of(one, at, self._backwards))
+        at = min(every, key=lambda at: turns_of(one, at, self.backwards))
         if not (ran[0][at] and ran[1][at]):
             return row(at, _times(one, at, ran))
         return row(at, "", a[at], b[at], wrong[at])
@@ -147,8 +153,8 @@ class Compared:
     def _result(self, name: str, stays: Any) -> Difference | None:
         """How two results differ; None where they do not."""
 
-        def row(what: str, *worst: Any) -> Difference:
-            index, left, right, size = worst or ((), None, None, None)
+        def row(what: str, *most: Any) -> Difference:
+            index, left, right, size = most or ((), None, None, None)
             return Difference(name, None, "", index, left, right, size, what, "", "", name)
 
         own, others = (one.out for one in self._both)
@@ -158,7 +164,7 @@ class Compared:
         if a.shape != b.shape:
             return row(f"{list(a.shape)} and {list(b.shape)}")
         wrong = self._differ(a, b, name, stays)
-        return row("", *_worst(a, b, wrong)) if wrong.any() else None
+        return row("", *worst(a, b, wrong)) if wrong.any() else None
 
     def _differ(self, a: Any, b: Any, key: Key, stays: Any, lead: int = 0) -> Any:
         """For each number whether two arrays of one shape differ."""
@@ -172,12 +178,26 @@ class Compared:
         return more_than(wrong, _extended(stays, wrong.shape[:lead]), lead)
 
 
-def without_copies(found: Mapping[Key, Difference]) -> list[Difference]:
-    """One row for each value, whatever names it has."""
-    first: dict[str, Difference] = {}
-    for row in found.values():
-        first.setdefault(row.address, row)
-    return list(first.values())
+def _comparable(one: Part, two: Part) -> bool:
+    a, b = one.kept, two.kept
+    return a.shape == b.shape and len(a.axes) == len(b.axes)
+
+
+def _numbers_of(one: Part, two: Part) -> tuple[Any, Any, list[Any]]:
+    """Two values, and for each of both in which iterations it was computed."""
+    lead = len(one.kept.axes)
+    values = [numbers(part.whole()) for part in (one, two)]
+    # A while loop may have had other iterations: of those that one did not have it has nothing.
+    most = tuple(map(max, *(x.shape[:lead] for x in values))) if lead else ()
+    ran = [_extended(_ran(part, lead), most) for part in (one, two)]
+    a, b = (_extended(x, most) for x in values)
+    return a, b, ran
+
+
+def _row_of(one: Part, two: Part, at: tuple[int, ...]) -> Difference:
+    """How two values differ in one iteration."""
+    a, b, _ = _numbers_of(one, two)
+    return row_of(one, at, "", a[at], b[at], a[at] != b[at])
 
 
 def _ran(part: Part, lead: int) -> Any:
@@ -205,32 +225,3 @@ def _times(part: Part, at: tuple[int, ...], ran: Sequence[Any]) -> str:
     a, b = (int(of.sum()) for of in each)
     times = f"ran {a} and {b} times"
     return times if all(of[: of.sum()].all() for of in each) else f"{only}, {times}"
-
-
-def _row(part: Part, at: tuple[int, ...], what: str, *numbers: Any) -> Difference:
-    index, left, right, size = _worst(*numbers) if numbers else ((), None, None, None)
-    file = part.file or ""
-    each = list(zip(part.kept.axes, at, strict=False))
-    lanes = tuple(k for axis, k in each if axis.startswith("vmap "))
-    return Difference(
-        part.name + part.path,
-        tuple(k for axis, k in each if not axis.startswith("vmap ")) or None,
-        part.place,
-        (*lanes, *index),
-        left,
-        right,
-        size,
-        what,
-        linecache.getline(file, part.line or 0).strip() if file else "",
-        file,
-        str(part.address),
-    )
-
-
-def _worst(a: Any, b: Any, wrong: Any) -> tuple[tuple[int, ...], Any, Any, float]:
-    """Where two arrays differ most, both numbers, and by how much."""
-    with np.errstate(all="ignore"):
-        size = apart(a, b)
-    size = np.where(wrong, np.where(np.isnan(size), np.inf, size), 0.0)
-    at = np.unravel_index(int(np.argmax(size)), size.shape)
-    return tuple(map(int, at)), a[at].item(), b[at].item(), float(size[at])

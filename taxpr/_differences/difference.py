@@ -1,7 +1,7 @@
 """`first_difference`: where two runs stop agreeing."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,9 +11,11 @@ from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._compat import PyTree
 from taxpr._differences.aligned import aligned
-from taxpr._differences.compared import Compared, Difference, without_copies
+from taxpr._differences.compared import Compared
+from taxpr._differences.losses import Loss, losses
 from taxpr._differences.precision import EPS, Tolerance
 from taxpr._differences.rounding import Pairs, lasting, moved
+from taxpr._differences.rows import Difference, without_copies
 from taxpr._differences.runs import Run, Way, way_of
 from taxpr._errors import (
     ArgumentError,
@@ -30,13 +32,13 @@ np: Any = numpy  # which leaves types of arrays unknown
 _jnp: Any = jnp
 
 
+_NUMBERS = "index", "a", "b", "difference"
+
+
 class Differences(Answer):
     """What `first_difference` found: all that differs, in the order of execution."""
 
-    _columns = (
-        *("variable", "iteration", "line", "index", "a", "b", "difference", "what"),
-        "statement",
-    )
+    _columns = ("variable", "iteration", "line", *_NUMBERS, "what", "statement")
 
     @property
     def first(self) -> Difference | None:
@@ -49,10 +51,36 @@ class Differences(Answer):
         return Lines({"difference": sizes}, xlabel="values in order") if self.rows else None
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Losses(Differences):
+    """What `first_difference` found of two precisions: statements by how much error each adds.
+
+    It is false where nothing differs by more than is tolerated.
+
+    Attributes:
+        differences: What does, in the order of execution.
+        error: The greatest error of a result.
+    """
+
+    differences: Sequence[Difference] = ()
+    error: float = 0.0
+
+    _columns = ("variable", "iteration", "line", "adds", "share", "error", *_NUMBERS, "statement")
+
+    def __bool__(self) -> bool:
+        return bool(self.differences)
+
+    def chart(self) -> Chart | None:
+        """What statements add, the worst first."""
+        adds = [row.adds for row in self.rows if isinstance(row, Loss)]
+        return Lines({"adds": np.array(adds)}, xlabel="statements") if adds else None
+
+
 _LEFT_OUT = (
     "By rounding alone {count} more differ, {first} first: by another number each time that the "
     "arguments move a little. atol= and rtol= compare them, too."
 )
+_WORST = "where {dtype} hurts most in {name}: "
 
 
 @question
@@ -71,6 +99,12 @@ def first_difference(
     each loop. Programs whose variables are not known are compared equation by equation. What only
     rounding makes, as in a sum whose terms cancel, is no difference: where numbers differ in one
     precision, both are run again, four times, with arguments that have moved a little.
+
+    Of another precision, such as ``"bfloat16"``, the question is another one: where it hurts most.
+    The rows are then statements by how much error they add, the worst first, unless ``atol`` or
+    ``rtol`` says what may differ. The error of a value is the root of the mean square of the
+    difference, over that of the value, and 1 at most; ``adds`` is this without the greatest error
+    among the values that it was computed from, and ``share`` its part of what all statements add.
 
     Args:
         a: A function of PyTrees of arrays, or a `Program`.
@@ -91,7 +125,8 @@ def first_difference(
         function with several arguments, and arguments by name that are those of both. It returns an
         `Answer` with a row for each value that differs, the first difference first (``.first``),
         and behind it what follows from it, and what only one of both results has. It is false where
-        both agree.
+        both agree. Of another precision its ``.differences`` are what differs by more than is
+        tolerated, in the order of execution, and it is false where there are none.
 
     Raises:
         ArgumentError: If ``b`` is none of these; if it is a dtype, and no argument is an array of
@@ -115,6 +150,9 @@ def first_difference(
         ['mean', 'centred', 'out']
         >>> bool(taxpr.first_difference(before, "op by op")(jnp.arange(3.0)))
         False
+        >>> found = taxpr.first_difference(before, "bfloat16")(jnp.asarray([999.1, 1000.2, 1001.7]))
+        >>> found.first.variable, found.first.share > 0.9
+        ('centred', True)
     """
     if not isinstance(a, Program):
         refuse_no_function("first_difference", a)
@@ -170,8 +208,20 @@ def first_difference(
         among = f"{values or 'none'} of {len(pairs)} values differ"
         among += ", only the result" if rows and not values else ""
         headline = f"first difference of {name_of(a)} and {of_b.name}: {among}"
-        said = dict.fromkeys(note for one in both for note in one.notes)
-        return Differences(headline, rows, (*notes, *said))
+        notes += dict.fromkeys(note for one in both for note in one.notes)
+        if of_b.dtype is None or tolerance.asked:
+            return Differences(headline, rows, tuple(notes))
+        first_of = f", {_named(rows[0])} first" if rows else ""
+        notes.insert(0, f"By more than is tolerated, {among}{first_of}.")
+        worst, error = losses(runs[0].program, compared)
+        headline = _WORST.format(dtype=of_b.name, name=name_of(a))
+        if worst:
+            by = worst[0]
+            headline += f"{_named(by)} adds {by.adds:.2g} of its size, {by.share:.0%} of what all "
+            headline += f"{len(worst)} statements add; the result is off by {error:.2g} of its size"
+        else:
+            headline += "nothing adds an error"
+        return Losses(headline, worst, tuple(notes), differences=rows, error=error)
 
     if b is None:
 

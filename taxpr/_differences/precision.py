@@ -9,13 +9,10 @@ from typing import Any
 import jax.numpy
 import numpy
 
-from taxpr import _compat
 from taxpr._address import Address
-from taxpr._compat import StoredJaxpr
+from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._differences.flowing import flowing
 from taxpr._errors import ArgumentError
-from taxpr._hops.protocol import Nested
-from taxpr._hops.table import nested_jaxprs
-from taxpr._sites.walk import addresses_of, numbered
 
 np: Any = numpy  # which leaves types of arrays unknown
 _jnp: Any = jax.numpy
@@ -34,51 +31,28 @@ def precisions(jaxpr: StoredJaxpr) -> tuple[dict[str, Any], list[Any]]:
 
     A sum in float32 of numbers that were rounded to bfloat16 is no more precise than these.
     """
-    found: dict[str, Any] = {}
-    inputs = len(_compat.open_jaxpr(jaxpr).invars)
-    return found, _walk(jaxpr, Address(), [None] * inputs, found)
+    flow = _Coarsest()
+    return flow.found, flowing(jaxpr, flow)
 
 
-def _walk(
-    stored: StoredJaxpr, home: Address, given: Sequence[Any], found: dict[str, Any]
-) -> list[Any]:
-    inner, at = _compat.open_jaxpr(stored), addresses_of(stored, home)
-    known: dict[int, Any] = {}
+class _Coarsest:
+    """A `Flow` of types."""
 
-    def put(var: Any, of: Any) -> None:
-        known[id(var)] = one = coarsest([of, getattr(var.aval, "dtype", None)])
-        if id(var) in at:
-            found[at[id(var)]] = one
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
 
-    for var, of in zip(
-        (*inner.constvars, *inner.invars), (*[None] * len(inner.constvars), *given), strict=True
-    ):
-        put(var, of)
-    for local, eqn in numbered(inner):
-        ins = [known.get(id(atom)) for atom in eqn.invars]
-        every, handed, covered = coarsest(ins), [None] * len(eqn.outvars), set[int]()
-        for nested in nested_jaxprs(eqn):
-            begun = [every if k is None else ins[k] for k in nested.operands]
-            results = _turned(nested, home / local / nested.label, begun, found)
-            for to, of in zip(nested.results, results, strict=True):
-                if to is not None:
-                    handed[to] = coarsest([handed[to], of])
-                    covered.add(to)
-        for k, var in enumerate(eqn.outvars):
-            put(var, handed[k] if k in covered else every)
-    return [known.get(id(atom)) for atom in inner.outvars]
+    def join(self, given: Sequence[Any]) -> Any:
+        return coarsest(given)
 
+    def made(self, eqn: JaxprEqn, of: Any) -> Any:
+        return of
 
-def _turned(nested: Nested, home: Address, given: list[Any], found: dict[str, Any]) -> list[Any]:
-    """The same of a nested jaxpr, whose next iteration begins with what this one hands on."""
-    while True:
-        results = _walk(nested.stored, home, given, found)
-        now = list(given)
-        for out, k in nested.back:
-            now[k] = coarsest([given[k], results[out]])
-        if now == given:
-            return results
-        given = now
+    def held(self, address: Address, var: Any, of: Any) -> Any:
+        self.found[address] = one = coarsest([of, getattr(var.aval, "dtype", None)])
+        return one
+
+    def back(self, loop: Address, of: Any) -> Any:
+        return of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -83,7 +83,7 @@ def test_types_are_compared_within_their_precision():
     assert (found.first.variable, found.first.line) == ("back", marked(cancelling))
     assert found.first.a == pytest.approx(0.01546, abs=1e-4)
     assert abs(found.first.b - found.first.a) > 0.005
-    assert [row.variable for row in found.rows] == ["back", "out"]
+    assert [row.variable for row in found.differences] == ["back", "out"]
     single = first_difference(cancelling, jnp.float64)(x)
     assert single.first.variable == "back"  # float32 loses some of it, too
     exact = first_difference(cancelling, "float64", atol=0.0)(x)

@@ -1,0 +1,97 @@
+"""The rows of an answer: a value that differs, and where it does so most."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+
+from taxpr import _compat
+from taxpr._differences.numbers import apart
+from taxpr._differences.rounding import Key
+from taxpr._places import place_text
+from taxpr._recordings.recorded import Part
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A value that differs between two runs.
+
+    Attributes:
+        variable: The variable, or the address of the value; ``out`` is the result.
+        iteration: The iteration of the loops around it that ran first of those in which it differs.
+        line: The line that made it.
+        index: Where in the value the difference is greatest.
+        a: The number there in the first run.
+        b: The number there in the second run.
+        difference: The greatest difference, in that iteration; None where there are no numbers
+            to compare.
+        what: What differs, where that is not a number.
+        statement: The text of the line.
+        file: The file.
+        address: The address in the first run.
+    """
+
+    variable: str
+    iteration: tuple[int, ...] | None
+    line: str
+    index: tuple[int, ...]
+    a: Any
+    b: Any
+    difference: float | None
+    what: str
+    statement: str
+    file: str
+    address: str
+
+
+def without_copies(found: Mapping[Key, Difference]) -> list[Difference]:
+    """One row for each value, whatever names it has."""
+    first: dict[str, Difference] = {}
+    for row in found.values():
+        first.setdefault(row.address, row)
+    return list(first.values())
+
+
+def row_of_result(name: str, eqn: Any, a: Any, b: Any, at: tuple[int, ...] = ()) -> Difference:
+    """How two results differ, at the line of the equation that made the first one."""
+    del at  # it is in no loop
+    index, left, right, size = worst(a, b, a != b)
+    source = _compat.source_of(eqn)
+    file, number = (source.file, source.line) if source else ("", 0)
+    line, text = place_text(file, number), linecache.getline(file, number).strip()
+    return Difference(name, None, line, index, left, right, size, "", text, file, name)
+
+
+def row_of(part: Part, at: tuple[int, ...], what: str, *numbers: Any) -> Difference:
+    index, left, right, size = worst(*numbers) if numbers else ((), None, None, None)
+    file = part.file or ""
+    each = list(zip(part.kept.axes, at, strict=False))
+    lanes = tuple(k for axis, k in each if axis.startswith("vmap "))
+    return Difference(
+        part.name + part.path,
+        tuple(k for axis, k in each if not axis.startswith("vmap ")) or None,
+        part.place,
+        (*lanes, *index),
+        left,
+        right,
+        size,
+        what,
+        linecache.getline(file, part.line or 0).strip() if file else "",
+        file,
+        str(part.address),
+    )
+
+
+def worst(a: Any, b: Any, wrong: Any) -> tuple[tuple[int, ...], Any, Any, float]:
+    """Where two arrays differ most, both numbers, and by how much."""
+    with np.errstate(all="ignore"):
+        size = apart(a, b)
+    size = np.where(wrong, np.where(np.isnan(size), np.inf, size), 0.0)
+    at = np.unravel_index(int(np.argmax(size)), size.shape)
+    return tuple(map(int, at)), a[at].item(), b[at].item(), float(size[at])

@@ -1,0 +1,82 @@
+"""Which values each value of a program was computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from taxpr._address import Address
+from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._differences.flowing import flowing
+
+_lax: Any = jax.lax
+# What only says where numbers stand.
+_PLACES: frozenset[Any] = frozenset(
+    [
+        *(_lax.reshape_p, _lax.squeeze_p, _lax.rev_p, _lax.slice_p, _lax.transpose_p),
+        *(_lax.broadcast_in_dim_p, _lax.gather_p, _lax.dynamic_slice_p, _lax.concatenate_p),
+        _lax.copy_p,
+    ]
+)
+
+
+class Source(NamedTuple):
+    """What a value was made of.
+
+    Attributes:
+        address: The address of a value.
+        loop: The loop whose iteration before is meant; None where it is the same one.
+    """
+
+    address: Address
+    loop: Address | None = None
+
+
+class Made(NamedTuple):
+    """How a value was made.
+
+    Attributes:
+        of: The nearest values of those that are asked about.
+        computed: Whether it has other numbers than these; else they only stand elsewhere.
+    """
+
+    of: frozenset[Source] = frozenset()
+    computed: bool = False
+
+
+_NOTHING = Made()
+
+
+def sources(jaxpr: StoredJaxpr, asked: Collection[str]) -> tuple[dict[str, Made], list[Made]]:
+    """For each of some values, by address, what it was made of; and for each result."""
+    flow = _Sources(asked)
+    results = flowing(jaxpr, flow)
+    return flow.found, [one or _NOTHING for one in results]
+
+
+class _Sources:
+    """A `Flow` of values that others are made of."""
+
+    def __init__(self, asked: Collection[str]) -> None:
+        self._asked = asked
+        self.found: dict[str, Made] = {}
+
+    def join(self, given: Sequence[Made | None]) -> Made | None:
+        known = [one for one in given if one is not None]
+        computed = any(one.computed for one in known)
+        return Made(frozenset[Source]().union(*(one.of for one in known)), computed)
+
+    def made(self, eqn: JaxprEqn, of: Made | None) -> Made:
+        of = of or _NOTHING
+        return of._replace(computed=of.computed or eqn.primitive not in _PLACES)
+
+    def held(self, address: Address, var: Any, of: Made | None) -> Made | None:
+        if address not in self._asked:
+            return of
+        self.found[address] = of or _NOTHING
+        return Made(frozenset([Source(address)]))
+
+    def back(self, loop: Address, of: Made | None) -> Made | None:
+        return of and of._replace(of=frozenset(Source(one.address, loop) for one in of.of))
