@@ -9,7 +9,7 @@ import numpy
 
 from taxpr._differences.numbers import numbers
 from taxpr._differences.precision import EPS, coarsest
-from taxpr._recordings.recorded import Part
+from taxpr._recordings.part import Part
 
 np: Any = numpy  # which leaves types of arrays unknown
 _jnp: Any = jax.numpy

@@ -13,7 +13,7 @@ from taxpr import _compat
 from taxpr._differences.numbers import apart
 from taxpr._differences.rounding import Key
 from taxpr._places import place_text
-from taxpr._recordings.recorded import Part
+from taxpr._recordings.part import Part
 
 np: Any = numpy  # which leaves types of arrays unknown
 
