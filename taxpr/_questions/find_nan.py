@@ -35,6 +35,10 @@ _MADE_BY = {
     "Vectorized version of ": "vmap",
 }
 _MOST = 8  # origins that are told
+_ENDED = (
+    "The run ended with {error}. What is computed after it has zeros in the place of what the "
+    "callback did not give."
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +46,7 @@ class NanFound(Answer):
     """What `find_nan` found: the first row is the first in the order of execution.
 
     Attributes:
-        out: The result of the function.
+        out: The result of the function; None if an error ended the run.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -86,6 +90,9 @@ def find_nan(
             which no result has anything, such as a proposal that a sampler rejects; with how often
             that happens, and what became of it.
         memory: As for `watch`. With too little it runs twice.
+
+    If a callback of the program raises an error, as solvers of lineax do where a solution is not
+    finite, all places are rows that came before it, and a note has the error.
 
     Returns:
         A function of the arguments of ``f`` that returns a `NanFound`, which is false if there is
@@ -166,7 +173,10 @@ class _Finding:
     def answer(self) -> NanFound:
         """Run, and look."""
         reads = {one.read.address: one.read for one in self._wanted.values()}
-        ran = run(self._program, self._flat, list(reads.values()), "auto", self._memory, _BITS)
+        values = list(reads.values())
+        ran = run(self._program, self._flat, values, "auto", self._memory, _BITS, past=True)
+        if ran.error is not None:  # what ended the run is of nothing that a result has
+            self._everywhere = True
         is_bad = any(not np.isfinite(_floats(x)).all() for x in ran.out)
         seen = self._seen(ran)
         found = Nonfinite(self._program.jaxpr, seen, is_bad or self._everywhere, ran.closed)
@@ -175,23 +185,33 @@ class _Finding:
             origins = found.everywhere(self._words.mapped)
         ran = self._with_values(ran, origins)
         rows = [
-            self._words.row(one, ran.kept, self._became(one, found), self._everywhere)
+            self._words.row(
+                one, ran.kept, "" if ran.error else self._became(one, found), self._everywhere
+            )
             for one in origins
         ]
         notes = [f"Not read: {one}." for one in merged(self._skipped, ran.skipped)]
         notes += list(ran.notes)
         notes += _unsure(found, ran) + self._handed_in(seen, origins)
         notes += [] if self._everywhere else self._hidden(found)
-        what = self._what(rows, found)
+        what = self._what(rows, found, ran.error)
+        notes += [] if ran.error is None else [_ENDED.format(error=_first_line(ran.error))]
         if not rows and is_bad:
             rows = [_of_result(k, x) for k, x in enumerate(ran.out) if np.isnan(_floats(x)).any()]
             what = "no place found for a NaN in the results"
             if not rows:
                 what = "only infinities of constants and arguments in the results"
-        out = self._program.result(ran.out)
+        out = None if ran.error else self._program.result(ran.out)
         return NanFound(f"find_nan of {self._program.name}: {what}", rows, tuple(notes), out=out)
 
-    def _what(self, rows: Sequence[NanRow], found: Nonfinite) -> str:
+    def _what(
+        self, rows: Sequence[NanRow], found: Nonfinite, error: Exception | None = None
+    ) -> str:
+        if error is not None:
+            what = "no value that is not finite"
+            if rows:
+                what = f"{rows[0].what} in {self._words.short(rows[0].address)}"
+            return f"{what}; an error ended the run"
         if not rows:
             return "all values are finite" if self._everywhere else "all results are finite"
         many, reaching = len(rows), len(found.origins)
@@ -257,8 +277,13 @@ class _Finding:
         }
         if all(ran.kept[address].value is not None for address in reads):
             return ran
-        more = run(self._program, self._flat, list(reads.values()), "auto", self._memory)
+        more = run(self._program, self._flat, list(reads.values()), "auto", self._memory, past=True)
         return dataclasses.replace(ran, kept={**ran.kept, **more.kept})
+
+
+def _first_line(error: Exception) -> str:
+    kind = type(error).__name__.lstrip("_")
+    return f"{kind}: {str(error).strip().partition(chr(10))[0]}".rstrip(":. ")
 
 
 def _unsure(found: Nonfinite, ran: Ran) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,15 +15,14 @@ import numpy
 from taxpr import _compat
 from taxpr._answers.progress import Progress
 from taxpr._compat import Array, ClosedJaxpr
-from taxpr._engine.hand_out import HandedOut, hand_out
 from taxpr._engine.memo import made_of
-from taxpr._engine.wanted import Summary
 from taxpr._errors import ArgumentError
 from taxpr._hops.protocol import Emission
 from taxpr._hops.rebuild import Slots, slotted
 from taxpr._hops.silent import silent
 from taxpr._programs.program import Program
 from taxpr._recordings.budget import PASSES, budget, divided, free_on
+from taxpr._recordings.handing import Handing
 from taxpr._recordings.summary import STATS, Reduction, beside, on_device, summary
 from taxpr._sites.site import around
 from taxpr._sites.skipped import Refusal, Skipped, skipped
@@ -77,6 +76,7 @@ class Ran:
         skipped: What was not looked into.
         closed: The addresses of the equations that this is in.
         complete: Whether it was not interrupted.
+        error: What a callback raised. Then results, and what comes after it, are not the program's.
     """
 
     out: list[Array]
@@ -85,6 +85,7 @@ class Ran:
     skipped: tuple[Skipped, ...] = ()
     closed: frozenset[str] = frozenset()
     complete: bool = True
+    error: Exception | None = None
 
 
 def run(
@@ -97,6 +98,7 @@ def run(
     *,
     of_some: Mapping[str, Reduction] = MappingProxyType({}),
     partly: bool = False,
+    past: bool = False,
 ) -> Ran:
     """Run a program and keep values.
 
@@ -109,6 +111,7 @@ def run(
         reduction: What is kept of a value if not all of it.
         of_some: In place of this, by the addresses of values.
         partly: Whether what is done is returned where the run is interrupted after a pass.
+        past: Whether an error that a callback raises does not end the run, see `Ran.error`.
 
     Raises:
         ArgumentError: If memory does not suffice for the values that must be kept.
@@ -127,7 +130,7 @@ def run(
     rest = [one for one in values if one.address not in kept]
     reductions: dict[str, Reduction]
     reductions = {one.address: of_some.get(one.address, reduction) for one in rest}
-    runner = _Runner(program.jaxpr, flat, device, room, keep, reductions)
+    runner = _Runner(program.jaxpr, flat, device, room, keep, reductions, past)
     looped, notes = [one for one in rest if _whiles(one)], list[str]()
     sizes = ((n, sum(_bytes(one, n) for one in looped)) for n in _STEPS)
     steps = next((n for n, size in sizes if size <= min(room, _SMALL)), _STEPS[-1])
@@ -159,7 +162,8 @@ def run(
     over = list(runner.closed.values())
     closed = (at for one, why in over for at, step in around(one.steps) if step is why.step)
     told = *runner.notes, *notes
-    return Ran(out, kept, told, skipped(over), frozenset(closed), not runner.stopped)
+    over, within = skipped(over), frozenset(closed)
+    return Ran(out, kept, told, over, within, not runner.stopped, runner.error)
 
 
 def reduced(ran: Ran, reduction: Reduction) -> dict[str, Any]:
@@ -275,37 +279,6 @@ def _on_host(x: Array) -> Any:
     return x if _compat.is_extended(x.dtype) else np.asarray(x)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Handing:
-    """A jaxpr that hands values out, and a compiled function of it, without its first results."""
-
-    handed: HandedOut
-    run: Callable[..., list[Any]]
-
-    @property
-    def jaxpr(self) -> ClosedJaxpr:
-        return self.handed.jaxpr
-
-    @classmethod
-    def made(
-        cls,
-        jaxpr: ClosedJaxpr,
-        values: Sequence[Value],
-        summed: Iterable[str],
-        steps: int,
-        first: int,
-        reductions: Mapping[str, Reduction],
-    ) -> _Handing:
-        summaries: dict[str, Summary] = {one: beside(reductions[one].of) for one in summed}
-        handed = hand_out(jaxpr, values, max_steps=steps, summaries=summaries)
-        run = _compat.jaxpr_as_fun(handed.jaxpr)
-
-        def results(*flat: Array) -> list[Array]:
-            return run(*flat)[first:]
-
-        return cls(handed, _jax.jit(results, keep_unused=True))
-
-
 def _mask(found: _Found) -> Any:
     """For each iteration and device whether it was computed; None for all."""
     if slotted(found.emission):
@@ -325,8 +298,11 @@ class _Runner:
         room: int,
         keep: str,
         reductions: Mapping[str, Reduction],
+        past: bool,
     ) -> None:
         self._jaxpr, self._flat, self._reductions = jaxpr, flat, reductions
+        self._past = past
+        self.error: Exception | None = None
         self._device, self._room, self._keep = device, room, keep
         self._again = silent(jaxpr)
         self._ran = False
@@ -419,14 +395,15 @@ class _Runner:
         first = len(_compat.open_jaxpr(jaxpr).outvars) if self._ran else 0
         inner = summed.intersection(one.address for one in values)
         key = "recording", tuple(one.address for one in values), frozenset(inner), steps, first
+        summaries = {one: beside(self._reductions[one].of) for one in inner}
         handing = made_of(
             jaxpr,
             (),
-            (*key, tuple(self._reductions[one.address] for one in values)),
-            lambda: _Handing.made(jaxpr, values, inner, steps, first, self._reductions),
+            (*key, tuple(self._reductions[one.address] for one in values), self._past),
+            lambda: Handing.made(jaxpr, values, summaries, steps, first, self._past),
         )
-        with jax.debug_nans(False), jax.debug_infs(False):
-            flat: list[Any] = handing.run(*self._flat)
+        flat: list[Any] = handing(self._flat)
+        self.error = self.error or handing.raised.error
         nothing: list[Any] = [None] * first
         out, emits = handing.handed.unpack([*nothing, *flat])
         found: dict[str, _Found] = {}

@@ -1,0 +1,72 @@
+"""`Handing`: a compiled program that hands values out, past the error of a callback if wanted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._compat import Array, ClosedJaxpr
+from taxpr._engine.hand_out import HandedOut, hand_out
+from taxpr._engine.wanted import Summary
+from taxpr._hops.past_errors import Raised, past_errors
+from taxpr._sites.values import Value
+
+_jax: Any = jax
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Handing:
+    """A jaxpr that hands values out, and a compiled function of it, without its first results.
+
+    Attributes:
+        handed: The jaxpr, and where the values are among its results.
+        run: The compiled function.
+        raised: The error of a callback in the last run.
+    """
+
+    handed: HandedOut
+    run: Callable[..., list[Any]]
+    raised: Raised
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        return self.handed.jaxpr
+
+    @classmethod
+    def made(
+        cls,
+        jaxpr: ClosedJaxpr,
+        values: Sequence[Value],
+        summaries: Mapping[str, Summary],
+        steps: int,
+        first: int,
+        past: bool,
+    ) -> Handing:
+        """Make the program, of which `made_of` keeps what it compiles.
+
+        Args:
+            jaxpr: The program.
+            values: What it hands out.
+            summaries: In place of a value, by its address.
+            steps: How many iterations of while loops it keeps.
+            first: How many of the program's own results it leaves out.
+            past: Whether an error that a callback raises does not end the run.
+        """
+        handed, raised = hand_out(jaxpr, values, max_steps=steps, summaries=summaries), Raised()
+        whole = past_errors(handed.jaxpr, raised) if past else handed.jaxpr
+        run = _compat.jaxpr_as_fun(whole)
+
+        def results(*flat: Array) -> list[Array]:
+            return run(*flat)[first:]
+
+        return cls(handed, _jax.jit(results, keep_unused=True), raised)
+
+    def __call__(self, flat: Sequence[Array]) -> list[Any]:
+        self.raised.error = None
+        with jax.debug_nans(False), jax.debug_infs(False):
+            found = self.run(*flat)
+        return _jax.block_until_ready(found)  # an error of a callback comes with the results
