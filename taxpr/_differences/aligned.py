@@ -5,6 +5,9 @@ import linecache
 import math
 import re
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy
 
 from taxpr._address import Address
 from taxpr._differences.choices import around
@@ -15,7 +18,10 @@ from taxpr._recordings.part import Part
 from taxpr._sites.walk import iter_eqns
 from taxpr._variables.table import Variable
 
+np: Any = numpy  # which leaves types of arrays unknown
+
 _Key = Callable[[Part], Hashable]
+_LIKE = 0.6  # how much of two lines is the same where they are one that was edited
 
 
 def aligned(
@@ -25,7 +31,8 @@ def aligned(
 
     Where both have the same variables one after the other, each belongs to its own. Else variables
     of one name belong together: first those whose numbers agree, as far as they are in one order;
-    then those that a line of the same text bound, wherever it stands, then others; of functions of
+    then those that a line of the same text bound, wherever it stands, then those of lines that are
+    much alike, then others; of functions of
     one name before those of others. Of several, what differs belongs together where as many are on
     both sides between two that agree, see `in_step`. What has no variable belongs together by what
     computes it, its type and line, in the same order. A variable that is in a loop of one only, as
@@ -85,7 +92,10 @@ def _by_name(a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
 
     # First what agrees, whatever line it is of: a line that did not change tells less than numbers.
     pair(_NAME, differing=False)
-    for key in _KEYS:
+    for key in _BY_LINE:
+        pair(key, differing=True)
+    pair(_resembling(*_left(a, b, pairs)), differing=True)
+    for key in _BY_NAME:
         pair(key, differing=True)
     # What a helper gets and returns has its name twice, if it is called so there, too.
     a, b = (_once(parts, paired) for parts in (a, b))
@@ -138,6 +148,14 @@ def _any(one: Variable) -> Hashable:
     return None
 
 
+def _line(part: Part) -> str:
+    """The text of the line that bound a variable, empty if it is not known."""
+    one = part.variable
+    if one is None or Address(part.address).is_argument:
+        return "in" if one else ""
+    return linecache.getline(one.file, one.line).strip()
+
+
 def _of(where: Callable[[Variable], Hashable], *, line: bool) -> _Key:
     """A key of what variables are called, with the text of the line or without."""
 
@@ -147,8 +165,7 @@ def _of(where: Callable[[Variable], Hashable], *, line: bool) -> _Key:
             return None
         # A variable that one of both has in a loop has a value for each iteration there.
         own = where(one), one.text, one.recomputed, len(part.kept.axes)
-        is_argument = Address(part.address).is_argument
-        text = "in" if is_argument else linecache.getline(one.file, one.line).strip()
+        text = _line(part)
         if not line:
             return own
         return (own, text) if text else None
@@ -158,11 +175,35 @@ def _of(where: Callable[[Variable], Hashable], *, line: bool) -> _Key:
 
 _NAME = _of(_any, line=False)
 # What belongs together, the surest first.
-_KEYS: list[_Key] = [
-    _of(where, line=line)
-    for line in (True, False)
-    for where in (_file, _qualified, _function, _any)
-]
+_WHERE = _file, _qualified, _function, _any
+_BY_LINE = [_of(where, line=True) for where in _WHERE]
+_BY_NAME = [_of(where, line=False) for where in _WHERE]
+
+
+def _resembling(a: Sequence[Part], b: Sequence[Part]) -> _Key:
+    """A key of variables by their names and lines, for lines that were edited.
+
+    Of the lines of one name two are one line that are more like each other than like any other.
+    """
+    same: dict[tuple[Hashable, str], str] = {}
+    for ones, twos in _groups(_NAME, a, b):
+        texts = [list(dict.fromkeys(map(_line, of))) for of in (ones, twos)]
+        like = np.array([[_likeness(x, y) for y in texts[1]] for x in texts[0]])
+        for i, j in np.argwhere(like >= _LIKE).tolist():
+            others = np.append(np.delete(like[i], j), np.delete(like[:, j], i))
+            if (others < like[i, j]).all():
+                same[_NAME(ones[0]), texts[1][j]] = texts[0][i]
+    of_b = {id(part) for part in b}
+
+    def key(part: Part) -> Hashable:
+        name, text = _NAME(part), _line(part)
+        return (name, same.get((name, text)) if id(part) in of_b else text) if text else None
+
+    return key
+
+
+def _likeness(one: str, two: str) -> float:
+    return difflib.SequenceMatcher(None, one, two, autojunk=False).ratio()
 
 
 def _held(parts: Sequence[Part]) -> list[Hashable]:

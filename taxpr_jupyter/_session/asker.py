@@ -185,7 +185,7 @@ class Asker:
         Args:
             b: The other run: None for the program with its injectors; ``"op by op"`` for each
                 equation by itself; a dtype such as ``"bfloat16"`` for the function with all floats
-                among its arguments cast.
+                among its arguments cast, and where that hurts most.
             device: One of `devices`; by default where JAX would run it.
             cancel: As for `run`.
             atol: Numbers may differ by ``atol + rtol * abs(b)``; by default by rounding.

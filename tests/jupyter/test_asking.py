@@ -334,6 +334,16 @@ def test_a_question_can_be_cancelled(session, monkeypatch):
     assert view.graph.answer == {}
 
 
+def test_where_a_type_hurts_is_shown_although_nothing_is_beyond_what_is_tolerated(session, ask):
+    found = session.first_difference("bfloat16")
+    assert found.rows
+    assert not found
+    shown = ask("bfloat16")
+    assert len(shown["rows"]) == len(found.rows)
+    assert shown["headline"].startswith("where bfloat16 hurts most in loss: ")
+    assert {"adds", "share", "error"} <= {*shown["columns"]}
+
+
 @pytest.mark.parametrize("question", ["find_nan", "flow", "check", "injectors", "op by op"])
 def test_the_code_asks_the_same(session, ask, question):
     session.attach(address_of(session, "h"), "scale", factor=3.0)

@@ -99,7 +99,8 @@ class AskView:
 
     def _state(self, question: Question, of: str, answer: taxpr.Answer) -> Answer:
         bare = [BARE] if self._session.injectors and question not in ("injectors", "check") else []
-        columns, *rows = answer.texts() if answer else [[]]
+        # It may be false and have rows, as of a type whose rounding is all that differs.
+        columns, *rows = answer.texts() if answer.rows else [[]]
         shown = [k for k, name in enumerate(columns) if name != "address"]
         return {
             **_empty(question, of),

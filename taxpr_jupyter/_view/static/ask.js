@@ -21,7 +21,7 @@ const QUESTIONS = [
   ["First difference from", [
     ["injectors", "with injectors", "Where the program with the injectors attached here stops agreeing with the one without"],
     ["op by op", "op by op", "Where the compiled program stops agreeing with each equation run by itself"],
-    ["bfloat16", "in bfloat16", "Where it stops agreeing with itself, all floats among its arguments cast to bfloat16"],
+    ["bfloat16", "in bfloat16", "Where it loses most, all floats among its arguments cast to bfloat16"],
   ]],
 ];
 
