@@ -229,7 +229,13 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
         PanelError: If no injector can work there, or its ctx cannot be computed.
     """
     if attached.unread:
-        attached = attached.with_ctx(attached.unread.read())
+        ctx = attached.unread.read()
+        try:
+            attached = attached.with_ctx(ctx)
+        except taxpr.TaxprError as error:  # it is no tree of arrays
+            return dataclasses.replace(
+                attached, error=one_line(error), note="", warned=(), trial=None, unread=None
+            )
     warned: list[Warning] = []
     try:
         with taxpr.warnings_to(warned.append):

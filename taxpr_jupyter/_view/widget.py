@@ -139,9 +139,12 @@ class PanelView(ipywidgets.VBox):
 
     def _on_view(self, change: Any) -> None:
         with self._lock:
+            by_itself = (
+                self.showing.instead
+            )  # where there is no picture, which the message is about
             self.showing.viewed(change.new)
             self._look(change.new)
-            if self.graph.message.get("error"):
+            if self.graph.message.get("error") and not by_itself:
                 self.jobs.say("")  # it was about what was looked at before
 
     def _look(self, view: str) -> None:
