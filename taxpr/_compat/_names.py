@@ -164,7 +164,9 @@ _name = operator.attrgetter("co_name")
 
 def _noted(eqn: JaxprEqn | None) -> list[RanIn]:
     """The rules of the user's in which an equation was made, the outermost first."""
-    stack: Any = eqn.source_info.name_stack.stack if eqn else ()
+    if eqn is None or eqn.source_info.traceback is None:
+        return []
+    stack: Any = eqn.source_info.name_stack.stack
     return [one for one in stack if type(one) is RanIn]
 
 
