@@ -253,7 +253,7 @@ def _counted(number: int) -> str:
     return f"{number:,} equation{'s' if number != 1 else ''}"
 
 
-class _Within(NamedTuple):
+class Within(NamedTuple):
     """What is around the equations of a jaxpr.
 
     Attributes:
@@ -273,11 +273,11 @@ class _Within(NamedTuple):
     statements: tuple[Statement, ...] = ()
 
 
-_PROGRAM = _Within()
+PROGRAM = Within()
 
 
 def equations(
-    jaxpr: Any, within: _Within = _PROGRAM
+    jaxpr: Any, within: Within = PROGRAM
 ) -> Iterator[tuple[Found, bool, tuple[Statement, ...]]]:
     """The equations, whether they hold no others, and the statements that made them."""
     home, runs, derivative, *_ = within
@@ -287,16 +287,16 @@ def equations(
         own = (derivative or _compat.is_transposed(eqn)) and not _compat.is_recomputed(eqn)
         own = own and not _compat.is_of_rule(eqn)  # of which the lines are the derivative
         nested = nested_jaxprs(eqn)
-        call, statements = _made(eqn, within)
+        call, statements = made_by(eqn, within)
         yield Found(eqn, runs, own, home / local, call), not nested, statements
         for one in nested:
             trips = one.trips if isinstance(one.trips, int) else None
             inside = None if runs is None or trips is None else runs * trips
             below, function = home / local / one.label, _compat.function_of(one.jaxpr)
-            yield from equations(one.jaxpr, _Within(below, inside, own, function, call, statements))
+            yield from equations(one.jaxpr, Within(below, inside, own, function, call, statements))
 
 
-def _made(eqn: Any, within: _Within) -> tuple[Address | None, tuple[Statement, ...]]:
+def made_by(eqn: Any, within: Within) -> tuple[Address | None, tuple[Statement, ...]]:
     """Which call of its function made an equation, if that is sure, and by which statements.
 
     JAX traces a jitted function once, for all lines that call it: the frames of its equations end

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from taxpr import _compat
 from taxpr._compat import JaxprEqn
 from taxpr._places import place_text
+from taxpr._programs.listing import PROGRAM, Within, made_by
 from taxpr._sites.values import Value
-from taxpr._source.statements import Statement, statements_of
+from taxpr._source.statements import Statement
 from taxpr._variables.table import Variable
 
 # How the text of a statement with a body begins; it is told by its first line alone.
@@ -55,10 +56,16 @@ def _binds(one: Statement, variable: Variable) -> bool:
     return one.line <= variable.line <= (one.line if has_body else one.place[2])
 
 
-def _statements(value: Value) -> Iterator[Statement]:
-    """The statements that made a value, innermost first."""
-    for eqn in _makers(value):
-        yield from statements_of(eqn)
+def _statements(value: Value) -> Sequence[Statement]:
+    """The statements that made a value, innermost first.
+
+    What JAX has jitted was traced for its first call: only the equation around it says for whom.
+    """
+    within = PROGRAM
+    for step in value.steps:
+        function = _compat.function_of(step.nested.jaxpr)
+        within = Within(function=function, statements=made_by(step.eqn, within)[1])
+    return within.statements if value.eqn is None else made_by(value.eqn, within)[1]
 
 
 def _makers(value: Value) -> list[JaxprEqn]:

@@ -103,6 +103,19 @@ def test_the_statement_of_the_guard_is_named():
     assert row.iteration == (0,)
 
 
+def test_what_jax_jits_is_told_by_the_line_that_calls_it_now():
+    def f(x):
+        shown = jnp.where(jnp.isfinite(x), x, -jnp.inf)  # traces what `jnp.where` jits
+        lp = jnp.log(x)
+        kept = jnp.where(jnp.isfinite(lp), lp, -jnp.inf)
+        return kept.sum(), shown
+
+    [row] = find_nan(f)(X).rows
+    assert (
+        "kept = jnp.where(jnp.isfinite(lp), lp, -jnp.inf)" in row.became or "kept (" in row.became
+    )
+
+
 def test_what_a_guard_replaces_by_a_number_or_a_result_that_says_so_does_not_alarm():
     def replaced(x):
         lp = jnp.log(x)
