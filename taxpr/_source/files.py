@@ -22,6 +22,9 @@ _PACKAGES = {"site-packages", "dist-packages"}
 def is_user_file(file: str) -> bool:
     """Whether a file is the user's: not of Python, of an installed library or of taxpr.
 
+    Args:
+        file: A path, or what stands for one, as `__file__` and tracebacks have it.
+
     Example:
         >>> import json
         >>> from taxpr import is_user_file
