@@ -5,6 +5,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy
 
 from taxpr import _compat
@@ -15,24 +16,27 @@ np: Any = numpy  # which leaves types of arrays unknown
 
 @dataclasses.dataclass(eq=False)
 class Raised:
-    """The error of a callback, once it was raised.
+    """What became of the callbacks of a program in a run.
 
     Attributes:
-        error: The error; None before.
+        error: The first error that one raised; None if there was none.
+        callbacks: Those that gave nothing, since they raised it or came later, by identity.
     """
 
     error: Exception | None = None
+    callbacks: dict[int, object] = dataclasses.field(default_factory=dict[int, object])
 
 
 def past_errors(stored: _compat.J, raised: Raised) -> _compat.J:
     """The jaxpr with callbacks whose first error is kept, and does not end the run.
 
-    From then on no callback is called, since the program itself would have ended: instead of
-    results there are zeros. A jaxpr that its equation keeps hidden stays as it is.
+    From then on no callback is called, since the program itself would have ended. Their results
+    are NaN, of which nothing finite is made, and of which most tests in the conditions of loops are
+    false; zeros where there is no NaN. A jaxpr that its equation keeps hidden stays as it is.
 
     Args:
         stored: An open or closed jaxpr.
-        raised: Keeps the error.
+        raised: Keeps what became of them.
     """
     known: dict[int, tuple[Any, Any]] = {}  # a jaxpr that is called often stays shared
 
@@ -58,7 +62,7 @@ def past_errors(stored: _compat.J, raised: Raised) -> _compat.J:
 
 
 class _Guarded:
-    """A callback of JAX that returns zeros once one has raised."""
+    """A callback of JAX that returns NaN once one has raised."""
 
     def __init__(self, callback: Callable[..., Any], eqn: _compat.JaxprEqn, raised: Raised) -> None:
         self._callback, self._raised = callback, raised
@@ -71,4 +75,8 @@ class _Guarded:
                 return self._callback(*args)
             except Exception as error:
                 self._raised.error = error
-        return tuple(np.zeros(*one) for one in self._types)
+        self._raised.callbacks[id(self._callback)] = self._callback
+        return tuple(
+            np.full(shape, np.nan if jnp.issubdtype(dtype, jnp.inexact) else 0, dtype)
+            for shape, dtype in self._types
+        )

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from taxpr._compat import Array, PyTree
 from taxpr._errors import InjectorError
+from taxpr._given import refuse_no_flag
 from taxpr._injectors.injector import Injector, from_function
 from taxpr._injectors.site_injector import Firing, SiteInjector, inject_at, without_site
 from taxpr._sites.site import Site
@@ -48,7 +49,15 @@ def switched(
         >>> float(halved(halved.ctx_with(on=False), 1.0)[0])
         2.0
     """
+    refuse_no_flag("switched", on=on)
+    if not callable(injector):
+        raise InjectorError(
+            f"switched: {injector!r} is a {type(injector).__name__}. Give an injector, such as "
+            "scale(0.5), or a function (ctx, token, params) -> (token, ctx)."
+        )
     one = injector if isinstance(injector, Injector) else from_function(injector, ctx)
+    if isinstance(one, _Switched):
+        raise InjectorError(f"switched: {one!r} has a switch already.")
     if _ON in one.values:
         raise InjectorError(
             f"switched: {one.name} has a parameter {_ON!r} of its own, which is the name of the "
@@ -77,7 +86,8 @@ class _Switched(SiteInjector):
 
     def fire_at(self, at: Firing, ctx: PyTree, token: PyTree) -> tuple[PyTree, PyTree]:
         on, inner = ctx["values"][_ON], _without_switch(ctx)
-        result = inject_at(self._inner, at, inner, token)
+        given = token if self.observes else _silenced(on, token)
+        result = inject_at(self._inner, at, _silenced(on, inner), given)
         if not (isinstance(result, tuple) and len(result) == 2):
             return result  # not a pair: the caller reports the error
         after, state = result[0], result[1]["state"]
@@ -95,6 +105,17 @@ class _Switched(SiteInjector):
 
 def _without_switch(ctx: PyTree) -> PyTree:
     return {**ctx, "values": {k: v for k, v in ctx["values"].items() if k != _ON}}
+
+
+def _silenced(on: Array, tree: PyTree) -> PyTree:
+    """A tree without derivative where the switch is off: one that is not finite would go on."""
+
+    def one(leaf: Array) -> Array:
+        if not jnp.issubdtype(leaf.dtype, jnp.inexact):
+            return leaf
+        return jax.lax.select(on, leaf, jax.lax.stop_gradient(leaf))
+
+    return jax.tree.map(one, tree)
 
 
 def _either(on: Array, new: PyTree, old: PyTree) -> PyTree:

@@ -24,7 +24,7 @@ from taxpr._recordings.run import Ran, reduced, run
 from taxpr._recordings.summary import Reduction, has_stats
 from taxpr._recordings.wanted import Wanted, every_value
 from taxpr._sites.skipped import merged
-from taxpr._sites.values import Value
+from taxpr._sites.values import Value, value_at
 
 np: Any = numpy  # which leaves types of arrays unknown
 
@@ -35,10 +35,7 @@ _MADE_BY = {
     "Vectorized version of ": "vmap",
 }
 _MOST = 8  # origins that are told
-_ENDED = (
-    "The run ended with {error}. What is computed after it has zeros in the place of what the "
-    "callback did not give."
-)
+_ENDED = "The run ended with an error: {error}. What would have come after it is in no row."
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -175,7 +172,8 @@ class _Finding:
         reads = {one.read.address: one.read for one in self._wanted.values()}
         values = list(reads.values())
         ran = run(self._program, self._flat, values, "auto", self._memory, _BITS, past=True)
-        if ran.error is not None:  # what ended the run is of nothing that a result has
+        error = ran.raised.error
+        if error is not None:  # what ended the run is of nothing that a result has
             self._everywhere = True
         is_bad = any(not np.isfinite(_floats(x)).all() for x in ran.out)
         seen = self._seen(ran)
@@ -183,10 +181,11 @@ class _Finding:
         origins = found.origins[:_MOST]
         if self._everywhere:
             origins = found.everywhere(self._words.mapped)
+            origins = [one for one in origins if not self._gave_nothing(one.address, ran)]
         ran = self._with_values(ran, origins)
         rows = [
             self._words.row(
-                one, ran.kept, "" if ran.error else self._became(one, found), self._everywhere
+                one, ran.kept, "" if error else self._became(one, found), self._everywhere
             )
             for one in origins
         ]
@@ -194,14 +193,14 @@ class _Finding:
         notes += list(ran.notes)
         notes += _unsure(found, ran) + self._handed_in(seen, origins)
         notes += [] if self._everywhere else self._hidden(found)
-        what = self._what(rows, found, ran.error)
-        notes += [] if ran.error is None else [_ENDED.format(error=_first_line(ran.error))]
-        if not rows and is_bad:
+        what = self._what(rows, found, error)
+        notes += [] if error is None else [_ENDED.format(error=_said(error))]
+        if not rows and is_bad and error is None:
             rows = [_of_result(k, x) for k, x in enumerate(ran.out) if np.isnan(_floats(x)).any()]
             what = "no place found for a NaN in the results"
             if not rows:
                 what = "only infinities of constants and arguments in the results"
-        out = None if ran.error else self._program.result(ran.out)
+        out = None if error else self._program.result(ran.out)
         return NanFound(f"find_nan of {self._program.name}: {what}", rows, tuple(notes), out=out)
 
     def _what(
@@ -267,6 +266,13 @@ class _Finding:
         names = ", ".join(map(self._words.short, bad[:3]))
         return [f"Arguments that were not finite: {names}{' …' if len(bad) > 3 else ''}."]
 
+    def _gave_nothing(self, address: str, ran: Ran) -> bool:
+        """Whether a callback did not give a value, since an error had ended the run."""
+        if not ran.raised.callbacks:
+            return False
+        eqn = value_at(self._program.jaxpr, address).eqn
+        return eqn is not None and id(eqn.params.get("callback")) in ran.raised.callbacks
+
     def _with_values(self, ran: Ran, origins: Sequence[Origin]) -> Ran:
         """The values of origins and of their operands; of another run if they were not kept."""
         needed = {one.address for one in origins}
@@ -281,9 +287,10 @@ class _Finding:
         return dataclasses.replace(ran, kept={**ran.kept, **more.kept})
 
 
-def _first_line(error: Exception) -> str:
-    kind = type(error).__name__.lstrip("_")
-    return f"{kind}: {str(error).strip().partition(chr(10))[0]}".rstrip(":. ")
+def _said(error: Exception) -> str:
+    """The first paragraph of an error, in one line."""
+    first = " ".join(str(error).strip().partition("\n\n")[0].split())
+    return f"{type(error).__name__.lstrip('_')}: {first}".rstrip(":. ")
 
 
 def _unsure(found: Nonfinite, ran: Ran) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,12 +26,13 @@ class Handing:
     Attributes:
         handed: The jaxpr, and where the values are among its results.
         run: The compiled function.
-        raised: The error of a callback in the last run.
+        raised: What the callbacks note while it runs.
     """
 
     handed: HandedOut
     run: Callable[..., list[Any]]
     raised: Raised
+    _alone: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -65,8 +67,11 @@ class Handing:
 
         return cls(handed, _jax.jit(results, keep_unused=True), raised)
 
-    def __call__(self, flat: Sequence[Array]) -> list[Any]:
-        self.raised.error = None
-        with jax.debug_nans(False), jax.debug_infs(False):
+    def __call__(self, flat: Sequence[Array]) -> tuple[list[Any], Raised]:
+        """The results, and what became of callbacks. One thread runs it at a time."""
+        with self._alone, jax.debug_nans(False), jax.debug_infs(False):
             found = self.run(*flat)
-        return _jax.block_until_ready(found)  # an error of a callback comes with the results
+            _jax.block_until_ready(found)  # an error of a callback comes with the results
+            became = dataclasses.replace(self.raised)
+            self.raised.error, self.raised.callbacks = None, {}
+        return found, became

@@ -17,6 +17,7 @@ from taxpr._answers.progress import Progress
 from taxpr._compat import Array, ClosedJaxpr
 from taxpr._engine.memo import made_of
 from taxpr._errors import ArgumentError
+from taxpr._hops.past_errors import Raised
 from taxpr._hops.protocol import Emission
 from taxpr._hops.rebuild import Slots, slotted
 from taxpr._hops.silent import silent
@@ -76,7 +77,7 @@ class Ran:
         skipped: What was not looked into.
         closed: The addresses of the equations that this is in.
         complete: Whether it was not interrupted.
-        error: What a callback raised. Then results, and what comes after it, are not the program's.
+        raised: Whether a callback raised an error. Then what comes after it is not the program's.
     """
 
     out: list[Array]
@@ -85,7 +86,7 @@ class Ran:
     skipped: tuple[Skipped, ...] = ()
     closed: frozenset[str] = frozenset()
     complete: bool = True
-    error: Exception | None = None
+    raised: Raised = dataclasses.field(default_factory=Raised)
 
 
 def run(
@@ -111,7 +112,7 @@ def run(
         reduction: What is kept of a value if not all of it.
         of_some: In place of this, by the addresses of values.
         partly: Whether what is done is returned where the run is interrupted after a pass.
-        past: Whether an error that a callback raises does not end the run, see `Ran.error`.
+        past: Whether an error that a callback raises does not end the run, see `Ran.raised`.
 
     Raises:
         ArgumentError: If memory does not suffice for the values that must be kept.
@@ -163,7 +164,7 @@ def run(
     closed = (at for one, why in over for at, step in around(one.steps) if step is why.step)
     told = *runner.notes, *notes
     over, within = skipped(over), frozenset(closed)
-    return Ran(out, kept, told, over, within, not runner.stopped, runner.error)
+    return Ran(out, kept, told, over, within, not runner.stopped, runner.raised)
 
 
 def reduced(ran: Ran, reduction: Reduction) -> dict[str, Any]:
@@ -302,7 +303,7 @@ class _Runner:
     ) -> None:
         self._jaxpr, self._flat, self._reductions = jaxpr, flat, reductions
         self._past = past
-        self.error: Exception | None = None
+        self.raised = Raised()
         self._device, self._room, self._keep = device, room, keep
         self._again = silent(jaxpr)
         self._ran = False
@@ -402,8 +403,8 @@ class _Runner:
             (*key, tuple(self._reductions[one.address] for one in values), self._past),
             lambda: Handing.made(jaxpr, values, summaries, steps, first, self._past),
         )
-        flat: list[Any] = handing(self._flat)
-        self.error = self.error or handing.raised.error
+        flat, became = handing(self._flat)
+        self.raised = became if self.raised.error is None else self.raised
         nothing: list[Any] = [None] * first
         out, emits = handing.handed.unpack([*nothing, *flat])
         found: dict[str, _Found] = {}

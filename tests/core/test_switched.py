@@ -101,3 +101,33 @@ def test_a_parameter_on_of_its_own_is_refused():
 
     with pytest.raises(InjectorError, match="switched: own has a parameter 'on' of its own"):
         switched(taxpr.from_function(own, on=1.0))
+
+
+def test_off_an_injector_has_no_derivative_that_is_not_finite():
+    def f(x):
+        return taxpr.tag(x, name="x") ** 2
+
+    def log(ctx, token, params):
+        return jnp.log(token), ctx
+
+    injected = taxpr.inject(f, {"x": switched(log, on=False)})
+    at = injected.init(0.0)
+    assert float(jax.grad(lambda x: injected(at, x)[0])(0.0)) == 0.0
+    assert float(jax.jvp(lambda x: injected(at, x)[0], (3.0,), (1.0,))[1]) == 6.0
+    scaled = taxpr.trace(f)(2.0).inject({"x": switched(scale(0.5))})
+    for on, expected in ((True, 4.0), (False, 0.0)):
+        slope = jax.grad(lambda ctx: scaled(ctx, 2.0)[0], allow_int=True)(scaled.ctx_with(on=on))
+        assert float(slope["x"]["values"]["factor"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: switched(scale(0.5), on="a"), "switched: on='a' is a str. Give True or False"),
+        (lambda: switched(3), "switched: 3 is a int. Give an injector"),
+        (lambda: switched(switched(scale(0.5))), "has a switch already"),
+    ],
+)
+def test_what_has_no_switch_is_refused(make, message):
+    with pytest.raises(taxpr.TaxprError, match=message):
+        make()

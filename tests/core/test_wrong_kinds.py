@@ -504,7 +504,10 @@ ROWS = [
     ('taxpr.watch(f, memory="a")(X)', "watch: memory='a' is no number of bytes. Give"),
     ("taxpr.watch(f, memory=-1)(X)", "watch: memory=-1 is no number of bytes. Give"),
     ("taxpr.watch(f, memory=0)(X)", "watch: memory=0 is no number of bytes. Give one"),
-    ('taxpr.watch(f, grads="a")(X)', "f has no result 'a' that is a scalar of floats. There is out."),
+    (
+        'taxpr.watch(f, grads="a")(X)',
+        "f has no result 'a' that is a scalar of floats. There",
+    ),
     ("taxpr.watch(f, grads=3)(X)", "watch: grads=3 is a int. Give True or False."),
     ("taxpr.watch(f)()", "trace(f): f(x) was called with other arguments:"),
     ("taxpr.watch(f, X)", "watch: where is an array. It takes a function"),
