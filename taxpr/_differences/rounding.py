@@ -3,7 +3,8 @@
 A sum whose terms cancel is rounding alone: another order of the terms gives another number, which
 may be far from the first one, and what is divided by it further still. So both runs are done again,
 several times, with arguments that have moved a little. Rounding then makes another difference each
-time, while a wrong line makes about the same.
+time, while a wrong line makes about the same; or the same share of the value, where that itself is
+another one each time, as at the end of a chaotic loop.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _jnp: Any = jax.numpy
 
 SAMPLES = 4
 _SHARE = 1 / 4  # of a difference, by which it may change and be the same one
+_RATIO = 1 / 64  # of its share of the value; less, since some is the same by chance
 _OF = 16  # one of so many numbers that differ must do so by more than rounding
 
 Key = int | str
@@ -63,6 +65,7 @@ def lasting(found: Pairs, again: Callable[[int], Pairs]) -> dict[Key, Any]:
             while loop may have had another number of iterations in them.
     """
     first = {key: _between(*pair) for key, pair in found.items()}
+    shares = {key: _share(x, found[key]) for key, x in first.items()}
     stays = {key: np.ones(x.shape, bool) for key, x in first.items()}
     for number in range(SAMPLES):
         if not any(one.any() for one in stays.values()):
@@ -73,8 +76,18 @@ def lasting(found: Pairs, again: Callable[[int], Pairs]) -> dict[Key, Any]:
             both = tuple(map(slice, map(min, x.shape, other.shape)))
             with np.errstate(all="ignore"):  # what is not finite stays
                 changed = np.abs(other[both] - x[both]) > _SHARE * np.abs(x[both])
+                before, after = shares[key][both], _share(other, now[key])[both]
+                changed &= ~(np.abs(after - before) <= _RATIO * np.abs(before))
             stays[key][both] &= ~changed
     return stays
+
+
+def _share(difference: Any, pair: tuple[Any, Any]) -> Any:
+    """What share of a value a difference is; NaN where one of both is zero, which may be exact."""
+    both = tuple(map(slice, difference.shape))
+    a, b = (np.asarray(one[both], difference.dtype) for one in pair)
+    with np.errstate(all="ignore"):
+        return np.where((a != 0) & (b != 0), difference / a, np.nan)
 
 
 def _between(a: Any, b: Any) -> Any:

@@ -435,3 +435,25 @@ def test_answers_are_shown():
 def test_mistakes_are_said_by_name(ask, words):
     with pytest.raises(taxpr.ArgumentError, match=words):
         ask()
+
+
+def test_a_wrong_line_behind_a_chaotic_loop_is_more_than_rounding():
+    def logistic(factor, signs):
+        def run(x0):
+            def step(x, _):
+                x = 3.9 * x * (1 - x)
+                return x, x
+
+            last, traj = jax.lax.scan(step, x0, None, length=200)
+            result = factor * last
+            side = jnp.where(traj[-1] > 0.5, signs[0], signs[1])
+            return result, side
+
+        return run
+
+    one = logistic(2.0, (1.0, -1.0))
+    found = taxpr.first_difference(one, logistic(3.0, (1.0, -1.0)))(0.3)
+    assert found.rows[0].variable == "result"
+    found = taxpr.first_difference(one, logistic(2.0, (-1.0, 1.0)))(0.3)
+    assert found.rows[0].variable == "side"
+    assert not taxpr.first_difference(one, logistic(2.0, (1.0, -1.0)))(0.3)

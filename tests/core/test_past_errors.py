@@ -51,7 +51,10 @@ def test_what_came_before_the_error_is_found(f):
         assert (row.what, row.variable) == ("NaN", "root")
         assert row.code == "root = jnp.log(x)"
         assert "; an error ended the run" in found.headline
-        assert any("ended with an error: ValueError: the solution is not finite and so on." in n for n in found.notes)
+        assert any(
+            "ended with an error: ValueError: the solution is not finite and so on." in n
+            for n in found.notes
+        )
         assert found.out is None
         fine = taxpr.find_nan(f)(jnp.abs(X))
         assert not fine
