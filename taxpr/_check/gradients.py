@@ -84,7 +84,9 @@ def _said(program: Examined, level: Level, op: Op, found: Op, shown: int) -> Sus
     name = next(filter(None, (program.name(level, one) for one in forms)), "")
     of = name.rpartition(".")[2] if name else "its operand"
     made = found.statement
-    text = made.expression or made.text if made else found.eqn.primitive.name
+    text = found.eqn.primitive.name
+    if made is not None:  # an expression with a dot is not what the user wrote
+        text = made.text if "•" in made.expression else made.expression or made.text
     return Suspicion(
         f"`{text}` is computed also where the condition on {of} hides it, and its derivative "
         "there, inf or NaN, times zero is NaN.",

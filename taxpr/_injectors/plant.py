@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,15 @@ from taxpr._sites.site import Site
 
 # The iterations of a loop in which to plant; None for all.
 At = int | list[int] | Array | None
+
+
+def _becomes_array(x: Any) -> bool:
+    """Whether it is a value of a recording, say, which is a tree and can be an array."""
+    return hasattr(x, "__jax_array__") and not isinstance(x, jax.Array)
+
+
+def _plain(x: Any) -> Any:
+    return x.__jax_array__() if _becomes_array(x) else x
 
 
 def plant(
@@ -83,6 +92,7 @@ def plant(
     if isinstance(values, (Masked, Steps)):
         masks.append(values.mask)
         values = values.value
+    values = jax.tree.map(_plain, values, is_leaf=_becomes_array)
     for said, one in {f"{values!r}": values, f"mask={mask!r}": mask, f"at={at!r}": at}.items():
         refuse_no_arrays(f"plant: {said}", one)
     for one in masks:

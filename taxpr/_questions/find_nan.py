@@ -14,6 +14,7 @@ from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._compat import Array, PyTree
 from taxpr._errors import name_of, refuse_no_function
+from taxpr._given import refuse_no_flag
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
@@ -117,6 +118,7 @@ def find_nan(
         >>> print(row.variable, row.elements, "-", row.became)
         proposed 1 of 3 elements, the first at (1,) - rejected: a test saw it, and no result has it
     """
+    refuse_no_flag("find_nan", everywhere=everywhere)
     if isinstance(f, Program):
         return _finding(lambda *args, **kwargs: f, memory, everywhere)
     refuse_no_function("find_nan", f)

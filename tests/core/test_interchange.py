@@ -396,3 +396,13 @@ def test_a_counter_counts_beside_values_that_are_only_read():
     changed = program.plant({"c": plant(jnp.float32(10.0), at=[1]), "d": taxpr.scale(0.5)})
     expected = 10.0 + 2.0 + 3.0  # the first two iterations are forgotten
     assert changed(jnp.float32(1.0)) == expected
+
+
+def test_values_of_a_recording_are_planted():
+    def f(x):
+        h = jnp.sin(x)
+        return h * 2
+
+    rec = taxpr.watch(f)(1.0)
+    program = taxpr.trace(f, names=True)(0.0)
+    assert float(program.plant({taxpr.var("h"): rec["h"]})(0.0)) == float(f(1.0))
