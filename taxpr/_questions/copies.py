@@ -120,7 +120,7 @@ class Copied:
         )
         own = [one.shape[self._n :] for one in given.values()]
         rows = [
-            np.broadcast_to(one, lead + of).reshape(-1, *of)
+            np.broadcast_to(one, lead + of).reshape(math.prod(lead), *of)
             for one, of in zip(given.values(), own, strict=True)
         ]
         params = dict(eqn.params)
@@ -145,7 +145,7 @@ class Copied:
         if any(one is None for one in keys) or (eqn.primitive is lax.top_k_p and out == 1):
             return None
         lead = np.broadcast_shapes(*(one.shape[: self._n] for one in keys))
-        rows = [np.broadcast_to(one, lead + shape).reshape(-1, *shape) for one in keys]
+        rows = [np.broadcast_to(one, lead + shape).reshape(math.prod(lead), *shape) for one in keys]
         numbers = self.first(out) + np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
         found = _ordering(eqn.primitive, tuple(eqn.params.items()))(rows, numbers)
         return np.asarray(found).reshape(lead + shape_of(self._eqn.outvars[out]))

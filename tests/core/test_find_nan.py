@@ -822,3 +822,14 @@ def test_line_statement_and_variable_of_a_row_belong_together(fn, variable, line
         there = lines[int(row.made_by.rpartition(":")[2].rstrip(")")) - 1]
         assert there.strip() == made_by
         assert f"made by {row.made_by}" in str(find_nan(fn)(jnp.zeros(3)))
+
+
+def test_places_of_no_elements():
+    def f(x, at):
+        y = jnp.log(x)
+        dims = jax.lax.ScatterDimensionNumbers((), (0,), (0,))
+        z = jax.lax.scatter(y, at, jnp.zeros(0), dims)
+        return z.sum()
+
+    found = taxpr.find_nan(f)(jnp.array([1.0, -1.0]), jnp.zeros((0, 1), jnp.int32))
+    assert [row.variable for row in found.rows] == ["y"]
