@@ -217,8 +217,10 @@ def first_difference(
         headline = _WORST.format(dtype=of_b.name, name=name_of(a))
         if worst:
             by = worst[0]
-            headline += f"{_named(by)} adds {by.adds:.2g} of its size, {by.share:.0%} of what all "
-            headline += f"{len(worst)} statements add; the result is off by {error:.2g} of its size"
+            share = f"{by.share:.0%} of what all {len(worst)} statements add"
+            share = share if len(worst) > 1 else "and no other statement adds any"
+            headline += f"{_named(by)} adds {by.adds:.2g} of its size, {share}; "
+            headline += f"the result is off by {error:.2g} of its size"
         else:
             headline += "nothing adds an error"
         return Losses(headline, worst, tuple(notes), differences=rows, error=error)
