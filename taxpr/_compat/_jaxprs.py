@@ -52,7 +52,7 @@ grad: Callable[[Callable[..., object]], Callable[..., Any]] = _jax.grad
 jit: Callable[[Callable[..., object]], jax.stages.Wrapped] = _jax.jit
 # `jax.jvp` of a function with a list of arrays.
 jvp: Callable[..., tuple[list[Array], list[Array]]] = _jax.jvp
-optimization_barrier: Callable[[Array], Array] = _jax.lax.optimization_barrier
+optimization_barrier: Callable[[PyTree], PyTree] = _jax.lax.optimization_barrier
 # `jax.tree.map` over the leaves of one tree, and over those of two.
 map_leaves: Callable[[Callable[[Array], object], PyTree], PyTree] = jax.tree.map
 map_pairs: Callable[[Callable[[Array, Array], object], PyTree, PyTree], PyTree] = jax.tree.map

@@ -165,7 +165,7 @@ class _HandingOut:
                     for var in eqn.outvars
                 ]
                 splice.keep([eqn.replace(outvars=outvars)])
-                outs = outvars
+                outs = _fenced(outvars, results.get(position, ()), splice)
             for k in results.get(position, ()):
                 put(outs[k], ("eqn", position, k), f"{local}.{k}")
         splice.keep(inner.eqns[done:])
@@ -264,6 +264,32 @@ class _Thread:
         self.packs.update(packs)
         self.closed.update(closed)
         return built.asked_by(self.eqn, label) if checked else built
+
+
+def _fenced(outvars: list[Any], wanted: Iterable[int], splice: Splice) -> list[Atom]:
+    """Results of an equation, of which XLA computes the wanted ones once.
+
+    It would compute a value that has a buffer of its own anew in each kernel that uses it: the
+    kernels of a chain of n values have n * n instructions then, and what they compute may differ
+    in the last bits from what is handed out. A number is computed again in less time than a kernel
+    of its own is compiled.
+    """
+    avals = {k: _compat.aval_of(outvars[k]) for k in wanted}
+    at = [k for k, one in avals.items() if one.size > 1 and not _compat.is_extended(one.dtype)]
+    if not at:
+        return outvars
+    held = [outvars[k] for k in at]
+    new = [_compat.fresh_var(one.aval) for one in held]
+    splice.keep([_fence().replace(invars=held, outvars=new)])
+    splice.write(held, new)
+    return splice.read(outvars)
+
+
+@functools.cache
+def _fence() -> JaxprEqn:
+    """An equation that only keeps XLA from moving anything past it."""
+    [eqn] = _compat.open_jaxpr(_compat.make_jaxpr(_compat.optimization_barrier)(0.0)).eqns
+    return eqn
 
 
 @functools.lru_cache(maxsize=1024)

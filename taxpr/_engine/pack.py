@@ -24,6 +24,7 @@ from taxpr._hops.rebuild import Slots
 from taxpr._jaxprs.splice import Splice
 
 _SMALL = 1 << 12  # elements of a value that is copied into an array with others
+_AT_ONCE = 64  # arrays; what XLA makes of one concatenation grows faster than its operands
 
 
 class Member(NamedTuple):
@@ -130,7 +131,11 @@ def _joined(atoms: Sequence[Atom], splice: Splice, join: bool) -> tuple[list[Ato
 @functools.lru_cache(maxsize=256)
 def _flat(avals: Iterable[Aval]) -> ClosedJaxpr:
     def run(*values: Array) -> Array:
-        return lax.concatenate([lax.reshape(x, (x.size,)) for x in values], 0)
+        parts = [lax.reshape(x, (x.size,)) for x in values]
+        while len(parts) > 1:
+            some = (parts[k : k + _AT_ONCE] for k in range(0, len(parts), _AT_ONCE))
+            parts = [_compat.optimization_barrier(lax.concatenate(each, 0)) for each in some]
+        return parts[0]
 
     return _compat.make_jaxpr(run)(*avals)
 

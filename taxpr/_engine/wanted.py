@@ -6,10 +6,8 @@ import dataclasses
 import functools
 from collections.abc import Callable, Hashable
 
-from taxpr import _compat
 from taxpr._compat import Array
-from taxpr._hops.table import is_brought
-from taxpr._sites.site import Step
+from taxpr._sites.site import Step, runs_once
 
 # What is handed out of a value: itself, or what this computes of it.
 Summary = Callable[[Array], Array]
@@ -52,13 +50,11 @@ class Wanted:
     def inside(self, step: Step) -> Wanted:
         """Those of a nested jaxpr."""
         of_eqn, nested = self.below.setdefault(step.position, {}), step.nested
-        again = nested.conditional or nested.idle or nested.rule or step.is_loop
-        apart = step.eqn.primitive is _compat.shard_map_p or is_brought(step.eqn)
         return of_eqn.setdefault(
             nested.label,
             Wanted(
                 self.repeated or step.is_loop,
                 self.slotted or step.is_while,
-                nested.trips == 1 and not again and not apart,
+                runs_once(step.eqn, nested),
             ),
         )

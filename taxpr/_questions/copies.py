@@ -24,14 +24,20 @@ jnp: Any = jax.numpy
 _lax: Any = lax
 _jax: Any = jax
 
-# How NumPy does what the primitive does, ``(arrays, params, shape and number of the result)``.
-_COPIES: dict[Any, Callable[[Any, Any, Any, int], Any]] = {
-    lax.reshape_p: lambda given, params, shape, out: given[0].reshape(shape),
-    lax.squeeze_p: lambda given, params, shape, out: given[0].reshape(shape),
-    lax.rev_p: lambda given, params, shape, out: np.flip(given[0], params["dimensions"]),
-    lax.slice_p: lambda given, params, shape, out: given[0][_slices(params)],
-    lax.split_p: lambda given, params, shape, out: _piece(given[0], params, out),
-    lax.concatenate_p: lambda given, params, shape, out: np.concatenate(given, params["dimension"]),
+# How NumPy does what the primitive does, ``(arrays, eqn, number of the result, n)``: arrays have n
+# axes before their own.
+Copy = Callable[[Sequence[Any], JaxprEqn, int, int], Any]
+COPIES: dict[Any, Copy] = {
+    lax.reshape_p: lambda given, eqn, out, n: _reshaped(given[0], eqn, n),
+    lax.squeeze_p: lambda given, eqn, out, n: _reshaped(given[0], eqn, n),
+    lax.rev_p: lambda given, eqn, out, n: np.flip(
+        given[0], [n + k for k in eqn.params["dimensions"]]
+    ),
+    lax.slice_p: lambda given, eqn, out, n: given[0][(slice(None),) * n + _slices(eqn.params)],
+    lax.split_p: lambda given, eqn, out, n: _piece(given[0], eqn.params, out, n),
+    lax.concatenate_p: lambda given, eqn, out, n: np.concatenate(
+        given, n + eqn.params["dimension"]
+    ),
 }
 # How many operands are copied, after how many others; the rest says from where. A scatter has the
 # indices between them.
@@ -97,7 +103,7 @@ class Copied:
         kind = eqn.primitive
         if kind in _ORDERS:
             return self._ordered(out)
-        if not (kind in _COPIES or kind in _PLACED):
+        if not (kind in COPIES or kind in _PLACED):
             return None
         deciders = deciding(eqn)
         numbers = {
@@ -105,8 +111,8 @@ class Copied:
             for k, own in enumerate(self._shapes)
             if k not in deciders
         }
-        if kind in _COPIES:
-            found = _COPIES[kind](list(numbers.values()), eqn.params, shape, out)
+        if kind in COPIES:
+            found = COPIES[kind](list(numbers.values()), eqn, out, 0)
             return found.reshape((1,) * self._n + found.shape)
         given = {k: self._value(k) for k in deciders}
         if any(one is None for one in given.values()):
@@ -211,10 +217,14 @@ def _ordering(kind: Any, params: tuple[tuple[str, Any], ...]) -> Any:
     return _jax.jit(_jax.vmap(run, (0, None)))
 
 
-def _piece(whole: Any, params: Any, number: int) -> Any:
+def _reshaped(array: Any, eqn: JaxprEqn, n: int) -> Any:
+    return array.reshape(array.shape[:n] + shape_of(eqn.outvars[0]))
+
+
+def _piece(whole: Any, params: Any, number: int, n: int) -> Any:
     """One of the pieces into which an array is split."""
     ends = np.cumsum(params["sizes"])
-    return np.split(whole, ends[:-1], params["axis"])[number]
+    return np.split(whole, ends[:-1], n + params["axis"])[number]
 
 
 def _slices(params: Any) -> tuple[slice, ...]:

@@ -21,7 +21,8 @@ from taxpr._programs.question import question
 from taxpr._questions.bits import KINDS, NAN, Seen, deciders, kinds, takes
 from taxpr._questions.nan_rows import NanRow, Words, counted, told
 from taxpr._questions.nonfinite import Nonfinite, Origin
-from taxpr._recordings.run import Ran, reduced, run
+from taxpr._questions.remade import Remade
+from taxpr._recordings.run import Ran, device_of, reduced, run
 from taxpr._recordings.summary import Reduction, has_stats
 from taxpr._recordings.wanted import Wanted, every_value
 from taxpr._sites.skipped import merged
@@ -168,12 +169,16 @@ class _Finding:
             if takes(_dtype(one.value)) or one.value.address in also:
                 self._wanted[one.value.address] = one
         self._words = Words(program, self._wanted)
+        # Elsewhere what NumPy makes would have to come from the device first.
+        on_host = device_of(flat).platform == "cpu"
+        self._remade = Remade(self._wanted, also if on_host else self._wanted)
 
     def answer(self) -> NanFound:
         """Run, and look."""
-        reads = {one.read.address: one.read for one in self._wanted.values()}
-        values = list(reads.values())
-        ran = run(self._program, self._flat, values, "auto", self._memory, _BITS, past=True)
+        ran = self._run(self._remade.handed)
+        ran = dataclasses.replace(
+            ran, kept=self._remade.made(ran.kept, lambda more: self._run(more).kept)
+        )
         error = ran.raised.error
         if error is not None:  # what ended the run is of nothing that a result has
             self._everywhere = True
@@ -204,6 +209,9 @@ class _Finding:
                 what = "only infinities of constants and arguments in the results"
         out = None if error else self._program.result(ran.out)
         return NanFound(f"find_nan of {self._program.name}: {what}", rows, tuple(notes), out=out)
+
+    def _run(self, values: Sequence[Value]) -> Ran:
+        return run(self._program, self._flat, values, "auto", self._memory, _BITS, past=True)
 
     def _what(
         self, rows: Sequence[NanRow], found: Nonfinite, error: Exception | None = None

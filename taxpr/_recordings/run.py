@@ -118,7 +118,7 @@ def run(
         ArgumentError: If memory does not suffice for the values that must be kept.
         KeyboardInterrupt: If it is interrupted.
     """
-    device = _device(flat)
+    device = device_of(flat)
     room = budget(memory, device)
     given = {"in": flat, "const": program.consts}
     kept: dict[str, Kept] = {}
@@ -197,7 +197,12 @@ def _reduced(reduction: Reduction, arrays: list[Any], axes: int) -> list[Any]:
     return [row for table in tables for row in table]
 
 
-def _device(flat: Sequence[Any]) -> Any:
+def device_of(flat: Sequence[Any]) -> Any:
+    """Where a program with these arguments runs; of several devices the first.
+
+    Raises:
+        ArgumentError: If they are being traced.
+    """
     if any(map(_compat.is_tracer, flat)):
         raise ArgumentError(
             "watch: it runs a program, and was called within jax.jit, jax.grad or the like, with "

@@ -10,7 +10,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, PyTree, StoredJaxpr
 from taxpr._hops.protocol import Nested
-from taxpr._hops.table import injectable, is_loop, nested_jaxprs
+from taxpr._hops.table import injectable, is_brought, is_loop, nested_jaxprs
 from taxpr._places import place_note, place_text
 from taxpr._primitives.state_access import access_of, is_access
 from taxpr._primitives.tag import AtVariable, Batch, is_tag, tag_params, variable_of
@@ -174,6 +174,13 @@ class Site:
 
     def __str__(self) -> str:
         return described(self.address, self.eqn)
+
+
+def runs_once(eqn: JaxprEqn, nested: Nested) -> bool:
+    """Whether a nested jaxpr runs once, in the same place, whenever its equation does."""
+    again = nested.conditional or nested.idle or nested.rule or is_loop(eqn)
+    apart = eqn.primitive is _compat.shard_map_p or is_brought(eqn)
+    return nested.trips == 1 and not again and not apart
 
 
 def around(steps: Sequence[Step]) -> list[tuple[Address, Step]]:
