@@ -112,8 +112,9 @@ class Flow:
         results: list[Any] = []
         for address, eqn in eqns:
             for k, var in enumerate(eqn.outvars):
-                uses = self.graph.taken.get(var, ())
-                if var in shown or (uses and uses[-1] >= stop):
+                drawn = self.graph.used.get(var, ())  # also by a tag of which nobody takes anything
+                uses = self.graph.taken.get(var) or drawn
+                if var in shown or (drawn and max(drawn[-1], uses[-1]) >= stop):
                     outs.append((address.value(k), var))
                     results += [var] if self._last_use(eqn, uses) >= stop else []
         return Ends(tuple(ins), outs, results)

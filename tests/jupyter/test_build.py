@@ -1046,3 +1046,24 @@ def test_a_tooltip_has_no_line_of_another_function():
         own, other = functions[:: 1 if int(address.partition(":")[0]) < begin else -1]
         assert f" in {other.__name__}" not in text
         assert "/" in address or f" in {own.__name__}" in text
+
+
+def test_a_closed_group_hands_on_to_a_tag_of_which_nobody_takes_anything():
+    """Found by random programs: the picture could not be drawn."""
+
+    def step(k, x):
+        def loss(w, s):
+            s = jax.lax.fori_loop(0, 2, lambda k, c: jnp.float32(0.5), s)
+            taxpr.tag(0.75, name="between")
+            return s * jnp.float32(1.0)
+
+        _, of_s = jax.grad(loss, argnums=(0, 1))(jnp.ones(3), jnp.float32(0.5))
+        taxpr.tag((jnp.float32(0.5), of_s), name="unused")
+        return x
+
+    program = taxpr.trace(lambda x, n: jax.lax.fori_loop(0, n, step, x))(jnp.ones(3), 2)
+    [loop] = build_picture(program, budget=8).foldable
+    picture = build_picture(program, {loop}, budget=8)
+    tag = next(node.id for node in picture.nodes if "tag unused" in node.lines)
+    groups = {node.id for node in picture.nodes if node.kind == "group"}
+    assert {edge.source for edge in picture.edges if edge.target == tag} & groups
