@@ -114,7 +114,7 @@ class Flow:
             for k, var in enumerate(eqn.outvars):
                 drawn = self.graph.used.get(var, ())  # also by a tag of which nobody takes anything
                 uses = self.graph.taken.get(var) or drawn
-                if var in shown or (drawn and max(drawn[-1], uses[-1]) >= stop):
+                if var in shown or max((*drawn, *uses), default=-1) >= stop:
                     outs.append((address.value(k), var))
                     results += [var] if self._last_use(eqn, uses) >= stop else []
         return Ends(tuple(ins), outs, results)
