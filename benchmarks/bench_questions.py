@@ -83,6 +83,23 @@ def training(least: float) -> tuple[Any, Any]:
     return step, (params, optimizer.init(params), x, y)
 
 
+def rollout(p: Any, v: Any) -> Any:
+    """Many operations on small arrays, which XLA puts into few kernels if nothing is handed out."""
+
+    def step(state: Any, _: Any) -> Any:
+        p, v = state
+        for _ in range(20):
+            delta = p - jnp.roll(p, 1, axis=0)
+            dist = jnp.sqrt(jnp.sum(delta * delta, axis=-1, keepdims=True) + 1e-6)
+            force = -delta / dist * (dist - 1.0)
+            limited = jnp.where(dist > 2.0, jnp.tanh(force), force)
+            v = v + 0.01 * (limited + jnp.cross(force, v))
+            p = p + 0.01 * v
+        return (p, v), jnp.sum(p)
+
+    return jax.lax.scan(step, (p, v), None, length=100)[1]
+
+
 def seconds(work: Any) -> float:
     jax.clear_caches()
     gc.collect()
@@ -122,6 +139,8 @@ def main() -> None:
     results += measured("flax and optax, NaN", *training(1e9))
     results += measured("loss of 12 layers", transformer_loss, wide)
     results += measured("gradient of 12 layers", jax.grad(transformer_loss), wide)
+    positions = jax.random.normal(jax.random.key(0), (10, 3))
+    results += measured("rollout of small arrays", rollout, (positions, jnp.zeros((10, 3))))
     programs.write("bench_questions", results)
 
 
