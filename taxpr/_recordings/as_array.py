@@ -86,7 +86,8 @@ class AsArray(abc.ABC):
 
     def __getattr__(self, name: str) -> Any:
         # Methods of arrays, such as `mean`. Names with _ are asked for by those that copy it, too.
-        if name.startswith("_") or not hasattr(jax.Array, name):
+        # `tolist` is one that `jax.Array` does not declare.
+        if name.startswith("_") or not (hasattr(jax.Array, name) or name == "tolist"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(jnp.asarray(self.array), name)
 

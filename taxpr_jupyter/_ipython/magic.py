@@ -66,7 +66,8 @@ class TaxprMagics(Magics):
         with for_the_user(self.shell):
             words, text = _options.split(line)
             if _options.HELP in words:
-                print(self.taxpr.parser.format_help())  # type: ignore[attr-defined]
+                usage = self.taxpr.parser.format_help()  # type: ignore[attr-defined]
+                print(usage.removeprefix("::").lstrip())  # colons for documents
                 return None
             try:
                 options = self.taxpr.parser.parse_args(words)  # type: ignore[attr-defined]

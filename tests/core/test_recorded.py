@@ -126,6 +126,10 @@ def test_one_of_several_values():
         REC["h"].at("a")
 
 
+def test_a_value_is_listed_as_its_array():
+    assert REC["new"].tolist() == NEW.tolist()
+
+
 def test_values_of_one_shape_are_one_array():
     def f(x):
         for _ in range(2):

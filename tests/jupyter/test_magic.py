@@ -510,6 +510,7 @@ def test_help_is_printed_and_nothing_is_run(notebook, cell):
     assert found.error is None
     assert found.result is None
     assert "--static ARGUMENT" in found.shown
+    assert found.shown.startswith("%%taxpr [--name NAME]")
     assert "Trace a call, without making it" in found.shown
 
 
