@@ -1,21 +1,32 @@
-"""The ready injectors.
+"""The ready injectors, and what one's own are made of.
 
-Each parameter is a traced leaf of the context: changing it never compiles again. To
-write one's own, see `taxpr.injector`.
+Each parameter of a ready one is a traced leaf of the context: changing it never compiles again. To
+write one's own, see `injector`.
 """
 
 from taxpr._injectors.edits import add, cast, clip, noise, replace, scale, stop_gradient, zero
-from taxpr._injectors.kind import InjectorKind
+from taxpr._injectors.injector import Injector, from_function
+from taxpr._injectors.kind import InjectorKind, Param, injector
+from taxpr._injectors.per_example import per_example
+from taxpr._injectors.plant import plant
 from taxpr._injectors.probes import check_finite, count, print, record, stats
 from taxpr._injectors.state import state
+from taxpr._injectors.switched import switched
 
 __all__ = [
+    "Injector",
+    "InjectorKind",
+    "Param",
     "add",
     "cast",
     "check_finite",
     "clip",
     "count",
+    "from_function",
+    "injector",
     "noise",
+    "per_example",
+    "plant",
     "print",
     "ready_injectors",
     "record",
@@ -24,6 +35,7 @@ __all__ = [
     "state",
     "stats",
     "stop_gradient",
+    "switched",
     "zero",
 ]
 

@@ -1,5 +1,25 @@
-"""The program object: a function traced once, to be looked at, changed and called."""
+"""The types of what `trace`, `inject`, `collect` and `uncurry` return, and of what is in it."""
 
+from taxpr._injectors.collect import Last, Masked, Steps
+from taxpr._programs.listing import Listing, SourceLine
 from taxpr._programs.program import Injected, Program
+from taxpr._sites.site import Site
+from taxpr._sites.skipped import Skipped
+from taxpr._sites.values import Value
+from taxpr._states.uncurry import Uncurried
+from taxpr._variables.table import Variable
 
-__all__ = ["Injected", "Program"]
+__all__ = [
+    "Injected",
+    "Last",
+    "Listing",
+    "Masked",
+    "Program",
+    "Site",
+    "Skipped",
+    "SourceLine",
+    "Steps",
+    "Uncurried",
+    "Value",
+    "Variable",
+]

@@ -51,3 +51,7 @@ def unload_ipython_extension(shell: Any) -> None:
     from taxpr_jupyter._ipython import magic  # heavy: IPython
 
     magic.unload(shell)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

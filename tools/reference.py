@@ -18,6 +18,16 @@ from typing import Any
 import taxpr
 import taxpr_jupyter
 
+MODULES = (
+    taxpr,
+    taxpr_jupyter,
+    taxpr.errors,
+    taxpr.hops,
+    taxpr.injectors,
+    taxpr.introspect,
+    taxpr.program,
+    taxpr.questions,
+)
 ROOT = Path(__file__).resolve().parent.parent
 NAMED = re.compile(r"^<!-- ::: (\S+)([^>]*?)-->\n(?:\* .*\n)?", re.MULTILINE)
 
@@ -45,7 +55,7 @@ def _line(path: str) -> str:
 
 def _parameters(found: Any) -> str:
     """How it is called, as far as one sees that; a class shows in its page what it has."""
-    kind = isinstance(found, taxpr.InjectorKind)
+    kind = isinstance(found, taxpr.injectors.InjectorKind)
     if not (kind or inspect.isfunction(found)):
         return ""
     signature = found.__signature__ if kind else inspect.signature(found)
@@ -59,12 +69,15 @@ def _parameters(found: Any) -> str:
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 
 
+def named() -> list[str]:
+    """The names for which pages have comments."""
+    return [m[1] for page in PAGES for m in NAMED.finditer(page.read_text(encoding="utf-8"))]
+
+
 def missing() -> list[str]:
-    """The public names for which no page has a comment."""
-    named = {m[1] for page in PAGES for m in NAMED.finditer(page.read_text(encoding="utf-8"))}
-    names = [f"{p.__name__}.{name}" for p in (taxpr, taxpr_jupyter) for name in p.__all__]
-    names += [f"taxpr.hops.{name}" for name in taxpr.hops.__all__ if name not in taxpr.__all__]
-    return sorted({*names, "taxpr.print"} - named)
+    """The public names for which no page has a comment, not even under another module."""
+    shown = {name.rpartition(".")[2] for name in named()}
+    return [f"{m.__name__}.{name}" for m in MODULES for name in m.__all__ if name not in shown]
 
 
 def main() -> None:

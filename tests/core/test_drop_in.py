@@ -41,7 +41,8 @@ def injected(fn, *args, ctx=10, injector=counting):
 
 def test_all_its_names_are_here():
     names = "tag dissolve_tags iter_tags inject partition_out transpose partial TypedClosedJaxpr"
-    assert {*names.split(), "tcj_transpose", "tcj_partition_out"} <= set(taxpr.__all__)
+    for name in (*names.split(), "tcj_transpose", "tcj_partition_out"):
+        assert callable(getattr(taxpr, name))
 
 
 # ---- the primitive -----------------------------------------------------------

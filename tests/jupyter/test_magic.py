@@ -518,3 +518,7 @@ def test_help_can_be_completed(notebook):
     notebook.good("%load_ext taxpr_jupyter")
     _, options = notebook.shell.complete("--h", "%taxpr --h", 10)
     assert {"--help", "--heat"} <= set(options)
+
+
+def test_the_package_shows_its_own_names_only():
+    assert dir(taxpr_jupyter) == sorted(taxpr_jupyter.__all__)

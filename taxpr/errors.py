@@ -1,0 +1,34 @@
+"""The errors and warnings of taxpr.
+
+All errors derive from `TaxprError`, and from the builtin one that a caller would think of first.
+"""
+
+from taxpr._errors import (
+    AddressError,
+    ArgumentError,
+    DroppedRuleWarning,
+    InjectorError,
+    RefusedError,
+    SelectorError,
+    SharedValueWarning,
+    StaleDerivativeWarning,
+    StateError,
+    TagError,
+    TaxprError,
+    UnobservedWarning,
+)
+
+__all__ = [
+    "AddressError",
+    "ArgumentError",
+    "DroppedRuleWarning",
+    "InjectorError",
+    "RefusedError",
+    "SelectorError",
+    "SharedValueWarning",
+    "StaleDerivativeWarning",
+    "StateError",
+    "TagError",
+    "TaxprError",
+    "UnobservedWarning",
+]

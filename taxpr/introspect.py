@@ -1,0 +1,66 @@
+"""Functions to look at a program: its equations, their addresses, sources and tags.
+
+For front ends and tools. What a person types to ask or to change something is in `taxpr`.
+"""
+
+from taxpr._address import Address
+from taxpr._compat import (
+    Source,
+    is_dropped,
+    is_literal,
+    is_recomputed,
+    scope_of,
+    scopes_of,
+    source_of,
+    sources_of,
+    transformations_of,
+    var_names,
+    with_settings,
+)
+from taxpr._errors import warnings_to
+from taxpr._hops.protocol import Nested
+from taxpr._hops.table import injectable, is_hop, nested_jaxprs
+from taxpr._places import file_text
+from taxpr._primitives.tag import is_tag, tag_avals, tag_params, tag_tree
+from taxpr._primitives.unfinished import Failure, failure_of, is_unfinished
+from taxpr._programs.edit import iter_tags
+from taxpr._sites.walk import iter_eqns, numbered
+from taxpr._source.files import is_library_file, is_user_file
+from taxpr._source.statements import Statement, statements_of
+from taxpr._states.stateful import states_of
+
+__all__ = [
+    "Address",
+    "Failure",
+    "Nested",
+    "Source",
+    "Statement",
+    "failure_of",
+    "file_text",
+    "injectable",
+    "is_dropped",
+    "is_hop",
+    "is_library_file",
+    "is_literal",
+    "is_recomputed",
+    "is_tag",
+    "is_unfinished",
+    "is_user_file",
+    "iter_eqns",
+    "iter_tags",
+    "nested_jaxprs",
+    "numbered",
+    "scope_of",
+    "scopes_of",
+    "source_of",
+    "sources_of",
+    "statements_of",
+    "states_of",
+    "tag_avals",
+    "tag_params",
+    "tag_tree",
+    "transformations_of",
+    "var_names",
+    "warnings_to",
+    "with_settings",
+]

@@ -1,0 +1,32 @@
+"""The questions that one asks of a function, and the types of their answers."""
+
+from taxpr._answers.answer import Answer
+from taxpr._check.check import check
+from taxpr._differences.difference import first_difference
+from taxpr._questions.find_nan import NanFound, NanRow, find_nan
+from taxpr._questions.flow import Flow, FlowRow, flow
+from taxpr._recordings.recorded import Recorded
+from taxpr._recordings.recording import Recording, load_recording
+from taxpr._recordings.summary import Stats
+from taxpr._recordings.watch import watch
+from taxpr._sweep.patch import patch
+from taxpr._sweep.sweep import sweep
+
+__all__ = [
+    "Answer",
+    "Flow",
+    "FlowRow",
+    "NanFound",
+    "NanRow",
+    "Recorded",
+    "Recording",
+    "Stats",
+    "check",
+    "find_nan",
+    "first_difference",
+    "flow",
+    "load_recording",
+    "patch",
+    "sweep",
+    "watch",
+]
