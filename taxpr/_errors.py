@@ -85,7 +85,7 @@ class SharedValueWarning(UserWarning):
         ...     x = x + attend(x)
         ...     return x
         >>> program, seen = taxpr.trace(block, names=True)(1.0), []
-        >>> with taxpr.warnings_to(seen.append):
+        >>> with taxpr.introspect.warnings_to(seen.append):
         ...     zeroed = program.inject(taxpr.zero(), where=taxpr.var("attend.x"))
         >>> type(seen[0]).__name__, float(zeroed(zeroed.ctx, 1.0)[0])
         ('SharedValueWarning', 0.0)
@@ -113,7 +113,7 @@ def warnings_to(take: Callable[[Warning], object]) -> Generator[None, None, None
         >>> import jax, taxpr
         >>> loss = lambda w: taxpr.tag(w * w, name="h") ** 2
         >>> program, seen = taxpr.trace(jax.grad(loss))(3.0), []
-        >>> with taxpr.warnings_to(seen.append):
+        >>> with taxpr.introspect.warnings_to(seen.append):
         ...     injected = program.inject(taxpr.scale(0.5))
         >>> [type(warning).__name__ for warning in seen]
         ['StaleDerivativeWarning']

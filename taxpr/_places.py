@@ -24,8 +24,8 @@ def file_text(file: str) -> str:
         file: A path, or what Python calls a cell.
 
     Example:
-        >>> import taxpr
-        >>> taxpr.file_text("/home/ada/model.py"), taxpr.file_text("<ipython-input-3-c05d3b5cd0e1>")
+        >>> from taxpr.introspect import file_text
+        >>> file_text("/home/ada/model.py"), file_text("<ipython-input-3-c05d3b5cd0e1>")
         ('model.py', 'cell 3')
     """
     refuse_no_text("file_text", file, "the path of a file")

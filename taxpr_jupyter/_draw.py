@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._edits.edits import Edited, Edits
 from taxpr_jupyter._errors import PanelError
@@ -119,16 +120,18 @@ def draw(
     return drawing.unfold(*_several(unfold)).fold(*_several(fold))
 
 
-def _failed(program: taxpr.Program) -> tuple[str, taxpr.Failure] | None:
+def _failed(program: taxpr.Program) -> tuple[str, introspect.Failure] | None:
     """Where an error ended the tracing of a program, and why; None where none did."""
     eqns = program.eqns
-    if not (eqns and taxpr.is_unfinished(eqns[-1])):
+    if not (eqns and introspect.is_unfinished(eqns[-1])):
         return None
-    every = ((address, taxpr.failure_of(eqn)) for address, eqn in taxpr.iter_eqns(program))
+    every = (
+        (address, introspect.failure_of(eqn)) for address, eqn in introspect.iter_eqns(program)
+    )
     return next((address, failure) for address, failure in every if failure)
 
 
-def _ended(failure: taxpr.Failure) -> str:
+def _ended(failure: introspect.Failure) -> str:
     place = f" at {source_text(failure.source)}" if failure.source else ""
     advice = hint_of(failure.error, failure.message)
     advice = f" Hint: {advice}" if advice else ""

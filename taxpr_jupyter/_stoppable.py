@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-import taxpr
+from taxpr import introspect
 
 POLL = 0.05  # seconds between two looks at who wants it to stop
 GRACE = 0.7  # seconds in which it may end, once it is told to stop
@@ -94,7 +94,7 @@ class _Worker(Generic[T]):
         # The work is an argument and in no closure: an error keeps its frames, and these, since
         # Python 3.13 also when they are cleared, their functions.
         self._thread = threading.Thread(
-            target=run, args=(taxpr.with_settings(_done), work), name="taxpr work", daemon=True
+            target=run, args=(introspect.with_settings(_done), work), name="taxpr work", daemon=True
         )
 
     def start(self) -> None:

@@ -29,13 +29,13 @@ class Answer:
     Example:
         >>> import taxpr
         >>> rows = [{"variable": "loss.h", "norm": 1.5}, {"variable": "loss.y", "norm": 20.0}]
-        >>> taxpr.Answer("norms of loss", rows, notes=("1 value was skipped.",))
+        >>> taxpr.questions.Answer("norms of loss", rows, notes=("1 value was skipped.",))
         norms of loss
         variable  norm
         loss.h    1.5
         loss.y    20
         1 value was skipped.
-        >>> bool(taxpr.Answer("norms of loss", []))
+        >>> bool(taxpr.questions.Answer("norms of loss", []))
         False
     """
 
@@ -81,7 +81,7 @@ class Answer:
 
         Example:
             >>> import taxpr
-            >>> taxpr.Answer("norms", [{"variable": "h", "norm": 1.5}]).texts()
+            >>> taxpr.questions.Answer("norms", [{"variable": "h", "norm": 1.5}]).texts()
             [['variable', 'norm'], ['h', '1.5']]
         """
         return texts(self._shown())

@@ -43,7 +43,7 @@ def with_settings(function: Callable[P, T]) -> Callable[P, T]:
         >>> seen = []
         >>> look = lambda: seen.append(jax.config.jax_debug_nans)
         >>> with jax.debug_nans(True):
-        ...     for target in (look, taxpr.with_settings(look)):
+        ...     for target in (look, taxpr.introspect.with_settings(look)):
         ...         thread = threading.Thread(target=target)
         ...         thread.start()
         ...         thread.join()

@@ -52,7 +52,7 @@ def register_hop(primitive: _compat.Kind, hop: Hop) -> None:
         ...     return [called(eqn, "jaxpr", label="body")]
         >>> def inject(eqn, ctx, operands, thread):
         ...     return thread("body")(ctx, operands)
-        >>> taxpr.register_hop(labelled_p, taxpr.Hop(nested=nested, inject=inject))
+        >>> taxpr.register_hop(labelled_p, taxpr.hops.Hop(nested=nested, inject=inject))
         >>> def f(x):
         ...     jaxpr = jax.make_jaxpr(lambda x: taxpr.tag(x * 2, name="y") + 1)(x)
         ...     return labelled_p.bind(x, jaxpr=jaxpr)[0]
@@ -70,7 +70,7 @@ def register_hop(primitive: _compat.Kind, hop: Hop) -> None:
     name = name_of(primitive)
     if not isinstance(hop, Hop):
         raise ArgumentError(
-            f"register_hop: the entry of {name} is a {type(hop).__name__}, not a taxpr.Hop."
+            f"register_hop: the entry of {name} is a {type(hop).__name__}, not a taxpr.hops.Hop."
         )
     if (hop.inject is None) == (hop.refusal is None):
         raise ArgumentError(
@@ -99,7 +99,7 @@ def _nested(hop: Hop, eqn: JaxprEqn) -> tuple[Nested, ...]:
     given = hop.nested(eqn)
     if isinstance(given, Nested) or not isinstance(given, Iterable):
         kind = type(given).__name__
-        raise wrong_entry(eqn, f"nested gave a {kind}, not a list of taxpr.Nested")
+        raise wrong_entry(eqn, f"nested gave a {kind}, not a list of taxpr.hops.Nested")
     found = tuple(given)
     for one in found:
         for wrong in _misfits(hop, eqn, one):

@@ -43,7 +43,7 @@ class Failure:
         ...     taxpr.trace(f)(jnp.ones(3), jnp.ones(4))
         ... except TypeError as error:
         ...     program = taxpr.until_error(error)
-        >>> failure = taxpr.failure_of(program.eqns[-1])
+        >>> failure = taxpr.introspect.failure_of(program.eqns[-1])
         >>> failure.text, failure.source.line
         ('jnp.sin(x) + y', 2)
         >>> failure.operands
@@ -84,7 +84,7 @@ def failure_of(eqn: JaxprEqn) -> Failure | None:
         ...     taxpr.trace(f)(1.0)
         ... except KeyError as error:
         ...     [eqn] = taxpr.until_error(error).eqns
-        >>> taxpr.failure_of(eqn).reason
+        >>> taxpr.introspect.failure_of(eqn).reason
         "KeyError: 'no such layer'"
     """
     return eqn.params["failure"] if eqn.primitive is failed_p else None
@@ -120,7 +120,7 @@ def is_unfinished(eqn: JaxprEqn) -> bool:
         ...     taxpr.trace(f)(1.0)
         ... except KeyError as error:
         ...     [eqn] = taxpr.until_error(error).eqns
-        >>> taxpr.is_unfinished(eqn)
+        >>> taxpr.introspect.is_unfinished(eqn)
         True
     """
     return eqn.primitive in (failed_p, unfinished_p)

@@ -51,7 +51,7 @@ def until_error(error: BaseException) -> Program | None:
         ...     taxpr.trace(f)(jnp.ones((2, 3)))
         ... except TypeError as error:
         ...     program = taxpr.until_error(error)
-        >>> [address for address, _ in taxpr.iter_eqns(program)]
+        >>> [address for address, _ in taxpr.introspect.iter_eqns(program)]
         ['0:sin', '1:unfinished', '1:unfinished/body/0:failed']
     """
     if not isinstance(error, BaseException):

@@ -81,7 +81,7 @@ def stateful(
     Returns:
         The traced function, and its states: first those in ``known``, then the others in the order
         of their first use. With ``tag_writes`` every written array is tagged, see
-        `taxpr.Uncurried`.
+        `taxpr.program.Uncurried`.
     """
     given = avals or {}
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import jax.extend.core.primitives as p
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis import flops as _flops
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.structural_hash import open_jaxpr
@@ -125,7 +125,7 @@ class Costs:
 
     def of_eqn(self, eqn: Any) -> Cost:
         """The cost of an equation, with its nested jaxprs."""
-        if taxpr.is_tag(eqn):
+        if introspect.is_tag(eqn):
             return FREE
         try:
             operations = _flops.operations(eqn)
@@ -137,7 +137,7 @@ class Costs:
         return self._nested(eqn)
 
     def _nested(self, eqn: Any) -> Cost:
-        nested = taxpr.nested_jaxprs(eqn)
+        nested = introspect.nested_jaxprs(eqn)
         if eqn.primitive is p.cond_p:
             return dearest(self.of_jaxpr(branch.jaxpr) for branch in nested)
         if eqn.primitive is p.while_p:
@@ -179,7 +179,7 @@ def devices_of(eqn: Any) -> int:
     return math.prod(params["mesh"].shape[name] for name in manual)
 
 
-# Params of reductions with a jaxpr; `taxpr.nested_jaxprs` leaves out those that JAX itself makes.
+# Params of reductions with a jaxpr; `introspect.nested_jaxprs` leaves out those of JAX itself.
 _COMBINERS = ("jaxpr", "select_jaxpr", "scatter_jaxpr")
 
 

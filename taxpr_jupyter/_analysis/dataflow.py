@@ -1,7 +1,7 @@
 """The dataflow graph of a whole program, across the borders of nested jaxprs.
 
 The nodes are the numbers of an `Index`: places of the program and results of equations. An edge
-means that a value flows. `taxpr.nested_jaxprs` tells how values enter and leave a nested jaxpr.
+means that a value flows. `introspect.nested_jaxprs` says how values enter and leave a nested jaxpr.
 Control dependences are edges, too: the predicate of a while, and the index of a cond, flow into
 everything inside. If it is unknown which operands matter, all do.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.index import Home, Index, Place
 from taxpr_jupyter._text.quantities import is_ref
 
@@ -59,7 +59,7 @@ class Dataflow:
         nodes, control = self._nodes[home.address], self._control[home.address]
         if place.eqn is None and not place.made:  # an output
             atom = home.jaxpr.outvars[node - home.outs.start]
-            if not taxpr.is_literal(atom):
+            if not introspect.is_literal(atom):
                 self._edge(nodes[atom], node)
             return
         if control is not None:  # without it, no value gets here
@@ -67,7 +67,9 @@ class Dataflow:
         if place.eqn is None:
             nodes[place.made[0]] = node
             return
-        operands = [None if taxpr.is_literal(atom) else nodes[atom] for atom in place.eqn.invars]
+        operands = [
+            None if introspect.is_literal(atom) else nodes[atom] for atom in place.eqn.invars
+        ]
         (self._leaf if place.is_leaf else self._hop)(place, operands)
         nodes |= zip(place.made, place.results, strict=True)
 
@@ -96,7 +98,7 @@ class Dataflow:
         eqn, node, results = place.eqn, place.number, place.results
         inside = [
             (nested, self.index.homes[place.address / nested.label])
-            for nested in taxpr.nested_jaxprs(eqn)
+            for nested in introspect.nested_jaxprs(eqn)
         ]
         entered = {k for nested, _ in inside for k in nested.operands}
         returned = {k for nested, _ in inside for k in nested.results}
@@ -139,7 +141,7 @@ class Dataflow:
                 self._edge(node, result)
 
     def _enter(
-        self, place: Place, operands: Sequence[int | None], nested: taxpr.Nested, home: Home
+        self, place: Place, operands: Sequence[int | None], nested: introspect.Nested, home: Home
     ) -> None:
         for k, inner in zip(nested.operands, home.ins, strict=True):
             if k is None:

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-import taxpr
+from taxpr import introspect
 
 # Where a value comes from: the position of an equation, or one of these, and a number.
 INPUT, CONST, LITERAL = -1, -2, -3
@@ -29,7 +29,7 @@ class Graph:
     @functools.cached_property
     def positions(self) -> dict[str, int]:
         """The position of each equation, by the last part of its address."""
-        return {local: i for i, (local, _) in enumerate(taxpr.numbered(self.jaxpr))}
+        return {local: i for i, (local, _) in enumerate(introspect.numbered(self.jaxpr))}
 
     @functools.cached_property
     def made(self) -> dict[Any, Source]:
@@ -50,14 +50,14 @@ class Graph:
         used: dict[Any, list[int]] = {}
         for i, eqn in enumerate((*self.eqns, None)):
             for atom in eqn.invars if eqn is not None else self.jaxpr.outvars:
-                if not taxpr.is_literal(atom):
+                if not introspect.is_literal(atom):
                     used.setdefault(atom, []).append(i)
         return used
 
     @functools.cached_property
     def taken(self) -> dict[Any, list[int]]:
         """As `used`, but tags hand on what they take: users of a tagged value are its users."""
-        if not any(map(taxpr.is_tag, self.eqns)):
+        if not any(map(introspect.is_tag, self.eqns)):
             return self.used
         return {var: sorted(self.users(var)) for var in self.used}
 
@@ -68,7 +68,7 @@ class Graph:
     def behind(self, atom: Any) -> tuple[Source, tuple[int, ...]]:
         """The source of a value before any tags, and the positions of these tags, last first."""
         source, tags = self._source(atom), ()
-        while source[0] >= 0 and taxpr.is_tag(self.eqns[source[0]]):
+        while source[0] >= 0 and introspect.is_tag(self.eqns[source[0]]):
             tags = (*tags, source[0])
             source = self._source(self.eqns[source[0]].invars[source[1]])
         return source, tags
@@ -79,19 +79,19 @@ class Graph:
         for tag in self.behind(var)[1]:
             eqn = self.eqns[tag]
             before = eqn.invars[[out is first for out in eqn.outvars].index(True)]
-            first = first if taxpr.is_literal(before) else before
+            first = first if introspect.is_literal(before) else before
         todo = [first]
         for one in todo:  # which grows
             yield one
             for i in self.used.get(one, ()):
-                if i < len(self.eqns) and taxpr.is_tag(self.eqns[i]):
+                if i < len(self.eqns) and introspect.is_tag(self.eqns[i]):
                     pairs = zip(self.eqns[i].invars, self.eqns[i].outvars, strict=True)
                     todo += [tagged for atom, tagged in pairs if atom is one]
 
     def users(self, var: Any) -> Iterator[int]:
         """The positions of the equations that take a value, also its tagged versions."""
         for i in self.used.get(var, ()):
-            if i == len(self.eqns) or not taxpr.is_tag(self.eqns[i]):
+            if i == len(self.eqns) or not introspect.is_tag(self.eqns[i]):
                 yield i
                 continue
             for atom, tagged in zip(self.eqns[i].invars, self.eqns[i].outvars, strict=True):
@@ -106,7 +106,7 @@ class Graph:
         return sorted(i for i in found if i >= 0)
 
     def _source(self, atom: Any) -> Source:
-        return (LITERAL, self.literal(atom)) if taxpr.is_literal(atom) else self.made[atom]
+        return (LITERAL, self.literal(atom)) if introspect.is_literal(atom) else self.made[atom]
 
     def literal(self, atom: Any) -> int:
         """The number of a literal. A subclass may tell literals apart; here all have the same."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._text.elements import Row, place_of, row_of
@@ -27,7 +28,7 @@ class Home:
     Attributes:
         address: The address of a nested jaxpr, such as ``3:scan/body``; empty at the top.
         jaxpr: The open jaxpr, or the program: it has eqns, invars, outvars and constvars.
-        nested: Its entry in `taxpr.nested_jaxprs` of the equation around it; None at the top.
+        nested: Its entry in `introspect.nested_jaxprs` of the equation around it; None at the top.
         steps: The equations around it, outermost first.
         refused: Why no injector can be inside; None if one can.
         start: The number of the first place in it.
@@ -36,7 +37,7 @@ class Home:
 
     address: taxpr.Address
     jaxpr: Any
-    nested: taxpr.Nested | None
+    nested: introspect.Nested | None
     steps: tuple[Place, ...]
     refused: str | None
     start: int
@@ -134,11 +135,11 @@ class Index:
         self.homes[home.address] = home
         self._add_ends(home, "const", home.jaxpr.constvars)
         self._add_ends(home, "in", home.jaxpr.invars)
-        for local, eqn in taxpr.numbered(home.jaxpr):
+        for local, eqn in introspect.numbered(home.jaxpr):
             number, self.size = self.size, self.size + 1 + len(eqn.outvars)
             place = Place(local, home, eqn, eqn.outvars, number, self.size)
             self.places.append(place)
-            for nested in taxpr.nested_jaxprs(eqn):
+            for nested in introspect.nested_jaxprs(eqn):
                 address, steps = place.address / nested.label, (*home.steps, place)
                 refused = home.refused or _refusal(eqn, nested)
                 self._add(Home(address, nested.jaxpr, nested, steps, refused, self.size))
@@ -209,7 +210,7 @@ class Index:
             rows[home][short] = place.number, place.stop
             if place.eqn is None:
                 continue
-            if not taxpr.is_tag(place.eqn):
+            if not introspect.is_tag(place.eqn):
                 units[home] = short
             elif unit := units.get(home):  # tags belong to the equation before them
                 rows[home][unit] = rows[home][unit][0], place.stop
@@ -269,6 +270,6 @@ class Index:
         return f"There is no value {address!r} in the program{near}"
 
 
-def _refusal(eqn: Any, nested: taxpr.Nested) -> str | None:
-    reason = taxpr.injectable(eqn, nested)
+def _refusal(eqn: Any, nested: introspect.Nested) -> str | None:
+    reason = introspect.injectable(eqn, nested)
     return None if reason is None else f"{eqn.primitive.name}: {reason}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.graph import Graph
 
@@ -14,7 +15,7 @@ Eqns = Sequence[tuple[taxpr.Address, Any]]  # with their addresses
 
 def pass_of(eqn: Any) -> str:
     """`"backward"` if transposing made an equation, `"forward"` if only `jvp` did, else ""."""
-    transformations = taxpr.transformations_of(eqn)
+    transformations = introspect.transformations_of(eqn)
     if "transpose" in transformations:
         return "backward"
     return "forward" if "jvp" in transformations else ""
@@ -94,7 +95,7 @@ class Flow:
 
         Where tracing failed, nobody knows what would have been used.
         """
-        if self.graph.eqns and taxpr.is_unfinished(self.graph.eqns[-1]):
+        if self.graph.eqns and introspect.is_unfinished(self.graph.eqns[-1]):
             return False
         unused = self.graph.used.keys().isdisjoint(eqn.outvars)
         return unused and bool(eqn.outvars) and not eqn.effects
@@ -105,9 +106,9 @@ class Flow:
             atom
             for _, eqn in eqns
             for atom in eqn.invars
-            if not taxpr.is_literal(atom) and atom not in made
+            if not introspect.is_literal(atom) and atom not in made
         )
-        shown = {atom for eqn in others for atom in eqn.invars if not taxpr.is_literal(atom)}
+        shown = {atom for eqn in others for atom in eqn.invars if not introspect.is_literal(atom)}
         outs: list[tuple[taxpr.Address, Any]] = []
         results: list[Any] = []
         for address, eqn in eqns:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax.extend.core.primitives as p
 import jax.numpy as jnp
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.graph import Graph, Source
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._text.short import scalar_text
@@ -41,11 +41,11 @@ class Loss(NamedTuple):
 def loss_of(graph: Graph) -> Loss | None:
     """The loss of a jaxpr that has a forward and a backward pass; None if it is not known."""
     eqns = graph.eqns
-    firsts: dict[taxpr.Source, list[int]] = {}
+    firsts: dict[introspect.Source, list[int]] = {}
     factors: set[Any] = set()  # equations of the forward pass with a factor 1.0, as in a transpose
     for i, eqn in enumerate(eqns):
         name = pass_of(eqn) if any(map(is_one, eqn.invars)) else ""
-        source = taxpr.source_of(eqn) if name else None
+        source = introspect.source_of(eqn) if name else None
         if source is None:
             continue
         kind = source, eqn.primitive, sum(map(is_one, eqn.invars))
@@ -59,10 +59,10 @@ def loss_of(graph: Graph) -> Loss | None:
     begins: dict[int, int] = {}  # from an equation to the one that may be its transpose
     for i, eqn in enumerate(eqns):
         made = {(i, k): var for k, var in enumerate(eqn.outvars) if _is_scalar(var.aval)}
-        if not made or taxpr.is_tag(eqn) or pass_of(eqn) != "forward":
+        if not made or introspect.is_tag(eqn) or pass_of(eqn) != "forward":
             continue
         scalars |= made
-        source = taxpr.source_of(eqn)
+        source = introspect.source_of(eqn)
         for first in firsts.get(source, ()) if source else ():
             if first > i and _is_transpose(eqns[first], eqn):
                 begins.setdefault(i, first)
@@ -81,7 +81,7 @@ def loss_of(graph: Graph) -> Loss | None:
 
 def is_one(atom: Any) -> bool:
     """Whether a value is the literal 1.0."""
-    return taxpr.is_literal(atom) and scalar_text(atom.val) == "1.0"
+    return introspect.is_literal(atom) and scalar_text(atom.val) == "1.0"
 
 
 def _is_scalar(aval: Any) -> bool:
@@ -110,6 +110,6 @@ def _is_transpose(first: Any, eqn: Any) -> bool:
     if pair[0] is pair[1] or pair in _TRANSPOSES:
         return True
     # The transpose of a nonlinear equation also takes a value kept by the forward pass.
-    linear = eqn.primitive in _LINEAR or any(map(taxpr.is_literal, eqn.invars))
-    kept = any(not taxpr.is_literal(atom) for atom in first.invars)
-    return kept and not linear and not taxpr.is_hop(eqn)
+    linear = eqn.primitive in _LINEAR or any(map(introspect.is_literal, eqn.invars))
+    kept = any(not introspect.is_literal(atom) for atom in first.invars)
+    return kept and not linear and not introspect.is_hop(eqn)

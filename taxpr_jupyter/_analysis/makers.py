@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.graph import INPUT, Graph
 
 
@@ -19,13 +20,13 @@ def made_at(program: taxpr.Program, outputs: Iterable[int]) -> dict[int, str]:
 
 
 def _maker(graph: Graph, atom: Any, within: taxpr.Address) -> str:
-    if taxpr.is_literal(atom):
+    if introspect.is_literal(atom):
         return ""
     (at, k), _ = graph.behind(atom)
     if at < 0:
         return str(within / f"in{k}") if at == INPUT else ""
-    local, eqn = taxpr.numbered(graph.jaxpr)[at]
-    for nested in taxpr.nested_jaxprs(eqn):
+    local, eqn = introspect.numbered(graph.jaxpr)[at]
+    for nested in introspect.nested_jaxprs(eqn):
         once = not (nested.conditional or nested.rule or nested.idle or nested.back)
         for inner, result, role in zip(
             nested.jaxpr.outvars, nested.results, nested.out_roles, strict=True

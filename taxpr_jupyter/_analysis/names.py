@@ -16,6 +16,7 @@ from typing import Any
 import jax
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.stateful import shown_names
 from taxpr_jupyter._text.paths import path_parts
 
@@ -58,7 +59,7 @@ def names_of(program: taxpr.Program, variable: Callable[[int], str] = lambda k: 
     ins = [variable(k) or name if _PASSED.match(name) else name for k, name in enumerate(ins)]
     results: dict[Any, str] = {}
     for atom, name in zip(program.outvars, outs, strict=True):
-        if not taxpr.is_literal(atom):
+        if not introspect.is_literal(atom):
             results.setdefault(atom, name)
     _untagged(program, results)
     held = _constants(program.constvars, program.consts, program.const_name)
@@ -70,7 +71,7 @@ def names_of(program: taxpr.Program, variable: Callable[[int], str] = lambda k: 
 def names_inside(
     outer: Names,
     eqn: Any,
-    nested: taxpr.Nested,
+    nested: introspect.Nested,
     held: Sequence[str] | None = None,
     variable: Callable[[Any], str] = lambda atom: "",
 ) -> Names:
@@ -85,11 +86,11 @@ def names_inside(
     """
     operands = [None if k is None else eqn.invars[k] for k in nested.operands]
     outside = [
-        "" if atom is None or taxpr.is_literal(atom) else outer.known.get(atom, "")
+        "" if atom is None or introspect.is_literal(atom) else outer.known.get(atom, "")
         for atom in operands
     ]
     variables = [
-        "" if name or atom is None or taxpr.is_literal(atom) else variable(atom)
+        "" if name or atom is None or introspect.is_literal(atom) else variable(atom)
         for atom, name in zip(operands, outside, strict=True)
     ]
     names = _in_names(nested, outside, held or [""] * len(operands), variables)
@@ -117,7 +118,7 @@ def names_inside(
     results: dict[Any, str] = {}
     for atom, role, k in zip(nested.jaxpr.outvars, nested.out_roles, nested.results, strict=True):
         name = "" if k is None or role != "out" else outer.results.get(eqn.outvars[k], "")
-        if name and not taxpr.is_literal(atom):
+        if name and not introspect.is_literal(atom):
             results.setdefault(atom, name)
     _untagged(nested.jaxpr, results)
     outs = _out_names(outer, eqn, nested, dict(enumerate(names)))
@@ -143,7 +144,7 @@ def numbered(roles: Sequence[str]) -> list[str]:
     return names
 
 
-def argument_names(nested: taxpr.Nested) -> Sequence[str]:
+def argument_names(nested: introspect.Nested) -> Sequence[str]:
     """The names of the inputs as arguments in the source code; "" for an input without."""
     names = getattr(nested.jaxpr.debug_info, "arg_names", None)
     if names is None or len(names) != len(nested.in_roles):  # JAX made it from another jaxpr
@@ -152,18 +153,18 @@ def argument_names(nested: taxpr.Nested) -> Sequence[str]:
     return [name if names.count(name) == 1 else "" for name in names]
 
 
-def is_of_library(nested: taxpr.Nested) -> bool:
+def is_of_library(nested: introspect.Nested) -> bool:
     """Whether a nested jaxpr was traced from a function that is not the user's own."""
     file = _file_of(nested)
-    return bool(file) and taxpr.is_library_file(file)
+    return bool(file) and introspect.is_library_file(file)
 
 
-def is_of_jax(nested: taxpr.Nested) -> bool:
+def is_of_jax(nested: introspect.Nested) -> bool:
     """Whether a nested jaxpr was traced from a function of JAX itself."""
     return pathlib.PurePath(_file_of(nested)).is_relative_to(_JAX)
 
 
-def _file_of(nested: taxpr.Nested) -> str:
+def _file_of(nested: introspect.Nested) -> str:
     place = getattr(nested.jaxpr.debug_info, "func_src_info", None) or ""
     return place.rpartition(" at ")[2].rpartition(":")[0]
 
@@ -172,7 +173,7 @@ def _file_of(nested: taxpr.Nested) -> str:
 
 
 def _in_names(
-    nested: taxpr.Nested, outside: Sequence[str], held: Sequence[str], variables: Sequence[str]
+    nested: introspect.Nested, outside: Sequence[str], held: Sequence[str], variables: Sequence[str]
 ) -> list[str]:
     """The names of inputs, of those outside and inside, without their roles; "" for one without."""
     own = [name or arg for name, arg in zip(held, argument_names(nested), strict=True)]
@@ -205,7 +206,7 @@ def _in_names(
 
 
 def _out_names(
-    outer: Names, eqn: Any, nested: taxpr.Nested, in_names: Mapping[int, str]
+    outer: Names, eqn: Any, nested: introspect.Nested, in_names: Mapping[int, str]
 ) -> list[str]:
     """The names of outputs. A carry has the name of the input to which it goes back."""
     back = {j: in_names[i] for j, i in nested.back}
@@ -224,7 +225,7 @@ def _out_names(
     return [name if once[name] == 1 else numbers[j] for j, name in enumerate(shown)]
 
 
-def _result_paths(nested: taxpr.Nested) -> Sequence[str]:
+def _result_paths(nested: introspect.Nested) -> Sequence[str]:
     """For each output of a scan's body, its path in the PyTree of `ys`, `['loss']`; or ""."""
     paths = getattr(nested.jaxpr.debug_info, "result_paths", None)
     if not isinstance(paths, tuple) or len(paths) != len(nested.out_roles):
@@ -241,7 +242,7 @@ def _shown(role: str, name: str, number: str) -> str:
     return name if role == "arg" or path_parts(name)[0] == word else f"{word} {name}"
 
 
-def _word(outer: Names, nested: taxpr.Nested, role: str) -> str:
+def _word(outer: Names, nested: introspect.Nested, role: str) -> str:
     """The role, or `scan ys` if the user has an argument of the same name."""
     word = _WORDS.get(role, role)
     return f"{nested.title.split()[0]} {word}" if word in outer.taken else word
@@ -250,17 +251,17 @@ def _word(outer: Names, nested: taxpr.Nested, role: str) -> str:
 def _untagged(jaxpr: Any, results: dict[Any, str]) -> None:
     """Give the names of results also to what they are tagged versions of."""
     for eqn in reversed(jaxpr.eqns):
-        if taxpr.is_tag(eqn):
+        if introspect.is_tag(eqn):
             for var, atom in zip(eqn.outvars, eqn.invars, strict=True):
-                if not taxpr.is_literal(atom) and var in results:
+                if not introspect.is_literal(atom) and var in results:
                     results.setdefault(atom, results[var])
 
 
 def _tagged(jaxpr: Any, known: dict[Any, str]) -> dict[Any, str]:
     """Names of values, also for their tagged versions."""
     for eqn in jaxpr.eqns if known else ():
-        if taxpr.is_tag(eqn):
+        if introspect.is_tag(eqn):
             for var, atom in zip(eqn.outvars, eqn.invars, strict=True):
-                if not taxpr.is_literal(atom) and atom in known:
+                if not introspect.is_literal(atom) and atom in known:
                     known[var] = known[atom]
     return known

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 
 
@@ -49,7 +49,7 @@ class Sizes:
 
     def inside(self, eqn: Any) -> Size:
         """The size of its nested jaxprs."""
-        nested = taxpr.nested_jaxprs(eqn)
+        nested = introspect.nested_jaxprs(eqn)
         if not nested:
             return _NOTHING
         return total([Size(others=len(nested)), *(self.of_jaxpr(one.jaxpr) for one in nested)])
@@ -65,7 +65,7 @@ class Sizes:
         return total([Size(others=ends), self.of_eqns(jaxpr.eqns)])
 
     def _count_eqn(self, eqn: Any) -> Size:
-        inside, size = self.inside(eqn), _TAG if taxpr.is_tag(eqn) else _EQN
+        inside, size = self.inside(eqn), _TAG if introspect.is_tag(eqn) else _EQN
         if inside is _NOTHING:
             return size
         size = total([size, inside])
@@ -81,4 +81,4 @@ def total(sizes: Iterable[Size]) -> Size:
 
 def is_loop(eqn: Any) -> bool:
     """Whether an equation is a scan or a while loop, or another that says so of its jaxprs."""
-    return any(nested.back or "length" in nested.facts for nested in taxpr.nested_jaxprs(eqn))
+    return any(nested.back or "length" in nested.facts for nested in introspect.nested_jaxprs(eqn))

@@ -94,7 +94,7 @@ def stateful_program(
     return _with_states(program, ends, out_names=out_names)
 
 
-def injected_program(injected: taxpr.Injected, program: taxpr.Program) -> taxpr.Program:
+def injected_program(injected: taxpr.program.Injected, program: taxpr.Program) -> taxpr.Program:
     """Add to an injected program the states of the program that was injected."""
     states = states_of(program)
     if not states:

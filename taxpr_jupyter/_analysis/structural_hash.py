@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._text.short import literal_text, without_places
@@ -225,14 +225,14 @@ class Keys:
 
     def _read(self, eqn: Any) -> _Form:
         operands = tuple(
-            [self.literal(a) if taxpr.is_literal(a) else self.aval(a.aval) for a in eqn.invars]
+            [self.literal(a) if introspect.is_literal(a) else self.aval(a.aval) for a in eqn.invars]
         )
         results = self.types(eqn.outvars)
         params = [(name, self.param(value)) for name, value in eqn.params.items()]
         if not all(type(key) is _Plain for _, key in params):  # a plain param hides no jaxpr
             params += [
                 (nested.label, _Held(self._object(nested.stored)))
-                for nested in taxpr.nested_jaxprs(eqn)
+                for nested in introspect.nested_jaxprs(eqn)
                 if nested.param is None
             ]
         effects = sorted(type(effect).__name__ for effect in eqn.effects) if eqn.effects else ()
@@ -248,7 +248,7 @@ class Keys:
         flat = tuple(param for param in form.params if not holds_jaxpr(param[1]))
         # Without the types of literals, which may follow from another operand.
         values = tuple(
-            (k, literal_text(a)) for k, a in enumerate(eqn.invars) if taxpr.is_literal(a)
+            (k, literal_text(a)) for k, a in enumerate(eqn.invars) if introspect.is_literal(a)
         )
         name = eqn.params.get("name") if deep else None
         kind = self.number(("kind", eqn.primitive, name if isinstance(name, str) else None))
@@ -285,7 +285,7 @@ class Keys:
             tuple(map(self.value, consts)),
         ]
         parts += [(of(eqn), graph.sources(eqn.invars)) for eqn in inner.eqns]
-        literals = [self.literal(a) for a in inner.outvars if taxpr.is_literal(a)]
+        literals = [self.literal(a) for a in inner.outvars if introspect.is_literal(a)]
         parts += [graph.sources(inner.outvars), tuple(literals)]
         return self.number(("jaxpr", tuple(parts)))
 

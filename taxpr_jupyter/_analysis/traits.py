@@ -11,7 +11,7 @@ import jax
 import jax.extend.core.primitives as p
 import jax.numpy as jnp
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._text.short import aval_text
 
 _EFFECTS = {
@@ -45,7 +45,7 @@ class Trait:
 def traits(eqn: Any) -> Iterator[Trait]:
     """The traits of an equation."""
     # The name stack begins anew in a nested jaxpr, so a vmap around it is not seen there.
-    if "vmap" in taxpr.transformations_of(eqn):
+    if "vmap" in introspect.transformations_of(eqn):
         yield Trait("batched", "vmap", "batched by vmap")
     if change := precision_change(eqn):
         yield Trait("precision", "→".join(change), f"changes precision: {' to '.join(change)}")

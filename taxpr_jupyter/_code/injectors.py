@@ -22,7 +22,7 @@ def injector_code(attached: Attached, place: str, names: Names) -> str:
     if is_function(source):
         fixed = with_fixed(source, made.options)
         return _function(made, fixed, attached.ctx, bound, place, names)
-    if isinstance(source, taxpr.InjectorKind):
+    if isinstance(source, taxpr.injectors.InjectorKind):
         return _kind(made, source, bound, place, names)
     known = bound or names.expression(source)
     if known is None:
@@ -35,7 +35,7 @@ def injector_code(attached: Attached, place: str, names: Names) -> str:
     return f"{replace}({known}, values={{**{known}.values, **dict({values})}})"
 
 
-def _unnamed(made: taxpr.Injector, source: Any, place: str, names: Names) -> str:
+def _unnamed(made: taxpr.injectors.Injector, source: Any, place: str, names: Names) -> str:
     """An injector without a name in the notebook, written as the call that made it if known."""
     kind = next((kind for kind in names.kinds() if is_made_by(source, kind)), None)
     if kind is not None:
@@ -51,7 +51,11 @@ def _unnamed(made: taxpr.Injector, source: Any, place: str, names: Names) -> str
 
 
 def _kind(
-    made: taxpr.Injector, kind: taxpr.InjectorKind, bound: str | None, place: str, names: Names
+    made: taxpr.injectors.Injector,
+    kind: taxpr.injectors.InjectorKind,
+    bound: str | None,
+    place: str,
+    names: Names,
 ) -> str:
     defaults = {name: param.default for name, param in kind.params.items()}
     values = {k: v for k, v in made.values.items() if not _is_open(v, defaults.get(k))}
@@ -63,7 +67,12 @@ def _kind(
 
 
 def _function(
-    made: taxpr.Injector, function: Any, ctx: Any, bound: str | None, place: str, names: Names
+    made: taxpr.injectors.Injector,
+    function: Any,
+    ctx: Any,
+    bound: str | None,
+    place: str,
+    names: Names,
 ) -> str:
     code = _values(names, made, place)
     words: Mapping[str, Any] = {} if is_empty(ctx) else {"ctx": ctx}
@@ -78,7 +87,7 @@ def _function(
     return f"{names.module('taxpr')}.from_function({taken})"
 
 
-def _values(names: Names, made: taxpr.Injector, place: str) -> Callable[[Any], str]:
+def _values(names: Names, made: taxpr.injectors.Injector, place: str) -> Callable[[Any], str]:
     need = functools.partial(_named, names, "value", f"of {made.name} at {place}")
     return functools.partial(value_code, names=names, need=need)
 

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._code.imports import free_names, import_line
 from taxpr_jupyter._runs.closure_key import functions_of, names_read
 from taxpr_jupyter._text.short import aval_text, shortened, visible
@@ -57,10 +58,13 @@ class Names:
         made = next((name for name, (found, _) in self._made.items() if found is value), None)
         return made or expression(value, self._known)
 
-    def kinds(self) -> list[taxpr.InjectorKind]:
+    def kinds(self) -> list[taxpr.injectors.InjectorKind]:
         """The injector kinds of taxpr and of the notebook."""
         ready = taxpr.ready_injectors().values()
-        return [*ready, *(x for x in self._known.values() if isinstance(x, taxpr.InjectorKind))]
+        return [
+            *ready,
+            *(x for x in self._known.values() if isinstance(x, taxpr.injectors.InjectorKind)),
+        ]
 
     def is_bound(self, name: str, value: Any) -> bool:
         """Whether the code can use this name for this value."""
@@ -159,7 +163,7 @@ def described(value: Any) -> str:
     """
     if isinstance(value, _PLAIN):
         return shortened(repr(value), _WIDTH)
-    if isinstance(value, taxpr.Injector):
+    if isinstance(value, taxpr.injectors.Injector):
         return f"injector {shortened(repr(value), _WIDTH)}"
     if isinstance(value, jax.ShapeDtypeStruct):
         return f"{shortened(str(value), _WIDTH)}, only a shape: give an array to run it"
@@ -169,8 +173,8 @@ def described(value: Any) -> str:
     function = None if isinstance(value, type) else next(functions_of(inspect.unwrap(value)), None)
     if function is not None:
         code = function.__code__
-        source = taxpr.Source(code.co_filename, code.co_firstlineno, code.co_name)
-        kind = "kind of injector" if isinstance(value, taxpr.InjectorKind) else "function"
+        source = introspect.Source(code.co_filename, code.co_firstlineno, code.co_name)
+        kind = "kind of injector" if isinstance(value, taxpr.injectors.InjectorKind) else "function"
         return f"{kind} of {source_text(source).rpartition(' in ')[0]}"
     if isinstance(value, type):
         return "class"

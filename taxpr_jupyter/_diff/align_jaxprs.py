@@ -13,7 +13,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.graph import Source
 from taxpr_jupyter._analysis.sizes import Sizes
 from taxpr_jupyter._analysis.structural_hash import Keys
@@ -34,7 +34,7 @@ class Recurse(Protocol):
     sizes: Sizes
     contents: Contents
 
-    def nested(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Part:
+    def nested(self, before: introspect.Nested, after: introspect.Nested, operands: Pairs) -> Part:
         """Compare two nested jaxprs."""
         ...
 
@@ -155,7 +155,7 @@ class Comparing:
             for inner in inside
         )
         mixed = any(
-            taxpr.is_literal(eqn.invars[k]) != taxpr.is_literal(eqn_after.invars[m])
+            introspect.is_literal(eqn.invars[k]) != introspect.is_literal(eqn_after.invars[m])
             for k, m in operands.items()
         )
         if mixed and not (found.hard or found.soft or inside):
@@ -174,10 +174,12 @@ class Comparing:
 
     # --- nested jaxprs ----------------------------------------------------------------------------
 
-    def _nested(self, i: int, j: int) -> list[tuple[taxpr.Nested | None, taxpr.Nested | None]]:
+    def _nested(
+        self, i: int, j: int
+    ) -> list[tuple[introspect.Nested | None, introspect.Nested | None]]:
         """Pair the nested jaxprs of two partners: equal ones first, then by label."""
-        ours = taxpr.nested_jaxprs(self._flows[0].eqns[i])
-        theirs = taxpr.nested_jaxprs(self._flows[1].eqns[j])
+        ours = introspect.nested_jaxprs(self._flows[0].eqns[i])
+        theirs = introspect.nested_jaxprs(self._flows[1].eqns[j])
         labels = [[nested.label for nested in side] for side in (ours, theirs)]
         if labels[0] == labels[1]:
             return list(zip(ours, theirs, strict=True))
@@ -189,7 +191,7 @@ class Comparing:
         return [*found, *((None, n) for k, n in enumerate(theirs) if k not in taken)]
 
     def _inner(
-        self, ours: taxpr.Nested | None, theirs: taxpr.Nested | None, operands: Pairs
+        self, ours: introspect.Nested | None, theirs: introspect.Nested | None, operands: Pairs
     ) -> Inner:
         if ours is None or theirs is None:
             return Inner((ours and ours.label, theirs and theirs.label), None)

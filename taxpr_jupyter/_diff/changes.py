@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.structural_hash import Keys, holds_jaxpr
 from taxpr_jupyter._diff.pairing import Pairs
 from taxpr_jupyter._text import short
@@ -36,7 +36,7 @@ def different(before: Any, after: Any, operands: Pairs, results: Pairs, keys: Ke
     shapes = dtypes = False
     for k, m in operands.items():
         ours, theirs = before.invars[k], after.invars[m]
-        literals = taxpr.is_literal(ours) + taxpr.is_literal(theirs)
+        literals = introspect.is_literal(ours) + introspect.is_literal(theirs)
         if literals == 2 and not one_value(ours.val, theirs.val):
             found.hard.append(literal_change(k, ours, theirs))
         elif keys.aval(ours.aval) != keys.aval(theirs.aval):
@@ -110,9 +110,9 @@ def _param_text(value: Any) -> str:
 
 
 def _shown_params(eqn: Any) -> dict[str, Any]:
-    if not taxpr.is_tag(eqn):
+    if not introspect.is_tag(eqn):
         return dict(eqn.params)
-    return {str(name): value for name, value in taxpr.tag_params(eqn).items()}
+    return {str(name): value for name, value in introspect.tag_params(eqn).items()}
 
 
 def _is_shape(value: Any, eqn: Any) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._diff.changes import joined, type_text
 from taxpr_jupyter._diff.diff import Diff
 from taxpr_jupyter._diff.part import QUIET, Part, Side, atom_of, borders
@@ -42,7 +43,8 @@ class _Writer:
         self._context = context
         few = sum(found.counts.values()) <= _LETTERS
         self._tips = [
-            Tooltips(taxpr.var_names(program) if few else {}, where) for program in found.programs
+            Tooltips(introspect.var_names(program) if few else {}, where)
+            for program in found.programs
         ]
         self._names = [(program.in_names, program.out_names) for program in found.programs]
 
@@ -130,7 +132,7 @@ class _Writer:
     ) -> str:
         name, eqn = own.names[position], own.eqns[position]
         text, *more = self._tips[side].eqn(home / name, eqn).split("\n")[1:]
-        where = f"  # {more[-1]}" if more and taxpr.source_of(eqn) else ""
+        where = f"  # {more[-1]}" if more and introspect.source_of(eqn) else ""
         return f"{indent}{mark} {name.ljust(18)} {text}{where}"
 
     def _ends(self, part: Part, words: tuple[str, ...], indent: str, names: Any) -> Iterator[str]:

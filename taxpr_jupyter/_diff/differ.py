@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.sizes import Sizes
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import pairing
@@ -34,7 +35,7 @@ class Differ:
         named = {a: b for a, b in outs.items() if before.out_names[a] == after.out_names[b]}
         return self._compared((before, after), consts, (ins, outs, named), top=True)
 
-    def nested(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Part:
+    def nested(self, before: introspect.Nested, after: introspect.Nested, operands: Pairs) -> Part:
         """Compare two nested jaxprs, given the pairs of operands of their equations."""
         ins = self._nested_ins(before, after, operands)
         back = {i: o for o, i in after.back}
@@ -61,7 +62,9 @@ class Differ:
 
         return looked_through(compare, self.contents)
 
-    def _nested_ins(self, before: taxpr.Nested, after: taxpr.Nested, operands: Pairs) -> Pairs:
+    def _nested_ins(
+        self, before: introspect.Nested, after: introspect.Nested, operands: Pairs
+    ) -> Pairs:
         fed = {k: i for i, k in enumerate(after.operands) if k is not None}
         known = {
             i: fed[operands[k]]

@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.sizes import Sizes
 from taxpr_jupyter._diff import phrases
 from taxpr_jupyter._diff.part import QUIET, Inner, Part, Status, borders
@@ -48,7 +49,7 @@ class Change:
     status: Status
     count: int
     addresses: tuple[taxpr.Address, ...]
-    source: taxpr.Source | None
+    source: introspect.Source | None
     last: int
     kind: Kind
 
@@ -67,7 +68,7 @@ class Change:
         return " ".join(words)
 
 
-def _place(source: taxpr.Source, last: int, where: Where | None) -> str:
+def _place(source: introspect.Source, last: int, where: Where | None) -> str:
     """`f (model.py:12-14)`."""
     plain = f"{PurePath(source.file).name}:{source.line} in {source.function}"
     place, _, function = (where(source) if where else plain).rpartition(" in ")
@@ -83,7 +84,7 @@ class _Group:
 
     rank: Rank
     status: Status
-    source: taxpr.Source | None
+    source: introspect.Source | None
     words: Counter[str]
     kind: Kind
     again: bool = False
@@ -172,7 +173,7 @@ class _Reader:
                     continue
                 eqn, name = side.eqns[i], side.names[i]
                 if i in side.opened:
-                    source, what = taxpr.source_of(eqn), phrases.wrapper(eqn)
+                    source, what = introspect.source_of(eqn), phrases.wrapper(eqn)
                     group = _Group(Rank.WRAPPER, status, source, Counter([what]), "wrapper")
                     yield (status, what, source), group, name
                     continue
@@ -186,14 +187,14 @@ class _Reader:
             if before.status[i] != "changed":
                 continue
             ours, theirs = before.eqns[i], after.eqns[before.partner[i]]
-            source = taxpr.source_of(theirs)
+            source = introspect.source_of(theirs)
             rank, what = phrases.phrase(ours, theirs, texts)
             group = _Group(rank, "changed", source, Counter([what]), "pair")
-            key = what, taxpr.source_of(ours), source
+            key = what, introspect.source_of(ours), source
             yield key, group, after.names[before.partner[i]]
 
     def _alone(self, status: Status, eqn: Any, word: str, size: int) -> tuple[Any, _Group]:
-        source = taxpr.source_of(eqn)
+        source = introspect.source_of(eqn)
         group = _Group(Rank.ALONE, status, source, Counter([word]), "equations", count=size)
         return (status, source), group
 
@@ -210,11 +211,11 @@ class _Reader:
             side = int(inner.labels[0] is None)
             eqn = (before.eqns[i], after.eqns[before.partner[i]])[side]
             label = inner.labels[side]
-            (nested,) = [one for one in taxpr.nested_jaxprs(eqn) if one.label == label]
+            (nested,) = [one for one in introspect.nested_jaxprs(eqn) if one.label == label]
             status: Status = ("removed", "added")[side]
             size = self._sizes.of_jaxpr(nested.jaxpr).total
             _, group = self._alone(status, eqn, nested.title, size)
-            local = [local for local, _ in taxpr.numbered(nested.jaxpr)]
+            local = [local for local, _ in introspect.numbered(nested.jaxpr)]
             group.addresses = [homes[side] / one for one in local[:1]]
             _merge(found, (status, nested.title, group.source), group)
 

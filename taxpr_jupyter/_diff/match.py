@@ -23,7 +23,7 @@ equations.
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import numbering
@@ -108,7 +108,7 @@ class Matching:
     def _primitives(self, flow: Seen) -> list[int]:
         """The number of the primitive of each equation that has jaxprs."""
         return [
-            self._keys.number(("primitive", eqn.primitive)) if taxpr.is_hop(eqn) else key.own
+            self._keys.number(("primitive", eqn.primitive)) if introspect.is_hop(eqn) else key.own
             for eqn, key in zip(flow.eqns, flow.keys, strict=True)
         ]
 

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._diff.changes import type_text
 from taxpr_jupyter._diff.part import Side, atom_of
 from taxpr_jupyter._diff.wrappers import wrapped
@@ -35,8 +35,8 @@ def ended(sides: tuple[Side, Side], name: str, partner: str, what: str) -> str:
 
 def word(eqn: Any) -> str:
     """An equation for people: `sin`, `jit layer`, `tag h`."""
-    if taxpr.is_tag(eqn):
-        return f"tag {shortened(str(taxpr.tag_params(eqn).get('name', '')), NAME)}".strip()
+    if introspect.is_tag(eqn):
+        return f"tag {shortened(str(introspect.tag_params(eqn).get('name', '')), NAME)}".strip()
     return f"{eqn.primitive.name} {called(eqn)}".strip()
 
 
@@ -52,14 +52,14 @@ def wrapper(eqn: Any) -> str:
 
 def called(eqn: Any) -> str:
     """The name of the function that an equation calls."""
-    names = (one.facts.get("name") for one in taxpr.nested_jaxprs(eqn))
+    names = (one.facts.get("name") for one in introspect.nested_jaxprs(eqn))
     return shortened(str(next(filter(None, names), "")), NAME)
 
 
 def phrase(before: Any, after: Any, texts: Sequence[str]) -> tuple[Rank, str]:
     """How a pair of equations changed, for people, and the rank of that."""
     names, kind = (called(before), called(after)), after.primitive.name
-    kind = "tag" if taxpr.is_tag(after) else kind
+    kind = "tag" if introspect.is_tag(after) else kind
     phrases: dict[str, Rank] = {}
     types: dict[str, Rank] = {}  # they mostly follow from what else there is
     resized = any(text.startswith(("operands ", "results ")) for text in texts)

@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.graph import CONST, INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import EqnKeys, Keys
 from taxpr_jupyter._diff.wrappers import wrapped
@@ -36,7 +36,7 @@ class Seen:
         skip: Whether it is a tag, an opened wrapper or in `converts`: these are not matched.
         converts: The equations in opened wrappers that convert a literal from outside. Where
             nothing is wrapped, JAX has converted the number before.
-        again: Whether a backward pass computes it again (`taxpr.Nested.recomputed`).
+        again: Whether a backward pass computes it again (`taxpr.introspect.Nested.recomputed`).
         operands: For each equation the source of each operand, before any tags.
         through: For each equation the tags that each operand goes through, last first.
         outs: The source of each output, before any tags.
@@ -60,7 +60,7 @@ class Seen:
         self.again: list[bool] = []
         self.operands: list[list[Source]] = []
         self.through: list[list[tuple[int, ...]]] = []
-        self.opened: dict[int, taxpr.Nested] = {}
+        self.opened: dict[int, introspect.Nested] = {}
         self.converts: set[int] = set()
         self.consts: list[tuple[str, Any, int | None]] = []
         self.literals: dict[int, Any] = {}
@@ -86,7 +86,7 @@ class Seen:
 
     def is_hop(self, i: int) -> bool:
         """Whether an equation has nested jaxprs."""
-        return taxpr.is_hop(self.eqns[i])
+        return introspect.is_hop(self.eqns[i])
 
     def _read(
         self, jaxpr: Any, consts: Sequence[Any], made: dict[Any, _Found], home: str, again: bool
@@ -106,15 +106,15 @@ class Seen:
                 self._held.setdefault(value, number)
 
         def of(atom: Any) -> _Found:
-            if not taxpr.is_literal(atom):
+            if not introspect.is_literal(atom):
                 return made[atom]
             number = self._numbers.literal(atom)
             self.literals[number] = atom
             return (LITERAL, number), ()
 
-        for local, eqn in taxpr.numbered(jaxpr):
+        for local, eqn in introspect.numbered(jaxpr):
             i, name, found = len(self.eqns), f"{home}{local}", [of(atom) for atom in eqn.invars]
-            is_tag = taxpr.is_tag(eqn)
+            is_tag = introspect.is_tag(eqn)
             self.names.append(name)
             self.eqns.append(eqn)
             self.is_tag.append(is_tag)

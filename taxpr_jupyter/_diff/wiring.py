@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import pairing
@@ -69,7 +69,7 @@ class Wiring:
         a, b = flow.operands[i][k], other.operands[j][m]
         if a[0] == b[0] == LITERAL:
             atoms = flow.eqns[i].invars[k], other.eqns[j].invars[m]
-            if all(map(taxpr.is_literal, atoms)):
+            if all(map(introspect.is_literal, atoms)):
                 return None  # compared with the equation
             values = flow.literals[a[1]], other.literals[b[1]]
             same = one_value(*(literal.val for literal in values))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff.part import Part, Side
@@ -23,9 +23,9 @@ LIKE = 3  # one equation of so many has to be found on the other side
 Opened = tuple[Collection[str], Collection[str]]  # the names of wrappers before and after
 
 
-def wrapped(eqn: Any) -> taxpr.Nested | None:
+def wrapped(eqn: Any) -> introspect.Nested | None:
     """The jaxpr of an equation that does nothing but evaluate it once; None for other equations."""
-    nested = taxpr.nested_jaxprs(eqn)
+    nested = introspect.nested_jaxprs(eqn)
     if len(nested) != 1:
         return None
     (one,) = nested
@@ -64,7 +64,9 @@ class Contents:
         if nested is not None:
             return self._known.of(nested.jaxpr, self._all)
         keys = self.keys.eqn(eqn)
-        own = () if taxpr.is_tag(eqn) else (keys.kind if taxpr.is_hop(eqn) else keys.loose,)
+        own = (
+            () if introspect.is_tag(eqn) else (keys.kind if introspect.is_hop(eqn) else keys.loose,)
+        )
         return Counter(own), frozenset()
 
     def _all(self, jaxpr: Any) -> tuple[Counter[int], frozenset[int]]:
@@ -73,7 +75,7 @@ class Contents:
             more, inside = self.of(eqn)
             found.update(more)
             kinds |= inside
-            if taxpr.is_hop(eqn):
+            if introspect.is_hop(eqn):
                 kinds.add(self.keys.eqn(eqn).kind)
         return found, frozenset(kinds)
 
@@ -92,11 +94,11 @@ class Contents:
 
     def _outline(self, eqn: Any) -> Counter[int]:
         """What its jaxprs consist of, wrappers not opened."""
-        inside = (inner for nested in taxpr.nested_jaxprs(eqn) for inner in nested.jaxpr.eqns)
+        inside = (inner for nested in introspect.nested_jaxprs(eqn) for inner in nested.jaxpr.eqns)
         return Counter(
-            self.keys.eqn(one).kind if taxpr.is_hop(one) else self.keys.eqn(one).loose
+            self.keys.eqn(one).kind if introspect.is_hop(one) else self.keys.eqn(one).loose
             for one in inside
-            if not taxpr.is_tag(one)
+            if not introspect.is_tag(one)
         )
 
 
@@ -185,7 +187,7 @@ def _needless(part: Part, keys: Keys) -> list[set[str]]:
             gone[1].add(there.pop(0))
     for n, side in enumerate(part.sides):
         for name, found in rows[n].items():
-            eqns = [side.partner[i] >= 0 for i in found if not taxpr.is_tag(side.eqns[i])]
+            eqns = [side.partner[i] >= 0 for i in found if not introspect.is_tag(side.eqns[i])]
             nested = wrapped(side.eqns[side.position[name]])
             if not _is_enough(nested, sum(eqns), len(eqns)):
                 gone[n].add(name)
@@ -202,7 +204,7 @@ def _rows(side: Side) -> dict[str, list[int]]:
     return found
 
 
-def _is_enough(nested: taxpr.Nested | None, shared: int, size: int) -> bool:
+def _is_enough(nested: introspect.Nested | None, shared: int, size: int) -> bool:
     """Whether so many equations of a wrapper say that the other side has what it wraps."""
     if nested is not None and nested.recomputed:
         return shared > 0  # the other side has no need of what is computed again

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.extend.core.primitives as p
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis import costs
 from taxpr_jupyter._analysis import traits as _traits
 from taxpr_jupyter._analysis.by_identity import ByIdentity
@@ -88,7 +88,7 @@ class Facts:
         return _OfItem(cost, every, common)
 
     def _of_eqn(self, eqn: Any) -> _OfItem:
-        key = self._keys.alike(eqn), taxpr.transformations_of(eqn)
+        key = self._keys.alike(eqn), introspect.transformations_of(eqn)
         known = self._by_key.get(key)
         if known is None:
             found = tuple(_traits.traits(eqn))
@@ -107,7 +107,7 @@ class Facts:
             if "donated_invars" not in eqn.params and "in_specs" not in eqn.params:
                 continue
             for k, atom in enumerate(eqn.invars):
-                if not taxpr.is_literal(atom) and atom in places:
+                if not introspect.is_literal(atom) and atom in places:
                     made[places[atom]] += _traits.traits_of_operand(eqn, k)
         return {address: found for address, found in made.items() if found}
 
@@ -154,7 +154,7 @@ class Annotator:
 
     def _item(self, item: Item, runs: int | None) -> None:
         """Note the facts about an equation or group; `runs` is how often it runs, if known."""
-        if item.is_group or not taxpr.is_tag(item.eqn):
+        if item.is_group or not introspect.is_tag(item.eqn):
             found = self._facts.of(item)
             lines = found.cost.lines(None if item.is_group else item.eqn)
             every = None if runs is None else found.cost.times(runs)
@@ -239,7 +239,7 @@ def _coloured(node: Node, value: int | None, scale: Heat) -> Node:
     return replace(node, heat=heat)
 
 
-def _runs_inside(runs: int | None, eqn: Any, nested: taxpr.Nested) -> int | None:
+def _runs_inside(runs: int | None, eqn: Any, nested: introspect.Nested) -> int | None:
     """How often a nested jaxpr runs, on all devices. A while loop counts as one iteration.
 
     None if it is not known, as for a kernel, or for the jaxpr of a reduction.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._drawing import state_nodes
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
@@ -134,7 +134,7 @@ class Borders:
                 scope.use(atoms[j], node.id, node.id, around, name=names[j])
                 origins[j] = Origin(node.id, "", self._tips.value(atoms[j]))
         for j, atom in enumerate(atoms):
-            if not own[j] and taxpr.is_literal(atom):
+            if not own[j] and introspect.is_literal(atom):
                 origins[j] = self._canvas.output_literal(block.address / f"out{j}", atom, cluster)
             elif not own[j]:
                 origins[j] = scope.origins[atom]
@@ -217,7 +217,7 @@ def _hands_on(block: Block, end: End, names: Sequence[str]) -> str:
     if block.nested is None or not block.nested.label.startswith("branch"):
         return ""
     graph, ins = block.flow.graph, block.jaxpr.invars
-    if any(not taxpr.is_tag(eqn) for eqn in graph.eqns):
+    if any(not introspect.is_tag(eqn) for eqn in graph.eqns):
         return ""
     used = [names[i] for i in end.indices if graph.taken.get(ins[i])]
     return labels.short_path(f"hands {paths.shared_title(used)} on") if used else ""
@@ -244,4 +244,4 @@ def _is_handed_on(block: Block, end: End) -> bool:
     """Whether some of these inputs are tagged or returned as they are."""
     graph = block.flow.graph
     used = {at for i in end.indices for at in graph.used.get(block.jaxpr.invars[i], ())}
-    return any(at == len(graph.eqns) or taxpr.is_tag(graph.eqns[at]) for at in used)
+    return any(at == len(graph.eqns) or introspect.is_tag(graph.eqns[at]) for at in used)

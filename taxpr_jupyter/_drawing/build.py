@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._drawing.annotate import Annotator, Facts
@@ -50,7 +51,7 @@ class Builder:
     @functools.cached_property
     def _folded(self) -> Folded:
         held = Held(self.program).name
-        return Folded(Tooltips(taxpr.var_names(self.program), self.where, held))
+        return Folded(Tooltips(introspect.var_names(self.program), self.where, held))
 
     def picture(
         self,

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._tree.tree import Block, End
 
 
-def shared_operands(blocks: Sequence[tuple[Block, taxpr.Nested]]) -> list[list[int]]:
+def shared_operands(blocks: Sequence[tuple[Block, introspect.Nested]]) -> list[list[int]]:
     """The numbers of the operands of all branches: those together that share a node in one."""
     groups: list[list[int]] = []
     for block, nested in blocks:

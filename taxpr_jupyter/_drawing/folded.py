@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.liveness import Ends
 from taxpr_jupyter._analysis.sizes import Size
@@ -71,7 +71,7 @@ class Folded:
             used: list[Use] = []
             for atom in ins:
                 before = atom
-                while before in tagged and not taxpr.is_literal(tagged[before]):
+                while before in tagged and not introspect.is_literal(tagged[before]):
                     before = tagged[before]
                 if before not in outs:
                     used.append(Use(atom, item.address, item.address, cluster))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._tree.tree import Block
 
 
@@ -22,7 +22,7 @@ class While(NamedTuple):
     shared: Mapping[int, int]
 
 
-def while_of(eqn: Any, blocks: Sequence[tuple[Block, taxpr.Nested]]) -> While | None:
+def while_of(eqn: Any, blocks: Sequence[tuple[Block, introspect.Nested]]) -> While | None:
     """The two jaxprs of an equation that is a loop with a condition; None if it is none."""
     bodies = [(block, nested) for block, nested in blocks if nested.back]
     others = [(block, nested) for block, nested in blocks if not nested.back]
@@ -35,7 +35,7 @@ def while_of(eqn: Any, blocks: Sequence[tuple[Block, taxpr.Nested]]) -> While | 
     for i, k in enumerate(looping.operands):
         if k is not None and i in carried:
             states[k] = i
-        elif k is not None and not taxpr.is_literal(eqn.invars[k]):
+        elif k is not None and not introspect.is_literal(eqn.invars[k]):
             constants[id(eqn.invars[k])] = i
     shared = {
         i: states[k] if k in states else constants[id(eqn.invars[k])]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._drawing.borders import SEEN, Borders, Ends, Seen, Then
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.choices import shared_operands
@@ -33,7 +33,9 @@ class Drawing(Protocol):
     unfolded: set[str]
     foldable: set[str]
 
-    def nested(self, block: Block, nested: taxpr.Nested, seen: Seen, then: Then | None) -> Ends:
+    def nested(
+        self, block: Block, nested: introspect.Nested, seen: Seen, then: Then | None
+    ) -> Ends:
         """Draw a nested jaxpr in its cluster."""
         ...
 
@@ -100,7 +102,7 @@ class Opened:
         origins = [self._result(k) for k in range(len(eqn.outvars))]
         self._drawing.results(self._scope, item, origins)
 
-    def _enter(self, block: Block, nested: taxpr.Nested, bar: Mapping[int, _Operand]) -> None:
+    def _enter(self, block: Block, nested: introspect.Nested, bar: Mapping[int, _Operand]) -> None:
         """Draw a nested jaxpr, and register what it takes of the jaxpr around the equation."""
         item, loop = self._item, self._loop
         then, seen = None, SEEN
@@ -108,7 +110,7 @@ class Opened:
         if loop:
             title, then = labels.open_title(item.eqn, item.title), self._condition(loop, block)
         elif item.title and self._outer == self._around:
-            failure = taxpr.failure_of(item.eqn)
+            failure = introspect.failure_of(item.eqn)
             title = (
                 (*labels.failure_lines(failure), *title[-1:])
                 if failure
@@ -128,7 +130,7 @@ class Opened:
                 self._scope.use(item.eqn.invars[k], drawn.ins[i], item.address, self._around)
 
     def _nested(
-        self, block: Block, nested: taxpr.Nested, seen: Seen, then: Then | None = None
+        self, block: Block, nested: introspect.Nested, seen: Seen, then: Then | None = None
     ) -> Ends:
         drawn = self._ends[block.address] = self._drawing.nested(block, nested, seen, then)
         inner = {*filter(None, drawn.ins), *(origin.node for origin in drawn.outs)}
@@ -171,8 +173,8 @@ class Opened:
         self, address: str, kind: ClusterKind, title: tuple[str, ...], parent: str | None
     ) -> None:
         eqn, item = self._item.eqn, self._item
-        ended = ("unfinished",) if taxpr.is_unfinished(eqn) else ()
-        ended = ("failed",) if taxpr.failure_of(eqn) else ended
+        ended = ("unfinished",) if introspect.is_unfinished(eqn) else ()
+        ended = ("failed",) if introspect.failure_of(eqn) else ended
         tip, titled = self._tips.eqn(item.address, eqn), labels.titled(title, item.title)
         self._canvas.clusters.append(
             Cluster(address, kind, title, tip, parent, item.address, ended, titled=titled)
@@ -189,7 +191,7 @@ class Opened:
         tip, name = self._tips.eqn(address, eqn), operands_of(address)
         self._canvas.add(Node(name, address, "eqn", lines, tip, self._outer, marks))
         for k in operands:
-            if not self._chooses and taxpr.is_literal(eqn.invars[k]):
+            if not self._chooses and introspect.is_literal(eqn.invars[k]):
                 continue  # it stands in the label
             head = Role("", str(k)) if len(operands) > 1 else None
             self._scope.use(eqn.invars[k], name, address, self._outer, head)
@@ -225,7 +227,7 @@ class Opened:
         address, first = item.address, names[group[0]]
         if len(group) == 1:
             lines = labels.end_lines(first, "operand", atoms[0].aval)
-            origin = None if taxpr.is_literal(atoms[0]) else self._scope.origins.get(atoms[0])
+            origin = None if introspect.is_literal(atoms[0]) else self._scope.origins.get(atoms[0])
             address, marks = origin.value if origin else address, ("bar",)
         else:
             title = paths.shared_title([names[k] for k in group])
@@ -268,4 +270,4 @@ def _is_tagged(block: Block, i: int) -> bool:
     """Whether a tag takes an input."""
     graph = block.flow.graph
     used = graph.used.get(block.jaxpr.invars[i], ())
-    return any(at < len(graph.eqns) and taxpr.is_tag(graph.eqns[at]) for at in used)
+    return any(at < len(graph.eqns) and introspect.is_tag(graph.eqns[at]) for at in used)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._drawing import backward, state_nodes
 from taxpr_jupyter._drawing import roles as _roles
 from taxpr_jupyter._drawing.borders import SEEN, Borders, Ends, Seen, Then
@@ -75,7 +76,9 @@ class Drawing:
         self.foldable |= self.borders.foldable
         self.hidden |= self.borders.hidden
 
-    def nested(self, block: Block, nested: taxpr.Nested, seen: Seen, then: Then | None) -> Ends:
+    def nested(
+        self, block: Block, nested: introspect.Nested, seen: Seen, then: Then | None
+    ) -> Ends:
         """Draw a nested jaxpr in its cluster."""
         # An output that is carried, stacked or not returned has a node of its own. The results of a
         # call come straight from where they are made.
@@ -144,12 +147,12 @@ class Drawing:
         marks, fold = (), None
         # A statement names its target itself.
         name = "" if item.title else self.tips.results(address, eqn)
-        if taxpr.is_tag(eqn):
+        if introspect.is_tag(eqn):
             kind = "injected" if address in self._marked.injected else "tag"
             marks = ("added",) if address in self._marked.added else ()
             lines = labels.tag_lines(eqn)
             lines += ["injected"] if kind == "injected" else []
-        elif taxpr.is_hop(eqn):
+        elif introspect.is_hop(eqn):
             kind, fold = "hop", address
             inside = self._fold.sizes.inside(eqn)
             self.foldable.add(address)
@@ -160,7 +163,7 @@ class Drawing:
             marks += ("plumbing",) if len(lines) == 1 and labels.is_plumbing(eqn) else ()
         tip = self.tips.eqn(address, eqn)
         marks += marks_of(item)
-        if failure := taxpr.failure_of(eqn):
+        if failure := introspect.failure_of(eqn):
             lines, marks = labels.failure_lines(failure), (*marks, "failed")
         titled, sign = labels.titled(lines, item.title), []
         if block.loss and block.loss.eqn is eqn:
@@ -184,7 +187,7 @@ class Drawing:
         self.canvas.add(node, merging=kind == "hop")
         heads = _heads(eqn, kind == "hop")
         for k, atom in enumerate(eqn.invars):
-            if kind == "eqn" and taxpr.is_literal(atom):
+            if kind == "eqn" and introspect.is_literal(atom):
                 continue  # it stands in the label
             scope.use(atom, address, address, cluster, heads[k])
         tails = _roles.result_roles(eqn) if kind == "hop" and len(eqn.outvars) > 1 else []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.names import argument_names, is_of_jax, is_of_library, numbered
 from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._text.short import shortened, visible
@@ -34,7 +34,7 @@ class Role:
 
 def operand_roles(eqn: Any) -> list[Role]:
     """The role of each operand of an equation with nested jaxprs."""
-    nested_jaxprs = taxpr.nested_jaxprs(eqn)
+    nested_jaxprs = introspect.nested_jaxprs(eqn)
     found: dict[int, Role] = {}
     for nested in nested_jaxprs:
         known = argument_names(nested)
@@ -72,7 +72,7 @@ def _end_of(name: str) -> str:
 def result_roles(eqn: Any) -> list[Role]:
     """The role of each result of an equation with nested jaxprs."""
     made = [Role("", str(k)) for k in range(len(eqn.outvars))]
-    for nested in taxpr.nested_jaxprs(eqn):
+    for nested in introspect.nested_jaxprs(eqn):
         names = numbered(nested.out_roles)
         for k, role, name in zip(nested.results, nested.out_roles, names, strict=True):
             if k is not None and role != "out":

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._model.model import Node
 
@@ -91,7 +91,7 @@ class Scope:
 
     def tagged(self, tag: Any) -> list[Origin]:
         """The origins of what a tag hands on; none where one is a literal, or is not drawn."""
-        known = [None if taxpr.is_literal(a) else self.origins.get(a) for a in tag.invars]
+        known = [None if introspect.is_literal(a) else self.origins.get(a) for a in tag.invars]
         origins = [origin for origin in known if origin]
         return origins if len(origins) == len(known) else []
 
@@ -105,7 +105,7 @@ class Scope:
         name: str = "",
     ) -> None:
         """Register a use of a value."""
-        is_literal = taxpr.is_literal(atom)
+        is_literal = introspect.is_literal(atom)
         if is_literal or self.wants(atom):
             uses = self.literals if is_literal else self.uses
             uses.append(Use(atom, node, item, cluster, head, name))

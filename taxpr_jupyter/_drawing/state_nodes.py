@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import Cluster, count_of
@@ -75,7 +75,7 @@ def draw_writes(
         for i, j in zip(state.ins, state.outs, strict=True):
             atom = block.jaxpr.outvars[j]
             if ids[i] in shown and atom is not block.jaxpr.invars[i]:
-                if taxpr.is_literal(atom):
+                if introspect.is_literal(atom):
                     origin = canvas.output_literal(f"out{j}", atom, box)
                 else:
                     origin = scope.origins[atom]

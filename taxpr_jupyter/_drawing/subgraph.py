@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
@@ -240,7 +240,10 @@ def _addresses_in(part: Item | End) -> frozenset[str]:
 def _vars(eqns: Any) -> dict[Any, None]:
     """The variables that some equations make or take."""
     return dict.fromkeys(
-        atom for eqn in eqns for atom in (*eqn.invars, *eqn.outvars) if not taxpr.is_literal(atom)
+        atom
+        for eqn in eqns
+        for atom in (*eqn.invars, *eqn.outvars)
+        if not introspect.is_literal(atom)
     )
 
 
@@ -250,4 +253,4 @@ def _end_vars(block: Block, end: End) -> dict[Any, None]:
     if end.state:  # also has its final value as an output
         ranges += [(jaxpr.invars, end.state.ins), (jaxpr.outvars, end.state.outs)]
     atoms = [atoms[i] for atoms, indices in ranges for i in indices]
-    return dict.fromkeys(atom for atom in atoms if not taxpr.is_literal(atom))
+    return dict.fromkeys(atom for atom in atoms if not introspect.is_literal(atom))

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._edits.functions import injector_of, is_empty, is_function, params_of, uses_ctx
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._stoppable import STOPPING
@@ -89,7 +90,9 @@ class Attached:
     error: str | None = None
     note: str = ""
     warned: tuple[Warning, ...] = dataclasses.field(default=(), repr=False, compare=False)
-    injector: taxpr.Injector = dataclasses.field(default=_NOTHING, repr=False, compare=False)
+    injector: taxpr.injectors.Injector = dataclasses.field(
+        default=_NOTHING, repr=False, compare=False
+    )
     source: Any = dataclasses.field(default=None, repr=False, compare=False)
     bound: str = dataclasses.field(default="", repr=False, compare=False)
     asks_ctx: bool = False
@@ -155,7 +158,7 @@ def make(
 
     Args:
         key: The key of the site.
-        injector: A name, a `taxpr.Injector`, a `taxpr.InjectorKind`, or a function
+        injector: A name, an `Injector` or `InjectorKind` of `taxpr.injectors`, or a function
             ``(ctx, token, params) -> (token, ctx)``.
         ctx: The initial context of a function.
         values: The values of the parameters.
@@ -185,7 +188,7 @@ def make(
     )
 
 
-def is_made_by(made: taxpr.Injector, kind: taxpr.InjectorKind) -> bool:
+def is_made_by(made: taxpr.injectors.Injector, kind: taxpr.injectors.InjectorKind) -> bool:
     """Whether an injector is of this kind, not only of a kind with this name.
 
     >>> @taxpr.injector(factor=taxpr.Param(2.0))
@@ -222,7 +225,7 @@ def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | No
         return None
 
 
-def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attached:
+def tried(attached: Attached, program: taxpr.Program, site: taxpr.program.Site) -> Attached:
     """Trace the injector at its site, without running it, and set ``error`` and ``note``.
 
     Raises:
@@ -238,7 +241,7 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
             )
     warned: list[Warning] = []
     try:
-        with taxpr.warnings_to(warned.append):
+        with introspect.warnings_to(warned.append):
             program.inject({site: attached.injector})  # another tag can be named as its address
         note = " ".join(" ".join(map(str, warned)).split())
         return dataclasses.replace(
@@ -264,7 +267,7 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.Site) -> Attac
 
 def noted_already() -> AbstractContextManager[None]:
     """A context without the warnings that `tried` has turned into notes."""
-    return taxpr.warnings_to(lambda warning: None)
+    return introspect.warnings_to(lambda warning: None)
 
 
 def _of_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,7 +275,8 @@ def _of_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:
     objects = {
         name: value
         for name, value in list(namespace.items())
-        if isinstance(value, (taxpr.InjectorKind, taxpr.Injector)) and not name.startswith("_")
+        if isinstance(value, (taxpr.injectors.InjectorKind, taxpr.injectors.Injector))
+        and not name.startswith("_")
     }
     ready = list(taxpr.ready_injectors().values())
     functions = injector_functions(namespace).items()
@@ -282,13 +286,13 @@ def _of_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _made(source: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
+def _made(source: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.injectors.Injector:
     """An injector with these values.
 
     Raises:
         PanelError: If they do not fit, or ``source`` makes no injector.
     """
-    if isinstance(source, taxpr.InjectorKind):
+    if isinstance(source, taxpr.injectors.InjectorKind):
         defaults = {name: param.default for name, param in source.params.items()}
         given = {
             name: _number(source.name, name, value, like=defaults[name])
@@ -300,21 +304,21 @@ def _made(source: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
             return source(**given)
         except taxpr.TaxprError as error:
             raise PanelError(one_line(error)) from None
-    if isinstance(source, taxpr.Injector):
+    if isinstance(source, taxpr.injectors.Injector):
         unknown = next((name for name in values if name not in source.values), None)
         if unknown is not None:
             raise PanelError(f"{source.name} has no parameter {unknown!r}")
         return dataclasses.replace(source, values={**source.values, **values})
     if not callable(source):
         raise PanelError(
-            f"{source!r} is no injector: give the name of one, a taxpr.Injector, or a function "
-            "(ctx, token, params) -> (token, ctx)"
+            f"{source!r} is no injector: give the name of one, a taxpr.injectors.Injector, "
+            "or a function (ctx, token, params) -> (token, ctx)"
         )
     return injector_of(source, ctx, values)
 
 
 def _attached(
-    key: str, name: str, kind: str, made: taxpr.Injector, source: Any, bound: str = ""
+    key: str, name: str, kind: str, made: taxpr.injectors.Injector, source: Any, bound: str = ""
 ) -> Attached:
     declared = taxpr.ready_injectors().get(made.name)
     params = _declared(source) or (declared.params if declared else {})
@@ -340,7 +344,7 @@ def _declared(source: Any) -> Mapping[str, taxpr.Param]:
 
 def _defaults(source: Any) -> dict[str, Any]:
     """The default values of an injector."""
-    if isinstance(source, taxpr.Injector):
+    if isinstance(source, taxpr.injectors.Injector):
         return dict(source.values)
     return {name: param.default for name, param in _declared(source).items()}
 
@@ -363,8 +367,8 @@ def _number(injector: str, param: str, value: Any, *, like: Any) -> Any:
 
 
 def _doc(value: Any) -> str:
-    if isinstance(value, taxpr.InjectorKind):
+    if isinstance(value, taxpr.injectors.InjectorKind):
         return value.doc
-    if isinstance(value, taxpr.Injector):
+    if isinstance(value, taxpr.injectors.Injector):
         return repr(value)
     return (inspect.getdoc(getattr(value, "func", value)) or "").split("\n")[0]

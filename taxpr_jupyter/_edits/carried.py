@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.graph import INPUT
 from taxpr_jupyter._analysis.index import Index, Place
 from taxpr_jupyter._tracing.sources import source_line
@@ -36,7 +37,7 @@ class Known(NamedTuple):
 def line_text(index: Index, key: str) -> str:
     """The text of the source line that makes a value, to remember before the user edits it."""
     maker = index.eqn(taxpr.Address(key).eqn)
-    return _squeezed(taxpr.source_of(maker.eqn)) if maker is not None else ""
+    return _squeezed(introspect.source_of(maker.eqn)) if maker is not None else ""
 
 
 def carried(old: Index, new: Index, key: str, text: str) -> str | None:
@@ -53,17 +54,17 @@ def carried(old: Index, new: Index, key: str, text: str) -> str | None:
     if after or not text:  # the numbers differ, so order does not decide
         found = _nearest(owner, after)
     else:
-        texts = {_squeezed(taxpr.source_of(one.eqn)) for one in old.eqns()}
+        texts = {_squeezed(introspect.source_of(one.eqn)) for one in old.eqns()}
         found = _nearest(owner, [at for at, one in places if one.text not in texts])
     return found.address.value(result) if found else None
 
 
-def _squeezed(source: taxpr.Source | None) -> str:
+def _squeezed(source: introspect.Source | None) -> str:
     return "".join(source_line(source).split())
 
 
 def _known(place: Place) -> Known:
-    source = taxpr.source_of(place.eqn)
+    source = introspect.source_of(place.eqn)
     home = _NUMBER.sub("", place.home.address)
     types = tuple(str(getattr(var.aval, "dtype", "")) for var in place.made)
     kind = place.eqn.primitive, home, source.function if source else "", types
@@ -129,7 +130,7 @@ def _around(place: Place) -> _Around:
             return graph.eqns[i].primitive.name
         if i == INPUT:
             return f"in {names[k] if names else k}"
-        return str(atom) if taxpr.is_literal(atom) else "const"
+        return str(atom) if introspect.is_literal(atom) else "const"
 
     users = {user for var in place.made for user in graph.users(var)}
     taking = ["out" if i == len(graph.eqns) else graph.eqns[i].primitive.name for i in users]

@@ -175,7 +175,7 @@ class Edited:
         """The address of the one value that a selector means; a text stays as it is.
 
         Raises:
-            taxpr.SelectorError: If it means no value.
+            taxpr.errors.SelectorError: If it means no value.
             PanelError: If it means several.
         """
         if isinstance(place, str):

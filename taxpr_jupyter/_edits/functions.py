@@ -16,7 +16,9 @@ from taxpr_jupyter._stoppable import STOPPING
 
 def is_function(source: Any) -> bool:
     """Whether ``source`` is a plain function ``(ctx, token, params)``, not an injector or kind."""
-    return callable(source) and not isinstance(source, (taxpr.Injector, taxpr.InjectorKind))
+    return callable(source) and not isinstance(
+        source, (taxpr.injectors.Injector, taxpr.injectors.InjectorKind)
+    )
 
 
 def is_empty(ctx: Any) -> bool:
@@ -59,7 +61,7 @@ def _is_range(default: Any) -> bool:
     )
 
 
-def injector_of(function: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.Injector:
+def injector_of(function: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.injectors.Injector:
     """An injector that calls a function with these parameter values, and defaults for the others.
 
     Floats are leaves of the context. Integers and bools are static, since the function may need
@@ -118,7 +120,7 @@ for _name in (
     setattr(_Untouched, f"__{_name}__", _touch)
 
 
-def uses_ctx(injector: taxpr.Injector, site: taxpr.Site) -> bool:
+def uses_ctx(injector: taxpr.injectors.Injector, site: taxpr.program.Site) -> bool:
     """Whether a function does anything with its ctx but return it, at a site."""
     ctx, handed_on = _Untouched(), True
 

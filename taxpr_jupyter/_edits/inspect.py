@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.index import Home
 from taxpr_jupyter._analysis.stateful import state_leaves
 from taxpr_jupyter._edits.sites import SiteRow
@@ -133,7 +134,7 @@ class Inspector:
         )
 
     def _equation(self, address: str, eqn: Any, home: Home) -> Inspection:
-        source = taxpr.source_of(eqn)
+        source = introspect.source_of(eqn)
         site = self._by_address.get(address)
         made = self._maker_source(site) if site and not site.added else None
         made = None if made == source else made
@@ -150,7 +151,7 @@ class Inspector:
             value_source=source_text(made),
             value_line=source_line(made),
             added_by=_call_of(site) if site and site.added else "",
-            scope=taxpr.scope_of(eqn),
+            scope=introspect.scope_of(eqn),
             tag_params=site.params if site else None,
             site=site,
             values=() if site else self._values(address, home),
@@ -177,10 +178,12 @@ class Inspector:
         texts = dict.fromkeys(f"{one.short} ({one.place})" for one in self._held.at(address))
         return (("variable", visible(", ".join(texts))),) if texts else ()
 
-    def _maker_source(self, site: SiteRow) -> taxpr.Source | None:
+    def _maker_source(self, site: SiteRow) -> introspect.Source | None:
         """The source line of the value that a tag marks."""
         maker = self._index.eqn(taxpr.Address(site.key).eqn)
-        return taxpr.source_of(maker.eqn) if maker and not taxpr.is_tag(maker.eqn) else None
+        return (
+            introspect.source_of(maker.eqn) if maker and not introspect.is_tag(maker.eqn) else None
+        )
 
     def _jaxpr(self, home: Home) -> Inspection:
         facts = home.nested.facts if home.nested else {}
@@ -224,9 +227,9 @@ class Inspector:
 
     def _text(self, atom: Any) -> str:
         """``a:f32[3]``, ``2.0``."""
-        if taxpr.is_literal(atom):
+        if introspect.is_literal(atom):
             return literal_text(atom)
-        letter = "_" if taxpr.is_dropped(atom) else self._tagged.letters.get(atom, "_")
+        letter = "_" if introspect.is_dropped(atom) else self._tagged.letters.get(atom, "_")
         text = f"{letter}:{aval_text(atom.aval)}"
         return f"{name} · {text}" if (name := self._names.get(atom)) else text
 

@@ -44,7 +44,7 @@ class SiteRow:
     where: str
     source: str
     refused: str | None
-    site: taxpr.Site = dataclasses.field(repr=False, compare=False)
+    site: taxpr.program.Site = dataclasses.field(repr=False, compare=False)
 
     @property
     def title(self) -> str:
@@ -82,7 +82,7 @@ def site_rows(
 
 def _keyed(
     program: taxpr.Program, added: Mapping[str, Any]
-) -> Iterator[tuple[taxpr.Site, str, bool]]:
+) -> Iterator[tuple[taxpr.program.Site, str, bool]]:
     """Each site, its key, and whether it was added interactively."""
     seen: set[str] = set()
     of_source: dict[str, int] = {}  # the number of tags of the source so far in each jaxpr

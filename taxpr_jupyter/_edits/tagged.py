@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.costs import Costs
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.sizes import Size, Sizes
@@ -57,7 +58,7 @@ class Tagged:
     @functools.cached_property
     def letters(self) -> Mapping[Any, str]:
         """The names of the variables."""
-        return taxpr.var_names(self.program)
+        return introspect.var_names(self.program)
 
     @functools.cached_property
     def held(self) -> Held:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._model.model import UNMARKED, Marked, count_of
@@ -101,7 +102,9 @@ class Lines:
 
     # --- jaxprs -----------------------------------------------------------------------------------
 
-    def _nested(self, block: Block, nested: taxpr.Nested, fold: str, depth: int) -> Iterator[Line]:
+    def _nested(
+        self, block: Block, nested: introspect.Nested, fold: str, depth: int
+    ) -> Iterator[Line]:
         title, *facts = labels.block_lines(nested)
         facts += [labels.content(self._fold.sizes.of_jaxpr(nested.jaxpr))] if self._fold else []
         param = nested.param or (nested.label,)
@@ -214,14 +217,14 @@ class Lines:
         kind: LineKind = "eqn"
         text, note, marks, fold, hidden = name, "", _marks(item), None, 0
         params, held = labels.param_texts(eqn), self._names.results(address, eqn)
-        if failure := taxpr.failure_of(eqn):
+        if failure := introspect.failure_of(eqn):
             name = text = labels.failure_lines(failure)[0]
             params, held, marks = [], self._names.failed(failure), (*marks, "failed")
-        if taxpr.is_tag(eqn):
+        if introspect.is_tag(eqn):
             kind = "injected" if address in self._marked.injected else "tag"
             marks += ("added",) if address in self._marked.added else ()
             text, name = labels.tag_lines(eqn)[0], "tag"
-        elif taxpr.is_hop(eqn):
+        elif introspect.is_hop(eqn):
             kind, fold, text = "hop", address, name if failure else labels.hop_title(eqn)
             if self._fold:
                 inside = self._fold.sizes.inside(eqn)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.costs import Costs
 from taxpr_jupyter._analysis.index import Index
@@ -44,7 +45,7 @@ class SourceRow:
     """
 
     file: str
-    line: taxpr.SourceLine
+    line: taxpr.program.SourceLine
     flops: float | None = None
     bytes: float | None = None
     marks: tuple[str, ...] = ()
@@ -124,7 +125,7 @@ class SourceRows:
         found = [row for row in self.rows if str(row.line.number) == number]
         own = [row for row in found if row.file == file]
         ends = [row for row in found if row.file.endswith(f"/{file}")]
-        if rows := own or ends or [row for row in found if taxpr.file_text(row.file) == file]:
+        if rows := own or ends or [row for row in found if introspect.file_text(row.file) == file]:
             return rows[0]
         raise PanelError(f"The program went through no line {place!r}")
 
@@ -133,7 +134,7 @@ class SourceRows:
         parts: list[messages.SourcePart] = []
         for number, row in enumerate(self.rows[:MOST_LINES]):
             if number in self.breaks:
-                title = visible(taxpr.file_text(row.file))
+                title = visible(introspect.file_text(row.file))
                 parts.append({"file": row.file, "title": title, "lines": []})
             parts[-1]["lines"].append(_line_state(row))
         return {
@@ -185,7 +186,7 @@ class LinesOf:
         found = {address: self.of(address) for address in dict.fromkeys(addresses)}
         return {address: lines for address, lines in found.items() if lines}
 
-    def _places(self, line: taxpr.SourceLine) -> Iterator[int]:
+    def _places(self, line: taxpr.program.SourceLine) -> Iterator[int]:
         for found in (*line.equations, *line.holding):
             if (place := self._index.eqn(found.address)) is not None:
                 yield place.number
@@ -226,7 +227,7 @@ def _most(shares: Sequence[float | None]) -> int | None:
     return best if best is not None and known[best] >= LEAST else None
 
 
-def _wider(line: taxpr.SourceLine) -> tuple[str, ...]:
+def _wider(line: taxpr.program.SourceLine) -> tuple[str, ...]:
     """From which floats to which wider ones a line converts values."""
     words: dict[str, None] = {}
     for found in line.equations:

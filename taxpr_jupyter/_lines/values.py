@@ -27,7 +27,7 @@ class LineValues:
         (4, '0 … 6, mean 2.5', '3')
     """
 
-    def __init__(self, recording: taxpr.Recording) -> None:
+    def __init__(self, recording: taxpr.questions.Recording) -> None:
         self._found = {part.address: recording[part.address] for part in recording.parts}
         self.steps = max(map(_iterations, self._found.values()), default=0)
         counts = {address: _nonfinite(one) for address, one in self._found.items()}
@@ -43,7 +43,7 @@ class LineValues:
         return {address: text for address, text in texts.items() if text}
 
 
-def _iterations(one: taxpr.Recorded) -> int:
+def _iterations(one: taxpr.questions.Recorded) -> int:
     """How often the outermost loop around a value ran; 0 if there is none."""
     if not one.axes or ":" not in one.axes[0]:
         return 0
@@ -54,13 +54,13 @@ def _iterations(one: taxpr.Recorded) -> int:
     return int(ran.nonzero()[0].max(initial=-1)) + 1
 
 
-def _nonfinite(one: taxpr.Recorded) -> int:
+def _nonfinite(one: taxpr.questions.Recorded) -> int:
     """How many elements are not finite, in all iterations together."""
     stats = one.stats()
     return round(float(stats.nonfinite) * stats.size) if stats else 0  # None of a PRNG key
 
 
-def _text(one: taxpr.Recorded, step: int | None) -> str:
+def _text(one: taxpr.questions.Recorded, step: int | None) -> str:
     stats, ran = one.stats(each=True), np.asarray(True if one.fired is None else one.fired)
     if stats is None:  # of a PRNG key
         return ""

@@ -75,7 +75,7 @@ def functions_of(value: Any) -> Iterator[types.FunctionType]:
             yield from functions_of(part)
     elif isinstance(value, types.MethodType):
         yield from functions_of(value.__func__)
-    elif isinstance(value, (taxpr.Injector, taxpr.InjectorKind)):
+    elif isinstance(value, (taxpr.injectors.Injector, taxpr.injectors.InjectorKind)):
         for part in vars(value).values():
             yield from functions_of(part)
     elif callable(value) and not isinstance(value, type):

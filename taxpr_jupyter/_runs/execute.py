@@ -277,7 +277,7 @@ class _Computed:
     baseline: Any
     outputs: Any
     ctx: Mapping[str, Any]
-    watched: Mapping[taxpr.Site, list[taxpr.Injector]]
+    watched: Mapping[taxpr.program.Site, list[taxpr.injectors.Injector]]
     xla: Mapping[str, Compiled | None]
 
 
@@ -362,13 +362,13 @@ def _slots(row: SiteRow) -> int | None:
     return max(1, min(_WRITES, _WRITTEN_BYTES // max(1, size)))
 
 
-def _watched(row: SiteRow, slots: int | None = None) -> list[taxpr.Injector]:
+def _watched(row: SiteRow, slots: int | None = None) -> list[taxpr.injectors.Injector]:
     """The injector followed by `taxpr.record`, which records the value after the tag."""
     own = [with_switch(row.injector, row.site)] if row.injector else []
     return [*own, taxpr.record(slots=slots)]
 
 
-def _said(injector: taxpr.Injector, ctx: Any) -> dict[str, Any]:
+def _said(injector: taxpr.injectors.Injector, ctx: Any) -> dict[str, Any]:
     """The report of an injector that is at one tag."""
     [report] = injector.report_of(ctx).values()
     return report

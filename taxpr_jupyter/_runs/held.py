@@ -14,7 +14,7 @@ from taxpr_jupyter._runs.execute import Plan
 _HELD = "value of a variable"  # the name of tags that only a recording sees
 
 
-def held_with_injectors(plan: Plan) -> Callable[..., taxpr.Recording]:
+def held_with_injectors(plan: Plan) -> Callable[..., taxpr.questions.Recording]:
     """Run the program with its injectors, and keep the values of its variables, as `taxpr.watch`.
 
     The values are tagged, those with injectors after the injectors. An injection keeps tags that it
@@ -49,7 +49,7 @@ def held_with_injectors(plan: Plan) -> Callable[..., taxpr.Recording]:
     for one in variables:
         owners.setdefault(one.text, set()).add(one.owner)
 
-    def run(*args: Any, **kwargs: Any) -> taxpr.Recording:
+    def run(*args: Any, **kwargs: Any) -> taxpr.questions.Recording:
         recording = taxpr.watch(injected, tags)(injected.ctx, *args, **kwargs)
         at = dict(zip(addresses, recording.parts, strict=True))
         parts = [
@@ -66,6 +66,8 @@ def held_with_injectors(plan: Plan) -> Callable[..., taxpr.Recording]:
             for one in variables
         ]
         out, _ = recording.out
-        return taxpr.Recording(recording.name, out, parts, recording.skipped, recording.notes)
+        return taxpr.questions.Recording(
+            recording.name, out, parts, recording.skipped, recording.notes
+        )
 
     return run

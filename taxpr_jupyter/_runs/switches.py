@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._edits.attach import Attached
 
 _ON = "on"  # the parameter that `taxpr.switched` adds
@@ -14,7 +15,7 @@ _ON = "on"  # the parameter that `taxpr.switched` adds
 Contexts = Mapping[Any, tuple[Any, ...]]
 
 
-def with_switch(attached: Attached, site: taxpr.Site) -> taxpr.Injector:
+def with_switch(attached: Attached, site: taxpr.program.Site) -> taxpr.injectors.Injector:
     """The injector for a site; it has a switch if it changes values, and can have one."""
     injector = attached.injector.at([site])
     return taxpr.switched(injector) if _has_switch(attached) else injector
@@ -41,7 +42,7 @@ def values_of(attached: Attached, ctx: Mapping[str, Any]) -> dict[str, Any]:
 
 def calls_out(program: taxpr.Program) -> int:
     """The number of equations that call the host, as `jax.debug.print` does, or hold one."""
-    return sum(bool(eqn.effects) for _, eqn in taxpr.iter_eqns(program))
+    return sum(bool(eqn.effects) for _, eqn in introspect.iter_eqns(program))
 
 
 def _has_switch(attached: Attached) -> bool:

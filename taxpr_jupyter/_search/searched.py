@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.index import Index, Place
 from taxpr_jupyter._text import short
 from taxpr_jupyter._text.short import Where, visible
@@ -39,7 +39,7 @@ class Searched:
     @functools.cached_property
     def letters(self) -> dict[Any, str]:
         """The letters of variables, as `print(jaxpr)` shows them."""
-        return taxpr.var_names(self._program.jaxpr)
+        return introspect.var_names(self._program.jaxpr)
 
     @functools.cached_property
     def _avals(self) -> dict[int, tuple[Any, str]]:
@@ -73,9 +73,9 @@ class Searched:
         return [scope(row) for row in self.rows]
 
     @functools.cached_property
-    def sources(self) -> Sequence[taxpr.Source | None]:
+    def sources(self) -> Sequence[introspect.Source | None]:
         """The source line that made each equation."""
-        return [taxpr.source_of(row.eqn) if row.eqn else None for row in self.rows]
+        return [introspect.source_of(row.eqn) if row.eqn else None for row in self.rows]
 
     def _variables(self) -> Sequence[str]:
         """The variables of the source that held the values of each row."""
@@ -94,14 +94,14 @@ class Searched:
         def of_eqns(text: Callable[[Any], str]) -> Callable[[], Sequence[str]]:
             return functools.cache(lambda: texts((row.eqn for row in self.rows), text))
 
-        def of_sources(text: Callable[[taxpr.Source], str]) -> Callable[[], Sequence[str]]:
+        def of_sources(text: Callable[[introspect.Source], str]) -> Callable[[], Sequence[str]]:
             return functools.cache(lambda: texts(self.sources, text))
 
         # The roles of the inputs of a nested jaxpr, such as "carry", are no names.
         ends = ("in", self._program.in_names), ("out", self._program.out_names)
         names = {f"{word}{k}": name for word, own in ends for k, name in enumerate(own)}
         return {
-            "primitive": of_eqns(lambda eqn: "" if taxpr.is_tag(eqn) else eqn.primitive.name),
+            "primitive": of_eqns(lambda eqn: "" if introspect.is_tag(eqn) else eqn.primitive.name),
             "tag": of_eqns(_tag_name),
             "label": of_eqns(_label),
             "scope": lambda: self.scopes,
@@ -116,17 +116,19 @@ class Searched:
 
 
 def _scope_of(eqn: Any) -> str:
-    return visible(taxpr.scope_of(eqn))
+    return visible(introspect.scope_of(eqn))
 
 
 def _tag_name(eqn: Any) -> str:
-    name = taxpr.tag_params(eqn).get("name") if taxpr.is_tag(eqn) else None
+    name = introspect.tag_params(eqn).get("name") if introspect.is_tag(eqn) else None
     return "" if name is None else str(name)
 
 
 def _label(eqn: Any) -> str:
     """The label of an equation's node without types; for a tag, all its params."""
-    if taxpr.is_tag(eqn):
-        params = taxpr.tag_params(eqn).items()
+    if introspect.is_tag(eqn):
+        params = introspect.tag_params(eqn).items()
         return " ".join(["tag", *(f"{k}={short.param_text(v)}" for k, v in params if k != "name")])
-    return labels.hop_title(eqn) if taxpr.is_hop(eqn) else " ".join(labels.operation_lines(eqn))
+    return (
+        labels.hop_title(eqn) if introspect.is_hop(eqn) else " ".join(labels.operation_lines(eqn))
+    )

@@ -37,7 +37,7 @@ class Asker:
         cancel: threading.Event | None = None,
         *,
         injectors: bool = True,
-    ) -> taxpr.Recording:
+    ) -> taxpr.questions.Recording:
         """Runs the program, and keeps the values of its variables.
 
         Args:
@@ -47,7 +47,7 @@ class Asker:
                 injector returned.
 
         Returns:
-            A `taxpr.Recording`.
+            A `taxpr.questions.Recording`.
 
         Raises:
             PanelError: A run is under way; the program knows no variables, see ``names`` of
@@ -66,7 +66,7 @@ class Asker:
             (y: float32[], 3 … 3, mean 3, y: float32[], 1 … 1, mean 1)
         """
 
-        def watched(plan: Plan) -> Callable[..., taxpr.Recording]:
+        def watched(plan: Plan) -> Callable[..., taxpr.questions.Recording]:
             _check_names(plan.program)
             with_them = injectors and bool(plan.attached)
             return held_with_injectors(plan) if with_them else taxpr.watch(plan.program)
@@ -75,7 +75,7 @@ class Asker:
 
     def find_nan(
         self, device: str | None = None, cancel: threading.Event | None = None
-    ) -> taxpr.NanFound:
+    ) -> taxpr.questions.NanFound:
         """Where the first value comes from that is not finite; see `taxpr.find_nan`.
 
         Args:
@@ -83,7 +83,7 @@ class Asker:
             cancel: As for `run`.
 
         Returns:
-            A `taxpr.NanFound`, which is false if all results are finite.
+            A `taxpr.questions.NanFound`, which is false if all results are finite.
 
         Raises:
             PanelError: A run is under way.
@@ -107,7 +107,7 @@ class Asker:
         cancel: threading.Event | None = None,
         *,
         of: str | None = None,
-    ) -> taxpr.Flow:
+    ) -> taxpr.questions.Flow:
         """How large values are, and the gradients that flow back to them; see `taxpr.flow`.
 
         Args:
@@ -116,7 +116,7 @@ class Asker:
             of: The result to differentiate, one of `losses`; by default the first one.
 
         Returns:
-            A `taxpr.Flow`.
+            A `taxpr.questions.Flow`.
 
         Raises:
             PanelError: A run is under way; the result is no scalar, nor a tuple that begins with
@@ -131,7 +131,7 @@ class Asker:
             (array([2.]), array([4.]))
         """
 
-        def flowing(plan: Plan) -> Callable[..., taxpr.Flow]:
+        def flowing(plan: Plan) -> Callable[..., taxpr.questions.Flow]:
             _check_names(plan.program)
             return taxpr.flow(plan.program, of=of)
 
@@ -154,7 +154,7 @@ class Asker:
             if k not in states and aval.shape == () and jnp.issubdtype(aval.dtype, jnp.floating)
         ]
 
-    def check(self) -> taxpr.Answer:
+    def check(self) -> taxpr.questions.Answer:
         """What is suspicious in the program, without running it; see `taxpr.check`.
 
         Returns:
@@ -179,7 +179,7 @@ class Asker:
         *,
         atol: float | None = None,
         rtol: float | None = None,
-    ) -> taxpr.Answer:
+    ) -> taxpr.questions.Answer:
         """Where the program stops agreeing with another run; see `taxpr.first_difference`.
 
         Args:
@@ -213,7 +213,7 @@ class Asker:
             'z'
         """
 
-        def compared(plan: Plan) -> Callable[..., taxpr.Answer]:
+        def compared(plan: Plan) -> Callable[..., taxpr.questions.Answer]:
             one: Any = plan.program
             other = b
             if b is None:

@@ -104,7 +104,7 @@ class Editor:
         Args:
             address: Of a tag or a value, or a tag's name; or a selector such as `taxpr.var`.
             injector: The name of a ready injector or of a function in the notebook, a
-                `taxpr.Injector`, or a function ``(ctx, token, params) -> (token, ctx)``.
+                `taxpr.injectors.Injector`, or a function ``(ctx, token, params) -> (token, ctx)``.
             ctx: The first context of a function.
             **values: Values of the injector's parameters.
 
@@ -115,8 +115,8 @@ class Editor:
             PanelError: If there is no such value or injector, or it has no such parameter.
 
         Warns:
-            taxpr.StaleDerivativeWarning: See `taxpr.Program.inject`.
-            taxpr.DroppedRuleWarning: See `taxpr.Program.inject`.
+            taxpr.errors.StaleDerivativeWarning: See `taxpr.Program.inject`.
+            taxpr.errors.DroppedRuleWarning: See `taxpr.Program.inject`.
 
         Example:
             >>> import jax.numpy as jnp

@@ -17,7 +17,7 @@ def pure_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
     pure, states = taxpr.uncurry(fn, *args, **kwargs)
 
     def tag_writes() -> taxpr.Program:
-        tagged = taxpr.Uncurried(fn, args, kwargs, tag_writes=True)
+        tagged = taxpr.program.Uncurried(fn, args, kwargs, tag_writes=True)
         return taxpr.trace(like(fn)(tagged))(states, *args, **kwargs)
 
     return PureCall(

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-import taxpr
+from taxpr import introspect
 
 
 def written(jaxpr: Any, states: Mapping[str, Any]) -> frozenset[str]:
@@ -33,15 +33,15 @@ def passed(jaxpr: Any) -> list[int | None]:
     for eqn in inner.eqns:
         for result, operand in _passed_by(eqn).items():
             atom = eqn.invars[operand]
-            if not taxpr.is_literal(atom) and atom in place:
+            if not introspect.is_literal(atom) and atom in place:
                 place[eqn.outvars[result]] = place[atom]
-    return [None if taxpr.is_literal(atom) else place.get(atom) for atom in inner.outvars]
+    return [None if introspect.is_literal(atom) else place.get(atom) for atom in inner.outvars]
 
 
 def _passed_by(eqn: Any) -> dict[int, int]:
     """For each result of an equation that equals an operand, the positions of both."""
     found: dict[int, set[int | None]] = {}
-    for nested in taxpr.nested_jaxprs(eqn):
+    for nested in introspect.nested_jaxprs(eqn):
         if nested.rule or nested.idle:
             continue
         for out, into in enumerate(passed(nested.stored)):

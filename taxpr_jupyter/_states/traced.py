@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.stateful import stateful_program
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states import of_taxpr
@@ -63,12 +64,12 @@ def traced_pure(
         return taxpr.trace(_without_states(pure), names=variables)(*pure.args, **pure.kwargs), pure
     if pure is not None:
         program = taxpr.trace(pure.fn, names=variables)(pure.states, *pure.args, **pure.kwargs)
-        if states := taxpr.states_of(program):
+        if states := introspect.states_of(program):
             raise PanelError(TWO_KINDS.format(library=pure.library, state=states[0]))
         return stateful_program(program, pure.states, pure.written), pure
     words = {"static_argnums": statics.nums, "static_argnames": statics.names, "names": variables}
     program = taxpr.trace(fn, **words)(*args, **kwargs)
-    if not taxpr.states_of(program):
+    if not introspect.states_of(program):
         return program, None
     bound, traced, keywords = without_statics(fn, args, kwargs, statics)
     pure = of_taxpr.pure_call(bound, traced, keywords)

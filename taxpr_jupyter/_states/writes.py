@@ -60,9 +60,9 @@ _CHANGED = "The function is another one than when it was traced: run the cell ag
 
 
 def _made_at(
-    site: taxpr.Site,
-    sites: Mapping[taxpr.Address, taxpr.Site],
-    own: Mapping[taxpr.Address, taxpr.Site],
+    site: taxpr.program.Site,
+    sites: Mapping[taxpr.Address, taxpr.program.Site],
+    own: Mapping[taxpr.Address, taxpr.program.Site],
     of_source: Mapping[taxpr.Address, taxpr.Address],
 ) -> str | None:
     """The address of the value that a tag of ours marks; None for a constant."""

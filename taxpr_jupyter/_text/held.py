@@ -26,8 +26,8 @@ class Held:
         self._program = program
 
     @functools.cached_property
-    def _by_address(self) -> dict[str, list[taxpr.Variable]]:
-        found: dict[str, list[taxpr.Variable]] = {}
+    def _by_address(self) -> dict[str, list[taxpr.program.Variable]]:
+        found: dict[str, list[taxpr.program.Variable]] = {}
         for one in self._program.variables():
             found.setdefault(one.address, []).append(one)
         return found
@@ -37,7 +37,7 @@ class Held:
         """The addresses of all values that a variable held."""
         return self._by_address.keys()
 
-    def at(self, address: str) -> Sequence[taxpr.Variable]:
+    def at(self, address: str) -> Sequence[taxpr.program.Variable]:
         """All that held the value, in the order in which they did; none where none is known."""
         return self._by_address.get(address, ())
 

@@ -9,6 +9,7 @@ import numpy as np
 from jax.core import Tracer
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._text.hints import hint_of
 from taxpr_jupyter._text.quantities import n_bytes, quantity
 
@@ -18,7 +19,7 @@ TOOLTIP = 160  # characters in one line of a tooltip
 _LINES = 12  # lines of a tooltip
 
 T = TypeVar("T")
-Where = Callable[[taxpr.Source], str]
+Where = Callable[[introspect.Source], str]
 
 
 def visible(text: str) -> str:
@@ -157,41 +158,41 @@ class Tooltips:
         """A value: `d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
         known = self._values.get(id(atom))
         if known is None:
-            size = "" if taxpr.is_literal(atom) else size_text(atom.aval)
+            size = "" if introspect.is_literal(atom) else size_text(atom.aval)
             known = self._values[id(atom)] = atom, self.typed(atom) + size
         return known[1]
 
     def typed(self, atom: Any) -> str:
         """A value without its size: `d:f32[3,4]`, or `2.0` for a literal."""
-        if taxpr.is_literal(atom):
+        if introspect.is_literal(atom):
             return literal_text(atom)
-        letter = "_" if taxpr.is_dropped(atom) else self._letters.get(atom, "")
+        letter = "_" if introspect.is_dropped(atom) else self._letters.get(atom, "")
         return f"{letter}:{aval_text(atom.aval)}" if letter else aval_text(atom.aval)
 
     def eqn(self, address: str, eqn: Any) -> str:
         """An equation: address, line as in `print(jaxpr)`, tag params, scope, source line."""
-        if failure := taxpr.failure_of(eqn):
+        if failure := introspect.failure_of(eqn):
             return tooltip([address, *self._failed(failure)])
         outs = " ".join(self.typed(var) for var in eqn.outvars)
         operands = " ".join(self._letter(atom) for atom in eqn.invars)
         held = self.results(address, eqn)
         outs = f"{held} · {outs}" if held else outs
         lines = [address, f"{outs} = {eqn.primitive.name} {operands}".strip()]
-        if taxpr.is_tag(eqn):
-            params = taxpr.tag_params(eqn)
+        if introspect.is_tag(eqn):
+            params = introspect.tag_params(eqn)
             lines += [f"{key}={param_text(value)}" for key, value in params.items()]
-        if scope := taxpr.scope_of(eqn):
+        if scope := introspect.scope_of(eqn):
             lines.append(f"in {scope}")
-        if source := taxpr.source_of(eqn):
+        if source := introspect.source_of(eqn):
             lines.append(self._where(source))
         return tooltip(lines)
 
-    def failed(self, failure: taxpr.Failure) -> str:
+    def failed(self, failure: introspect.Failure) -> str:
         """The same in one line, without the hint."""
         place = self._where(failure.source) if failure.source else ""
         return " · ".join(filter(None, (visible(failure.given), place, visible(failure.reason))))
 
-    def _failed(self, failure: taxpr.Failure) -> list[str]:
+    def _failed(self, failure: introspect.Failure) -> list[str]:
         """What failed while it was traced: what the error says, where, and how to mend it."""
         advice = hint_of(failure.error, failure.message)
         head, *more = failure.message.splitlines() or [""]
@@ -202,24 +203,24 @@ class Tooltips:
 
     def operand(self, atom: Any) -> str:
         """An operand: `d`, or `2.0:f32[]` for a literal."""
-        if not taxpr.is_literal(atom):
+        if not introspect.is_literal(atom):
             return self._letter(atom)
         text, aval = scalar_text(atom.val), aval_text(atom.aval)
         return aval if text is None else f"{text}:{aval}"
 
     def _letter(self, atom: Any) -> str:
-        if taxpr.is_literal(atom):
+        if introspect.is_literal(atom):
             return literal_text(atom)
         return self._letters.get(atom) or aval_text(atom.aval)
 
 
-def file_and_line(source: taxpr.Source) -> str:
+def file_and_line(source: introspect.Source) -> str:
     """A source line: `model.py:12 in f`, or `cell 3, line 12 in f`."""
     # Without the folder, which differs between machines and notebook kernels.
     return source._replace(function=function_name(source)).short
 
 
-def function_name(source: taxpr.Source) -> str:
+def function_name(source: introspect.Source) -> str:
     """The function's own name. Some versions of JAX prepend those of the functions around it."""
     return source.function.rpartition("<locals>.")[2]
 

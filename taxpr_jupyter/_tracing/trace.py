@@ -10,6 +10,7 @@ from jax.core import Tracer
 from jax.extend import core
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.adaptors import pure_call
 from taxpr_jupyter._states.model import PureCall
@@ -187,7 +188,7 @@ def _of_jaxpr(jaxpr: Any, name: str) -> taxpr.Program:
     """A jaxpr, open or closed, as a program that can only be drawn."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     ins, outs = len(inner.invars), len(inner.outvars)
-    letters = taxpr.var_names(inner)
+    letters = introspect.var_names(inner)
     known = inner.debug_info.arg_names or ()
     names = known if len(known) == ins else [""] * ins
     return taxpr.Program(

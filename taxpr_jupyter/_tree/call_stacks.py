@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax.extend.core.primitives as p
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short
@@ -51,7 +51,7 @@ class Units:
     def __init__(self, items: Sequence[Item], keys: Keys) -> None:
         self._items = items
         self._keys = keys
-        self.starts = [i for i, item in enumerate(items) if not taxpr.is_tag(item.eqn)]
+        self.starts = [i for i, item in enumerate(items) if not introspect.is_tag(item.eqn)]
         self.eqns = [items[i].eqn for i in self.starts]
         self.starts.append(len(items))
         self.passes = _passes(self.eqns, bool(items) and items[0].within_backward)
@@ -89,9 +89,9 @@ class Units:
     def filling(self, unit: int) -> str:
         """`broadcast_in_dim(0.0)`, of an equation that fills an array with a number; else ""."""
         eqn = self.eqns[unit]
-        if taxpr.is_hop(eqn) or eqn.effects or not eqn.invars:
+        if introspect.is_hop(eqn) or eqn.effects or not eqn.invars:
             return ""
-        return labels.operation_lines(eqn)[0] if all(map(taxpr.is_literal, eqn.invars)) else ""
+        return labels.operation_lines(eqn)[0] if all(map(introspect.is_literal, eqn.invars)) else ""
 
     # --- where they come from ---------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class Units:
             key = derived, _ = self._is_derivative(unit), eqn.source_info.traceback
             found = known.get(key)
             if found is None:
-                stack = taxpr.statements_of(eqn, libraries=True, rules=False)
+                stack = introspect.statements_of(eqn, libraries=True, rules=False)
                 made = (steps.setdefault(step, step) for step in _steps(stack, derived))
                 found = known[key] = tuple(made), derived and is_of_rule(eqn)
             paths.append(found[0])
@@ -134,7 +134,7 @@ class Units:
             if unit + 1 < len(paths) and paths[unit + 1][:depth] == path[:depth]:
                 continue  # it is in the middle of the statement
             for atom in self.eqns[unit].invars:
-                maker = None if taxpr.is_literal(atom) else made.get(atom)
+                maker = None if introspect.is_literal(atom) else made.get(atom)
                 beside = () if maker is None else paths[maker]
                 path = path if path == beside else path[: _common(path, beside)]
             paths[unit] = path
@@ -194,9 +194,9 @@ class Units:
             depth = min(depth, _common(first, path))
         return depth
 
-    def sources(self, start: int, stop: int) -> list[taxpr.Source]:
+    def sources(self, start: int, stop: int) -> list[introspect.Source]:
         """Where equations were made, as far as it is known."""
-        found = map(taxpr.source_of, self.eqns[start:stop])
+        found = map(introspect.source_of, self.eqns[start:stop])
         return [source for source in found if source]
 
     def function(self, start: int, stop: int) -> str:
@@ -221,14 +221,14 @@ def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
     return passes
 
 
-def _steps(stack: Sequence[taxpr.Statement], derived: bool) -> Iterator[Step]:
+def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Step]:
     """The steps of a call stack, which is given from the inside out.
 
     Of libraries only what the user has called last.
     """
     library = list(itertools.takewhile(_of_library, stack))
     own = [frame for frame in stack[len(library) :] if not _of_library(frame)]
-    caller: taxpr.Statement | None = None
+    caller: introspect.Statement | None = None
     last: Any = None
     handed = False
     for frame in reversed([*library, *own]):
@@ -257,11 +257,11 @@ def _steps(stack: Sequence[taxpr.Statement], derived: bool) -> Iterator[Step]:
         caller = frame
 
 
-def _name(frame: taxpr.Statement) -> str:
+def _name(frame: introspect.Statement) -> str:
     return frame.function.rpartition("<locals>.")[2]
 
 
-def _runs_another(frame: taxpr.Statement, handed: bool) -> bool:
+def _runs_another(frame: introspect.Statement, handed: bool) -> bool:
     """Whether it is what a library makes of a function, as `_VmapWrapper.__call__` of equinox.
 
     Or, handed to such a one, a lambda of the library.
@@ -271,8 +271,8 @@ def _runs_another(frame: taxpr.Statement, handed: bool) -> bool:
     return any(wraps) or (handed and name == "<lambda>")
 
 
-def _of_library(frame: taxpr.Statement) -> bool:
-    return taxpr.is_library_file(frame.file)
+def _of_library(frame: introspect.Statement) -> bool:
+    return introspect.is_library_file(frame.file)
 
 
 def _common(one: Sequence[Step], other: Sequence[Step]) -> int:
@@ -298,4 +298,4 @@ def _place(file: str, line: int) -> str:
 
 def _scopes(eqn: Any) -> tuple[str, ...]:
     """The scopes that people set: not those of `jax.numpy.einsum`, such as `ij,jk->ik`."""
-    return tuple(name for name in taxpr.scopes_of(eqn) if "->" not in name)
+    return tuple(name for name in introspect.scopes_of(eqn) if "->" not in name)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._text.elements import Row
 from taxpr_jupyter._tree.labels import takes_part
 from taxpr_jupyter._tree.tree import End, Item
@@ -54,7 +55,9 @@ class Only:
         """Whether an item is worth opening."""
         if item.is_group:
             return item.kind != "rest"
-        return item.address in self._ways and any(map(takes_part, taxpr.nested_jaxprs(item.eqn)))
+        return item.address in self._ways and any(
+            map(takes_part, introspect.nested_jaxprs(item.eqn))
+        )
 
     @functools.cached_property
     def _ways(self) -> frozenset[str]:
@@ -76,8 +79,8 @@ class _Row:
         places = self._only.places
         made, kept = set(), set()
         for item in row:
-            used = not made.isdisjoint(a for a in item.eqn.invars if not taxpr.is_literal(a))
-            if used if taxpr.is_tag(item.eqn) else item.address in places:
+            used = not made.isdisjoint(a for a in item.eqn.invars if not introspect.is_literal(a))
+            if used if introspect.is_tag(item.eqn) else item.address in places:
                 kept.add(item.address)
                 made.update(item.eqn.outvars)
         return kept

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.names import is_of_jax
 from taxpr_jupyter._analysis.sizes import Size, Sizes
@@ -177,12 +177,12 @@ class Fold:
                 self._plain or len(self.root.items) == 1 or not self._is_of_library(item)
             )
         if len(self.root.items) == 1 or (self._plain and not self._is_one_box(item)):
-            return any(map(takes_part, taxpr.nested_jaxprs(item.eqn)))
+            return any(map(takes_part, introspect.nested_jaxprs(item.eqn)))
         return _is_of_user(item.eqn)
 
     def _is_one_box(self, item: Item) -> bool:
         """Whether an equation is a call with little in it."""
-        nested = taxpr.nested_jaxprs(item.eqn)
+        nested = introspect.nested_jaxprs(item.eqn)
         is_call = len(nested) == 1 and nested[0].trips == 1
         return is_call and self.of_item(item).total <= _ONE_BOX
 
@@ -208,8 +208,8 @@ class Fold:
     def _is_of_library(self, item: Item) -> bool:
         """Whether it is all code of a library, without another module in it."""
         if not item.is_group:
-            source = taxpr.source_of(item.eqn)
-            return source is not None and taxpr.is_library_file(source.file)
+            source = introspect.source_of(item.eqn)
+            return source is not None and introspect.is_library_file(source.file)
         return self._of_library.of(
             item,
             lambda item: (
@@ -232,8 +232,10 @@ class Fold:
 
 def _is_of_user(eqn: Any) -> bool:
     """Whether an equation holds more than a function of JAX, such as `jax.nn.relu`."""
-    return any(takes_part(nested) and not is_of_jax(nested) for nested in taxpr.nested_jaxprs(eqn))
+    return any(
+        takes_part(nested) and not is_of_jax(nested) for nested in introspect.nested_jaxprs(eqn)
+    )
 
 
 def _can_open(item: Item) -> bool:
-    return item.is_group or taxpr.is_hop(item.eqn)
+    return item.is_group or introspect.is_hop(item.eqn)

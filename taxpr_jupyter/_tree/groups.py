@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short as _text
@@ -190,7 +191,7 @@ class Groups:
         sources = self._units.sources(start, stop)
         return (
             min(stop - start, len(sources)) >= _ALIKE
-            and all(taxpr.is_library_file(source.file) for source in sources)
+            and all(introspect.is_library_file(source.file) for source in sources)
             and not any(map(self._has_name, items))
         )
 
@@ -282,7 +283,7 @@ class Groups:
         """Whether it is a group, or an equation that stands for much."""
         if item.is_group:
             return True
-        return any(len(nested.jaxpr.eqns) > 1 for nested in taxpr.nested_jaxprs(item.eqn))
+        return any(len(nested.jaxpr.eqns) > 1 for nested in introspect.nested_jaxprs(item.eqn))
 
     def _note(self, group: Item, unit: int, what: Any) -> None:
         self._made.setdefault((self._units.passes[unit], what), []).append(group)
@@ -349,8 +350,8 @@ class Groups:
         a, b = self._units.starts[start], self._units.starts[stop]
         tags, eqns = [], self._pairs[a:b]
         if self._show_tags and b - a > stop - start:
-            tags = [item for item in self._items[a:b] if taxpr.is_tag(item.eqn)]
-            eqns = [pair for pair in eqns if not taxpr.is_tag(pair[1])]
+            tags = [item for item in self._items[a:b] if introspect.is_tag(item.eqn)]
+            eqns = [pair for pair in eqns if not introspect.is_tag(pair[1])]
         address = Row(self._home, "group", "", start, stop - 1).address
         within = children[0].within_backward
         return Item(
@@ -359,7 +360,7 @@ class Groups:
 
 
 def _units_in(item: Item) -> int:
-    return sum(not taxpr.is_tag(eqn) for _, eqn in item.eqns)
+    return sum(not introspect.is_tag(eqn) for _, eqn in item.eqns)
 
 
 def _tell_apart(step: Step, parts: Sequence[Item]) -> None:

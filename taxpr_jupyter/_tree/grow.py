@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._analysis.liveness import Flow
 from taxpr_jupyter._analysis.names import Names, names_inside, names_of
@@ -47,7 +48,7 @@ class Tree:
         names = names_of(program, lambda k: self._held.name(f"in{k}", {"_", "args", "kwargs"}))
         return self._block(taxpr.Address(), program, None, names)
 
-    def inside(self, item: Item) -> Sequence[tuple[Block, taxpr.Nested]]:
+    def inside(self, item: Item) -> Sequence[tuple[Block, introspect.Nested]]:
         """The nested jaxprs of an equation, made once."""
         if not item.blocks:
             item.blocks = [
@@ -62,24 +63,27 @@ class Tree:
                     ),
                     nested,
                 )
-                for nested in taxpr.nested_jaxprs(item.eqn)
+                for nested in introspect.nested_jaxprs(item.eqn)
             ]
         return item.blocks
 
-    def _names_inside(self, item: Item, nested: taxpr.Nested) -> Names:
+    def _names_inside(self, item: Item, nested: introspect.Nested) -> Names:
         outer = item.address.home
         held = self._carried(item, nested)
         return names_inside(
             self._names[outer], item.eqn, nested, held, lambda atom: self._variable(outer, atom)
         )
 
-    def _carried(self, item: Item, nested: taxpr.Nested) -> list[str]:
+    def _carried(self, item: Item, nested: introspect.Nested) -> list[str]:
         """For each input of an iteration that is not a constant its variable; "" for others.
 
         Where the body has but a part of a variable, `state[1]`, the condition may have unpacked it.
         """
         found: dict[int | None, list[str]] = {}
-        for one in (nested, *(n for n in taxpr.nested_jaxprs(item.eqn) if n.label != nested.label)):
+        for one in (
+            nested,
+            *(n for n in introspect.nested_jaxprs(item.eqn) if n.label != nested.label),
+        ):
             for i, (role, k) in enumerate(zip(one.in_roles, one.operands, strict=True)):
                 if role in ("carry", "x"):
                     name = self._held.name(item.address / one.label / f"in{i}")
@@ -109,7 +113,7 @@ class Tree:
         self,
         address: taxpr.Address,
         jaxpr: Any,
-        nested: taxpr.Nested | None,
+        nested: introspect.Nested | None,
         names: Names,
         backward: bool = False,
         recomputed: bool = False,
@@ -127,7 +131,7 @@ class Tree:
                 within_backward=backward,
                 within_recomputed=recomputed,
             )
-            for local, eqn in itertools.islice(taxpr.numbered(jaxpr), self._limit)
+            for local, eqn in itertools.islice(introspect.numbered(jaxpr), self._limit)
         ]
         if self._few is not None:
             items = Groups(row, address, self._few, self._keys, self._plain).items()

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.extend.core.primitives as p
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short
@@ -49,7 +49,7 @@ _DULL_PARAMS = frozenset(
 
 def ordered(eqn: Any) -> bool:
     """Whether a reader must know which operand is which."""
-    values = sum(not taxpr.is_literal(atom) for atom in eqn.invars)
+    values = sum(not introspect.is_literal(atom) for atom in eqn.invars)
     return values > 1 and eqn.primitive not in _COMMUTATIVE
 
 
@@ -103,7 +103,7 @@ def signed(lines: Sequence[str], titled: int, signs: Iterable[str]) -> tuple[str
     )
 
 
-def failure_lines(failure: taxpr.Failure) -> list[str]:
+def failure_lines(failure: introspect.Failure) -> list[str]:
     """The label of what failed while it was traced: its text, its operands, the error."""
     text, given = short.visible(failure.text), short.visible(failure.given)
     lines = [*source_lines(f"{FAILED} {text or 'failed'}"), short.shortened(given, 2 * short.LINE)]
@@ -115,11 +115,11 @@ def failure_lines(failure: taxpr.Failure) -> list[str]:
 
 def operation_lines(eqn: Any) -> list[str]:
     """The label of a first-order equation without the types of its results."""
-    if failure := taxpr.failure_of(eqn):
+    if failure := introspect.failure_of(eqn):
         return failure_lines(failure)
     head = short.visible(eqn.primitive.name)
-    if any(taxpr.is_literal(atom) for atom in eqn.invars):
-        atoms = (short.literal_text(a) if taxpr.is_literal(a) else "•" for a in eqn.invars)
+    if any(introspect.is_literal(atom) for atom in eqn.invars):
+        atoms = (short.literal_text(a) if introspect.is_literal(a) else "•" for a in eqn.invars)
         head = f"{head}({', '.join(atoms)})"
     is_convolution = eqn.primitive is p.conv_general_dilated_p
     params = _convolution(eqn) if is_convolution else _param_lines(eqn.params)
@@ -181,10 +181,10 @@ def param_texts(eqn: Any) -> list[str]:
 
     Of a tag they are the user's; of what holds jaxprs, numbers and names only.
     """
-    if taxpr.is_tag(eqn):
-        params = taxpr.tag_params(eqn).items()
+    if introspect.is_tag(eqn):
+        params = introspect.tag_params(eqn).items()
         return [f"{key}={short.shortened(short.param_text(v), _PARAM)}" for key, v in params]
-    hop = taxpr.is_hop(eqn)
+    hop = introspect.is_hop(eqn)
     return [
         f"{name}={short.shortened(short.without_places(str(value)), _PARAM)}"
         for name, value in sorted(eqn.params.items())
@@ -199,7 +199,7 @@ def _is_empty(value: Any) -> bool:
 
 def tag_lines(eqn: Any) -> list[str]:
     """The label of a tag: its name, its other params, its type."""
-    params = taxpr.tag_params(eqn)
+    params = introspect.tag_params(eqn)
     name = params.pop("name", None)
     lines = [short.shortened(f"tag {name}" if name is not None else "tag", short.LINE)]
     texts = [
@@ -214,20 +214,20 @@ def tag_lines(eqn: Any) -> list[str]:
 
 def open_title(eqn: Any, source: str) -> tuple[str, ...]:
     """The label of the box around an open equation, which is all of a statement."""
-    if failure := taxpr.failure_of(eqn):
+    if failure := introspect.failure_of(eqn):
         return tuple(failure_lines(failure))
     return (*source_lines(source), short.visible(eqn.primitive.name))
 
 
 def hop_title(eqn: Any) -> str:
     """The label of an equation with nested jaxprs: `jit softmax`, `scan ×5`, `while`."""
-    nested = taxpr.nested_jaxprs(eqn)
+    nested = introspect.nested_jaxprs(eqn)
     if len(nested) == 1 and takes_part(nested[0]):
         return block_lines(nested[0])[0].replace(" body", "", 1)
     return short.visible(eqn.primitive.name)
 
 
-def takes_part(nested: taxpr.Nested) -> bool:
+def takes_part(nested: introspect.Nested) -> bool:
     """Whether what enters and leaves a nested jaxpr are values of the equation.
 
     Not so the `add` of a scatter, or a kernel.
@@ -236,7 +236,7 @@ def takes_part(nested: taxpr.Nested) -> bool:
     return not ends or any(end is not None for end in ends)
 
 
-def block_lines(nested: taxpr.Nested) -> list[str]:
+def block_lines(nested: introspect.Nested) -> list[str]:
     """The label of a nested jaxpr, `scan body ×5 reverse`, and longer facts about it."""
     words, facts = [nested.title], []
     times = nested.facts.get("length", nested.trips)  # a scan has it as a fact, 1 too
@@ -267,7 +267,7 @@ def content(size: Size) -> str:
     if size.loops > 1:
         texts.append(count_of(size.loops, "loop"))
     elif size.loop is not None:
-        trips = taxpr.nested_jaxprs(size.loop)[-1].trips
+        trips = introspect.nested_jaxprs(size.loop)[-1].trips
         texts.append(size.loop.primitive.name + (f" ×{trips}" if trips is not None else ""))
     return " · ".join(texts)
 
@@ -275,7 +275,7 @@ def content(size: Size) -> str:
 def hop_lines(eqn: Any, size: Size, source: str = "", name: str = "") -> list[str]:
     """The label of a folded equation that holds so much, and is all of a statement."""
     title = short.shortened(hop_title(eqn), short.LINE)
-    facts = [nested.facts for nested in taxpr.nested_jaxprs(eqn)]
+    facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
     return [*source_lines(source), title, *rules, content(size), *_result_lines(eqn, name)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-import taxpr
+from taxpr import introspect
 
 _CALL = inspect.unwrap(jax.custom_vjp.__call__).__code__
 _INNER = 20  # frames: those of JAX within a call with a rule are fewer
@@ -20,6 +20,6 @@ def is_of_rule(eqn: Any) -> bool:
     codes = traceback.raw_frames()[0][:_INNER] if traceback else ()
     if id(_CALL) not in map(id, codes):  # this is asked of all equations
         return False
-    own = next((k for k, code in enumerate(codes) if taxpr.is_user_file(code.co_filename)), 0)
+    own = next((k for k, code in enumerate(codes) if introspect.is_user_file(code.co_filename)), 0)
     # A function of JAX may call one with a rule, too.
     return any(code is _CALL for code in codes[max(own - 2, 0) : own])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.liveness import Flow, pass_of
 from taxpr_jupyter._analysis.loss_boundary import Loss, loss_of
@@ -61,7 +62,7 @@ class Item:
     note: str = ""
     children: Sequence[Item] = ()
     tags: Sequence[Item] = ()
-    blocks: Sequence[tuple[Block, taxpr.Nested]] = ()
+    blocks: Sequence[tuple[Block, introspect.Nested]] = ()
     open: bool = False
     forward: str = ""
     stop: int = 0
@@ -71,7 +72,7 @@ class Item:
     @property
     def is_recomputed(self) -> bool:
         """Whether `jax.checkpoint` computes it again for a backward pass."""
-        return self.within_recomputed or taxpr.is_recomputed(self.eqns[0][1])
+        return self.within_recomputed or introspect.is_recomputed(self.eqns[0][1])
 
     @property
     def is_backward(self) -> bool:
@@ -87,7 +88,7 @@ class Item:
     @property
     def nodes(self) -> int:
         """How many nodes it has when it is folded."""
-        return int(self.is_group or not taxpr.is_tag(self.eqn))  # tags are badges on others
+        return int(self.is_group or not introspect.is_tag(self.eqn))  # tags are badges on others
 
     @property
     def eqn(self) -> Any:
@@ -156,7 +157,7 @@ class Block:
 
     address: taxpr.Address
     jaxpr: Any
-    nested: taxpr.Nested | None
+    nested: introspect.Nested | None
     ins: Sequence[End]
     outs: Sequence[End]
     items: Sequence[Item]

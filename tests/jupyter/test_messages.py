@@ -205,7 +205,10 @@ def test_an_error_with_a_cause_and_without_frames_of_the_user(notebook):
         (lambda s: s.untag("in1"), r"There is no tag at 'in1'. Tags: 'w' \(.*at t0\), 'h'"),
         (lambda s: s.detach("v"), r"The tag 'v' \(.*\) has no injector"),
         (lambda s: s.attach("h", "scle"), "There is no injector 'scle'. There are scale, replace"),
-        (lambda s: s.attach("h", 3), "3 is no injector: give the name of one, a taxpr.Injector"),
+        (
+            lambda s: s.attach("h", 3),
+            "3 is no injector: give the name of one, a taxpr.injectors.Injector",
+        ),
         (
             lambda s: s.attach("h", "scale", by=1),
             "unexpected keyword argument 'by'. It takes factor",

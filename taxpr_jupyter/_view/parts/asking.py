@@ -83,7 +83,7 @@ class AskView:
             return {**_empty(question, of), "error": str(error)}
         return self._state(question, of, answer)
 
-    def _answer(self, question: Question, of: str, task: Task) -> taxpr.Answer:
+    def _answer(self, question: Question, of: str, task: Task) -> taxpr.questions.Answer:
         session = self._session
         match question:
             case "check":
@@ -97,7 +97,7 @@ class AskView:
                 other = None if question == "injectors" else question
                 return session.first_difference(other, cancel=task.cancelled)
 
-    def _state(self, question: Question, of: str, answer: taxpr.Answer) -> Answer:
+    def _state(self, question: Question, of: str, answer: taxpr.questions.Answer) -> Answer:
         bare = [BARE] if self._session.injectors and question not in ("injectors", "check") else []
         # It may be false and have rows, as of a type whose rounding is all that differs.
         columns, *rows = answer.texts() if answer.rows else [[]]
