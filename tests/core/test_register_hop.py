@@ -531,7 +531,7 @@ def test_entries_for_what_is_imported_meanwhile_are_added_once():
     ("prim", "hop", "text"),
     [
         ("scan", called_once(), r"'scan' is a str. An entry is for a primitive, such as"),
-        (own_p, {"nested": None}, r"the entry of own is a dict, not a taxpr.Hop"),
+        (own_p, {"nested": None}, r"the entry of own is a dict, not a taxpr.hops.Hop"),
         (own_p, Hop(nested=lambda eqn: []), r"of own has neither an inject nor a refusal. Say how"),
         (jax.lax.scan_p, called_once(), r"scan has an entry of taxpr's own, which stays"),
     ],
