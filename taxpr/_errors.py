@@ -180,7 +180,7 @@ def refuse_function(what: str, given: object) -> None:
     if not (hasattr(given, "eqns") or hasattr(given, "jaxpr")):
         raise ArgumentError(
             f"{what}: {given!r} is a {type(given).__name__}, not a Program or a jaxpr. "
-            + ("Trace it first: trace(fn)(*args)." if callable(given) else "")
+            + ("Trace it first: trace(fun)(*args)." if callable(given) else "")
         )
 
 
@@ -220,19 +220,19 @@ def refuse_other_arguments(what: str, target: Any, args: Any, kwargs: Any) -> No
         )
 
 
-def signature_of(fn: Callable[..., object]) -> inspect.Signature | None:
+def signature_of(fun: Callable[..., object]) -> inspect.Signature | None:
     """The signature of a function; None where it is not known, as of some builtins."""
     try:
-        return inspect.signature(fn)
+        return inspect.signature(fun)
     except (TypeError, ValueError):
         return None
 
 
 def unfit(
-    fn: Callable[..., object], /, *args: object, **kwargs: object
+    fun: Callable[..., object], /, *args: object, **kwargs: object
 ) -> tuple[inspect.Signature, TypeError] | None:
     """The signature of a function that does not take these arguments, and why; else None."""
-    if (signature := signature_of(fn)) is not None:
+    if (signature := signature_of(fun)) is not None:
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -240,7 +240,7 @@ def unfit(
     return None
 
 
-def name_of(fn: object) -> str:
+def name_of(fun: object) -> str:
     """The name of a function, of what `functools.partial` wraps, or of a type."""
-    fn = getattr(fn, "func", fn)
-    return getattr(fn, "__name__", None) or getattr(fn, "name", None) or type(fn).__name__
+    fun = getattr(fun, "func", fun)
+    return getattr(fun, "__name__", None) or getattr(fun, "name", None) or type(fun).__name__

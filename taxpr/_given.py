@@ -13,15 +13,15 @@ _T = TypeVar("_T")
 _E = TypeVar("_E")
 
 
-def of_equation(fn: Callable[Concatenate[_E, _P], _T]) -> Callable[Concatenate[_E, _P], _T]:
+def of_equation(fun: Callable[Concatenate[_E, _P], _T]) -> Callable[Concatenate[_E, _P], _T]:
     """A decorator of functions of an equation: what is none is refused by name."""
 
-    @functools.wraps(fn)
+    @functools.wraps(fun)
     def asked(eqn: _E, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
-            return fn(eqn, *args, **kwargs)
+            return fun(eqn, *args, **kwargs)
         except AttributeError:  # so that an equation costs nothing more
-            refuse_no_equation(fn.__name__, eqn)
+            refuse_no_equation(fun.__name__, eqn)
             raise
 
     return asked
@@ -85,12 +85,12 @@ def is_no_array(leaf: Any) -> bool:
     return False
 
 
-def asked_of(what: str, fn: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+def asked_of(what: str, fun: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
     """What a function of the user's returns; an error says so where it takes other arguments."""
     try:
-        return fn(*args, **kwargs)
+        return fun(*args, **kwargs)
     except TypeError as error:
-        refuse_unfit(what, fn, args, kwargs, error)
+        refuse_unfit(what, fun, args, kwargs, error)
         raise
 
 
@@ -99,12 +99,12 @@ _OF_A_CALL = re.compile(r"\S+\(\) (missing|takes|got) ")
 
 
 def refuse_unfit(
-    what: str, fn: Callable[..., Any], args: Any, kwargs: Any, error: TypeError
+    what: str, fun: Callable[..., Any], args: Any, kwargs: Any, error: TypeError
 ) -> None:
     """Raise where a call has failed because the function takes other arguments."""
-    if _OF_A_CALL.match(str(error)) and (wrong := unfit(fn, *args, **kwargs)):
+    if _OF_A_CALL.match(str(error)) and (wrong := unfit(fun, *args, **kwargs)):
         raise ArgumentError(
-            f"{what}: {name_of(fn)}{wrong[0]} was called with other arguments: {wrong[1]}."
+            f"{what}: {name_of(fun)}{wrong[0]} was called with other arguments: {wrong[1]}."
         ) from error
 
 

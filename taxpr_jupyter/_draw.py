@@ -26,7 +26,7 @@ from taxpr_jupyter._tree.fold import BUDGET
 
 
 def draw(
-    f: Callable[..., Any] | taxpr.Program | Any,
+    fun: Callable[..., Any] | taxpr.Program | Any,
     /,
     *args: Any,
     budget: int = BUDGET,
@@ -42,7 +42,7 @@ def draw(
     """Draws a function, or what was traced of one. Nothing is run.
 
     Args:
-        f: A function; or a `taxpr.Program`, an open or closed jaxpr, or what
+        fun: A function; or a `taxpr.Program`, an open or closed jaxpr, or what
             `jax.jit(f).trace(x)` returns, which take no arguments. Nor does an error that tracing
             a function raised: then what was traced until then is drawn, and what failed is marked.
         *args: Example arguments of the function: arrays, numbers, `jax.ShapeDtypeStruct`, PyTrees
@@ -62,7 +62,7 @@ def draw(
         The drawing. It shows itself in a notebook; `Drawing.save` writes it to a file.
 
     Raises:
-        PanelError: If ``f`` is nothing that can be drawn, or an argument nothing to trace, or
+        PanelError: If ``fun`` is nothing that can be drawn, or an argument nothing to trace, or
             an address in ``unfold`` or ``fold`` is not in the picture.
         Exception: What the function itself raises while it is traced. In a notebook it shows what
             was traced until then first; elsewhere, ``draw(error)`` draws it.
@@ -91,16 +91,18 @@ def draw(
         "heat": heat is not None,
         "name": name is not None,
     }
-    _check_names(f, [option for option, given in options.items() if given])
+    _check_names(fun, [option for option, given in options.items() if given])
     budget, timeout = checked_limits(budget, timeout)
     notes: tuple[str, ...] = ()
-    program = traced_before(f)
+    program = traced_before(fun)
     if program is None:
         with shown_until_error(running_shell()):
-            start = traced(f, args, kwargs, static_argnums, static_argnames)
+            start = traced(fun, args, kwargs, static_argnums, static_argnames)
         program, notes = start.program, start.notes
     elif args or kwargs:
-        raise PanelError(f"A {type(f).__name__} is traced already: draw takes no arguments with it")
+        raise PanelError(
+            f"A {type(fun).__name__} is traced already: draw takes no arguments with it"
+        )
     if name is not None:
         program = dataclasses.replace(program, name=name)
     failed = _failed(program)

@@ -13,19 +13,19 @@ from taxpr_jupyter._tracing.tracebacks import for_the_user
 
 
 def panel(
-    fn: Callable[..., Any],
+    fun: Callable[..., Any],
     *,
     name: str | None = None,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
     **options: Any,
 ) -> Callable[..., Session]:
-    """A function that takes the arguments of ``fn`` and gives a session instead of calling it.
+    """A function that takes the arguments of ``fun`` and gives a session instead of calling it.
 
     Strings and functions among the arguments are static without being named.
 
     Args:
-        fn: The function to look at. It is traced, not run.
+        fun: The function to look at. It is traced, not run.
         name: Its name in the panel.
         static_argnums: Positions of arguments that are not traced, as in `jax.jit`.
         static_argnames: Names of arguments that are not traced, as in `jax.jit`.
@@ -52,11 +52,11 @@ def panel(
         shell = running_shell()
         with for_the_user(shell, sys._getframe(1)):
             return open_session(
-                fn,
+                fun,
                 args,
                 kwargs,
                 shell=shell,
-                call=call_text(fn, args, kwargs, namespace),
+                call=call_text(fun, args, kwargs, namespace),
                 namespace=namespace,
                 name=name,
                 static_argnums=static_argnums,
@@ -68,7 +68,7 @@ def panel(
 
 
 def open_session(
-    fn: Callable[..., Any],
+    fun: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     *,
@@ -77,6 +77,6 @@ def open_session(
 ) -> Session:
     """A session for the running cell, in place of the one that the cell had."""
     with shown_until_error(shell, options.get("text_only", False)):
-        session = Session(fn, args, kwargs, **options)
+        session = Session(fun, args, kwargs, **options)
     CELLS.enter(session, shell)
     return session

@@ -13,23 +13,23 @@ from taxpr._programs.program import Program
 _tree: Any = jax.tree_util
 
 
-def with_changes(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that returns the result of ``fn`` and the arrays that it put into its arguments.
+def with_changes(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that returns the result of ``fun`` and the arrays that it put into its arguments.
 
     Optimizers of flax nnx, for one, change the model that they are given and return nothing. What
     is changed has the number of the argument's leaf; what is new has a number behind them.
     """
 
-    @functools.wraps(fn)
+    @functools.wraps(fun)
     def changing(*args: Any, **kwargs: Any) -> Any:
         before = _arrays(args, kwargs)
         numbers = {path: k for k, path in enumerate(before)}
-        result = fn(*args, **kwargs)
+        result = fun(*args, **kwargs)
         after = _arrays(args, kwargs)
         changed = [path for path, leaf in after.items() if before.get(path) is not leaf]
         return result, {numbers.setdefault(path, len(numbers)): after[path] for path in changed}
 
-    changing.__name__ = name_of(fn)
+    changing.__name__ = name_of(fun)
     return changing
 
 

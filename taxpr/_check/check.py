@@ -23,7 +23,7 @@ _IGNORED = re.compile(r"#\s*taxpr:\s*ignore(?:\[([\w\s,-]*)\])?")
 
 @question
 def check(
-    target: Any,
+    fun: Any,
     *,
     ignore: Iterable[str] = (),
     static_argnums: int | Iterable[int] = (),
@@ -38,14 +38,14 @@ def check(
     a line switches a rule off there, ``# taxpr: ignore`` all of them.
 
     Args:
-        target: A function of PyTrees of arrays; or a `Program`, which takes no arguments then.
+        fun: A function of PyTrees of arrays; or a `Program`, which takes no arguments then.
         ignore: The names of rules that are not asked.
         static_argnums: As for `trace`.
         static_argnames: As for `trace`.
 
     Returns:
-        A function of the target's arguments, which may be of `jax.ShapeDtypeStruct`. It returns an
-        `Answer`, whose rows have ``rule``, ``line``, ``variable``, ``what``, ``cure``,
+        A function of the arguments of ``fun``, which may be of `jax.ShapeDtypeStruct`. It returns
+        an `Answer`, whose rows have ``rule``, ``line``, ``variable``, ``what``, ``cure``,
         ``statement``, ``file`` and ``address``; it is false where nothing was found.
 
     Raises:
@@ -69,21 +69,21 @@ def check(
         if not isinstance(name, str) or name not in RULES:
             raise ArgumentError(f"check: there is no rule {name!r}. There are {', '.join(RULES)}.")
     rules = [rule for name, rule in RULES.items() if name not in ignored]
-    if isinstance(target, Program):
-        program = target
+    if isinstance(fun, Program):
+        program = fun
         return lambda: _findings(Examined(program, None), rules)
-    refuse_no_function("check", target)
+    refuse_no_function("check", fun)
     program_of = trace(
-        with_changes(target),
+        with_changes(fun),
         static_argnums=static_argnums,
         static_argnames=static_argnames,
         names=None,
     )
 
-    @called_as(target)
+    @called_as(fun)
     def checked(*args: PyTree, **kwargs: PyTree) -> Findings:
         program = program_of(*args, **kwargs)
-        return _findings(Examined(program, target, results_of(program)), rules)
+        return _findings(Examined(program, fun, results_of(program)), rules)
 
     return checked
 

@@ -118,15 +118,15 @@ class Examined:
 
     Attributes:
         program: The program.
-        fn: The function that it was traced from; None where only a program was given.
+        fun: The function that it was traced from; None where only a program was given.
         results: The tree of the results, each as its position.
         changes: The positions of results that are changes of an argument, by the number of its
             leaf.
         levels: The program itself, and what its loops and the like hold, outermost first.
     """
 
-    def __init__(self, program: Program, fn: Any, results: _Results | None = None) -> None:
-        self.program, self.fn = program, fn
+    def __init__(self, program: Program, fun: Any, results: _Results | None = None) -> None:
+        self.program, self.fun = program, fun
         tree = program.out_tree
         self.results, self.changes = results or (tree.unflatten(range(tree.num_leaves)), {})
         self._held: dict[Address, list[Variable]] = {}

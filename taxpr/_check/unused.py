@@ -35,7 +35,7 @@ def large_constant(program: Examined) -> Iterator[Suspicion]:
                 continue
             seen.add(id(const))
             readers = level.readers.get(number, ())
-            name = _held_as(program.fn, const)
+            name = _held_as(program.fun, const)
             of = f"{name} ({_type(const)})" if name else f"An array ({_type(const)})"
             yield Suspicion(
                 f"{of} of {size / (1 << 20):,.1f} MiB is closed over.",
@@ -49,10 +49,10 @@ def _type(array: Any) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 
-def _held_as(fn: Any, const: Any) -> str:
+def _held_as(fun: Any, const: Any) -> str:
     """The variable around a function that holds an array."""
     try:
-        around = inspect.getclosurevars(inspect.unwrap(fn))
+        around = inspect.getclosurevars(inspect.unwrap(fun))
     except (TypeError, ValueError):
         return ""
     held = {**around.globals, **around.nonlocals}

@@ -209,9 +209,9 @@ def fresh_var(aval: AbstractValue) -> Var:
     return Var(aval)
 
 
-def static_arguments(fn: object) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def static_arguments(fun: object) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The positions and names of what `jax.jit` was told to be static; none of other functions."""
-    info: Any = getattr(fn, "_jit_info", None)
+    info: Any = getattr(fun, "_jit_info", None)
     return (info.static_argnums, info.static_argnames) if info is not None else ((), ())
 
 

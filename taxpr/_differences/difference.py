@@ -85,8 +85,8 @@ _WORST = "where {dtype} hurts most in {name}: "
 
 @question
 def first_difference(
-    a: Any,
-    b: Any = None,
+    fun: Any,
+    other: Any = None,
     *,
     atol: float | None = None,
     rtol: float | None = None,
@@ -107,21 +107,21 @@ def first_difference(
     among the values that it was computed from, and ``share`` its part of what all statements add.
 
     Args:
-        a: A function of PyTrees of arrays, or a `Program`.
-        b: What it is compared with: another function, or a program made by an edit, called with the
-            same arguments; ``"op by op"`` for the same function without a compiler, each
+        fun: A function of PyTrees of arrays, or a `Program`.
+        other: What it is compared with: another function, or a program made by an edit, called with
+            the same arguments; ``"op by op"`` for the same function without a compiler, each
             equation by itself, but loops and branches as one each, which a note names; a dtype such
             as ``"bfloat16"`` for the same function with all arrays of floats among its arguments
             cast; a device. None compares two inputs.
-        atol: Numbers may differ by ``atol + rtol * abs(b)``. None of both tolerates 16 times the
-            precision of the coarsest type that the value was computed in, of its greatest number,
-            and what differs by another number each time that the arguments move.
+        atol: Numbers may differ by ``atol + rtol * abs(other)``. Without both, it tolerates 16
+            times the precision of the coarsest type that the value was computed in, of its greatest
+            number, and what differs by another number each time that the arguments move.
         rtol: See ``atol``; one of them alone has 0 for the other.
         where: What is compared, as for `watch`; None means all variables.
         memory: As for `watch`.
 
     Returns:
-        A function of the arguments of ``a``; without ``b`` of two inputs, each a tuple for a
+        A function of the arguments of ``fun``; without ``other`` of two inputs, each a tuple for a
         function with several arguments, and arguments by name that are those of both. It returns an
         `Answer` with a row for each value that differs, the first difference first (``.first``),
         and behind it what follows from it, and what only one of both results has. It is false where
@@ -129,8 +129,8 @@ def first_difference(
         tolerated, in the order of execution, and it is false where there are none.
 
     Raises:
-        ArgumentError: If ``b`` is none of these; if it is a dtype, and no argument is an array of
-            floats of another; if both have no value in common.
+        ArgumentError: If ``other`` is none of these; if it is a dtype, and no argument is an array
+            of floats of another; if both have no value in common.
 
     Example:
         >>> import jax.numpy as jnp
@@ -154,13 +154,13 @@ def first_difference(
         >>> found.first.variable, found.first.share > 0.9
         ('centred', True)
     """
-    if not isinstance(a, Program):
-        refuse_no_function("first_difference", a)
-    of_b = Way("another input", a) if b is None else way_of(a, b)
+    if not isinstance(fun, Program):
+        refuse_no_function("first_difference", fun)
+    of_b = Way("another input", fun) if other is None else way_of(fun, other)
     tolerance = Tolerance(atol, rtol)
 
     def of(first: tuple[Any, ...], second: tuple[Any, ...], kwargs: dict[str, Any]) -> Differences:
-        runs = Run(Way("a", a), first, kwargs), Run(of_b, second, kwargs)
+        runs = Run(Way("a", fun), first, kwargs), Run(of_b, second, kwargs)
         known = all(run.program.variables() for run in runs)
         chosen = where if where is not None or known else "*"
         both = [run.record(chosen, memory) for run in runs]
@@ -207,14 +207,14 @@ def first_difference(
         values = len(without_copies({k: row for k, row in found.items() if isinstance(k, int)}))
         among = f"{values or 'none'} of {len(pairs)} values differ"
         among += ", only the result" if rows and not values else ""
-        headline = f"first difference of {name_of(a)} and {of_b.name}: {among}"
+        headline = f"first difference of {name_of(fun)} and {of_b.name}: {among}"
         notes += dict.fromkeys(note for one in both for note in one.notes)
         if of_b.dtype is None or tolerance.asked:
             return Differences(headline, rows, tuple(notes))
         first_of = f", {_named(rows[0])} first" if rows else ""
         notes.insert(0, f"By more than is tolerated, {among}{first_of}.")
         worst, error = losses(runs[0].program, compared)
-        headline = _WORST.format(dtype=of_b.name, name=name_of(a))
+        headline = _WORST.format(dtype=of_b.name, name=name_of(fun))
         if worst:
             by = worst[0]
             share = f"{by.share:.0%} of what all {len(worst)} statements add"
@@ -225,18 +225,18 @@ def first_difference(
             headline += "nothing adds an error"
         return Losses(headline, worst, tuple(notes), differences=rows, error=error)
 
-    if b is None:
+    if other is None:
 
         def two_inputs(*inputs: Any, **kwargs: PyTree) -> Differences:
             if len(inputs) != 2:
                 raise ArgumentError(
-                    "first_difference: without b it takes two inputs, and was given "
-                    f"{len(inputs)}. Give first_difference(f)(one, other), or b, as "
+                    "first_difference: without `other` it takes two inputs, and was given "
+                    f"{len(inputs)}. Give first_difference(f)(one, other), or `other`, as "
                     'first_difference(f, "op by op").'
                 )
             first, second = inputs
             for given in inputs:
-                refuse_other_arguments("first_difference", a, _arguments(given), kwargs)
+                refuse_other_arguments("first_difference", fun, _arguments(given), kwargs)
             return of(_arguments(first), _arguments(second), kwargs)
 
         return two_inputs
@@ -244,7 +244,7 @@ def first_difference(
     def same(*args: PyTree, **kwargs: PyTree) -> Differences:
         return of(args, args, kwargs)
 
-    return same if isinstance(a, Program) else called_as(a)(same)
+    return same if isinstance(fun, Program) else called_as(fun)(same)
 
 
 def _arguments(given: Any) -> Any:

@@ -54,12 +54,12 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
 
     @staticmethod
     def make(
-        fn: Callable[..., Any], static_argnums: int | Iterable[int] = ()
+        fun: Callable[..., Any], static_argnums: int | Iterable[int] = ()
     ) -> Callable[..., AnyTyped]:
-        """A function that takes the arguments of ``fn`` and traces it, without running it.
+        """A function that takes the arguments of ``fun`` and traces it, without running it.
 
         Args:
-            fn: A function of PyTrees of arrays.
+            fun: A function of PyTrees of arrays.
             static_argnums: Positions of arguments that are Python values, not arrays.
 
         Raises:
@@ -76,7 +76,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
             n = len(args)
             static = tuple(sorted({num % n for num in given if -n <= num < n}))
             with jax.disable_jit(False):
-                jaxpr, out = _compat.make_jaxpr_and_shapes(fn, static_argnums=static)(*args)
+                jaxpr, out = _compat.make_jaxpr_and_shapes(fun, static_argnums=static)(*args)
             shapes = tuple(
                 arg if num in static else jax.tree.map(_shape_of, arg)
                 for num, arg in enumerate(args)

@@ -63,10 +63,10 @@ class Attached(NamedTuple):
 
 
 def attach_function(
-    fn: Callable[..., tuple[PyTree, PyTree]], ctx: PyTree, sites: Sequence[Site]
+    fun: Callable[..., tuple[PyTree, PyTree]], ctx: PyTree, sites: Sequence[Site]
 ) -> Attached:
     """Attach a function to all sites, with one context."""
-    handler = handler_for(fn, jax.tree.structure(ctx))
+    handler = handler_for(fun, jax.tree.structure(ctx))
     chosen = [(site, handler) for site in sites]
 
     def report(ctx: PyTree, _: PyTree) -> PyTree:
@@ -182,10 +182,10 @@ def _single(given: One) -> Injector:
     return from_function(given)
 
 
-def _check_signature(fn: Callable[..., object]) -> None:
+def _check_signature(fun: Callable[..., object]) -> None:
     """Refuse a function whose signature cannot take ctx, token and params."""
-    if wrong := unfit(fn, None, None, None):
-        name = getattr(fn, "__name__", repr(fn))
+    if wrong := unfit(fun, None, None, None):
+        name = getattr(fun, "__name__", repr(fun))
         raise InjectorError(
             f"inject: {name}{wrong[0]} cannot be an injector, which takes three arguments and "
             "returns two values: (ctx, token, params) -> (token, ctx). To change the token alone: "
@@ -252,9 +252,9 @@ def _key(where: Selector) -> str:
         return f"({', '.join(repr(one) if isinstance(one, str) else _key(one) for one in where)})"
     if not callable(where):
         return repr(where)
-    fn = getattr(where, "func", where)  # of a partial
-    name = getattr(fn, "__qualname__", None) or name_of(fn)
-    code = getattr(fn, "__code__", None)
+    fun = getattr(where, "func", where)  # of a partial
+    name = getattr(fun, "__qualname__", None) or name_of(fun)
+    code = getattr(fun, "__code__", None)
     return f"{name}:{code.co_firstlineno}" if code else name
 
 

@@ -18,13 +18,13 @@ from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site
 
 
-def _each(name: str, token: PyTree, fn: Callable[[Array], Array]) -> PyTree:
+def _each(name: str, token: PyTree, fun: Callable[[Array], Array]) -> PyTree:
     def one(x: Array) -> Array:
         if _compat.is_extended(x.dtype) or x.dtype == bool:
             raise InjectorError(
                 f"{name}: the token is a {x.dtype}, on which there is no arithmetic."
             )
-        return fn(x)
+        return fun(x)
 
     return jax.tree.map(one, token)
 

@@ -247,7 +247,7 @@ class Injector:
 
 
 def from_function(
-    fn: Callable[..., tuple[PyTree, PyTree]],
+    fun: Callable[..., tuple[PyTree, PyTree]],
     ctx: PyTree = (),
     *,
     observes: bool = False,
@@ -256,7 +256,7 @@ def from_function(
     """An `Injector` of a user's function ``(ctx, token, params) -> (token, ctx)``.
 
     Args:
-        fn: The function; its name becomes the injector's.
+        fun: The function; its name becomes the injector's.
         ctx: The initial context, any PyTree of arrays. All sites share it.
         observes: Whether it returns the token unchanged; see `injector`.
         **values: Further arguments of the function, by name. They are parameters of the injector:
@@ -281,28 +281,28 @@ def from_function(
         >>> shrunk(shrunk.ctx_with(factor=0.25), 8.0)[0]
         Array(4., dtype=float32, weak_type=True)
     """
-    _check_takes(fn, values)
+    _check_takes(fun, values)
     refuse_no_flag("from_function", observes=observes)
     for name, value in {"ctx": ctx, **values}.items():
         refuse_no_arrays(f"from_function: {name}={value!r}", value)
     weak = {k for k, v in values.items() if type(v) in (bool, int, float, complex)}
 
-    @functools.wraps(fn)
+    @functools.wraps(fun)
     def fire(
         values: dict[str, PyTree], state: PyTree, token: PyTree, params: Params
     ) -> tuple[PyTree, PyTree]:
         given = {k: _compat.with_weak_type(v, True) if k in weak else v for k, v in values.items()}
-        result = fn(state, token, params, **given)
+        result = fun(state, token, params, **given)
         trees = tuple(map(jax.tree.structure, (state, token)))
         swapped = isinstance(result, tuple) and tuple(map(jax.tree.structure, result)) == trees
         if swapped and trees[0] != trees[1]:
             raise InjectorError(
-                f"{name_of(fn)} returned (ctx, token). An injector returns (token, ctx)."
+                f"{name_of(fun)} returned (ctx, token). An injector returns (token, ctx)."
             )
         return result
 
     return Injector(
-        name_of(fn),
+        name_of(fun),
         values,
         fire,
         lambda site: ctx,
@@ -312,18 +312,18 @@ def from_function(
     )
 
 
-def _check_takes(fn: Callable[..., object], values: Values) -> None:
+def _check_takes(fun: Callable[..., object], values: Values) -> None:
     """Raise if it is no function, or its signature does not take these names."""
-    if isinstance(fn, Injector):
-        raise InjectorError(f"from_function: {fn!r} is an injector already. Give it as it is.")
-    if not callable(fn):
+    if isinstance(fun, Injector):
+        raise InjectorError(f"from_function: {fun!r} is an injector already. Give it as it is.")
+    if not callable(fun):
         raise InjectorError(
-            f"from_function: {fn!r} is a {type(fn).__name__}. Give a function (ctx, token, params) "
-            "-> (token, ctx)."
+            f"from_function: {fun!r} is a {type(fun).__name__}. Give a function (ctx, token, "
+            "params) -> (token, ctx)."
         )
-    if wrong := unfit(fn, None, None, None, **values):
+    if wrong := unfit(fun, None, None, None, **values):
         words = ", ".join(["ctx", "token", "params", *(f"{name}=" for name in values)])
         raise InjectorError(
-            f"from_function: {name_of(fn)}{wrong[0]} is called with ({words}), and that does not "
+            f"from_function: {name_of(fun)}{wrong[0]} is called with ({words}), and that does not "
             f"go: {wrong[1]}."
         )

@@ -194,14 +194,14 @@ def _refuse_no_key(kind: str, name: str, value: Any) -> None:
 
 
 def _check_call(
-    fn: Callable[..., object],
+    fun: Callable[..., object],
     first: tuple[str, ...],
     words: Collection[str],
     what: str = "",
     name: str = "",
 ) -> None:
     """Raise if a function of a kind cannot be called with these arguments."""
-    if not (wrong := unfit(fn, *first, **dict.fromkeys(words))):
+    if not (wrong := unfit(fun, *first, **dict.fromkeys(words))):
         return
     signature, error = wrong
     given = ", ".join((*first, *(f"{word}=" for word in sorted(words))))
@@ -213,14 +213,14 @@ def _check_call(
         else "What else it takes is declared: injector(rate=Param(0.5))."
     )
     raise InjectorError(
-        f"injector: {what}{name or name_of(fn)}{signature} is called with ({given}), and that "
+        f"injector: {what}{name or name_of(fun)}{signature} is called with ({given}), and that "
         f"does not go: {error}. {cure}"
     )
 
 
-def _taken(fn: Callable[..., object], words: Mapping[str, Any]) -> dict[str, Any]:
+def _taken(fun: Callable[..., object], words: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords that a function takes."""
-    names = inspect.signature(fn).parameters
+    names = inspect.signature(fun).parameters
     return {name: value for name, value in words.items() if name in names}
 
 
@@ -234,7 +234,7 @@ def _by_names(declare: Callable[_P, _T]) -> Callable[_P, _T]:
             raise InjectorError(
                 f"injector: {given!r} was given. It takes declarations by their names, and what it "
                 "returns takes the function: @injector() in the line before it, or "
-                "injector(rate=Param(0.5))(fn)."
+                "injector(rate=Param(0.5))(fun)."
             )
         return declare(*args, **kwargs)
 
@@ -304,10 +304,10 @@ def injector(
         {'0:scan/body/t0': {'average': Array(0.578125, dtype=float32)}}
     """
     functions = {"state": state, "report": report, "check": check}
-    for word, fn in functions.items():
-        if fn is not None and not callable(fn):
+    for word, fun in functions.items():
+        if fun is not None and not callable(fun):
             raise InjectorError(
-                f"injector: {word}={fn!r} is a {type(fn).__name__}, not a function. Give "
+                f"injector: {word}={fun!r} is a {type(fun).__name__}, not a function. Give "
                 f"{word}=lambda {'site' if word == 'state' else word}: ..."
             )
     refuse_no_flag("injector", adds_up=adds_up, observes=observes)
@@ -328,7 +328,7 @@ def injector(
         name = name_of(body)
         untaken = set(params) - set(_taken(body, params)) | {"params"} & {*params, *(options or {})}
         for option in options or {}:
-            if not any(_taken(fn, {option: None}) for fn in (body, state) if fn):
+            if not any(_taken(fun, {option: None}) for fun in (body, state) if fun):
                 untaken.add(option)
         if untaken:
             raise InjectorError(

@@ -44,7 +44,7 @@ write_p = _Primitive("state_write")
 # Params of both: `access`; of a read also `avals`, a tuple. A write takes the new leaves.
 
 WRAP = (
-    "Wrap the function that you transform: pure, states = taxpr.uncurry(fn, *args), and "
+    "Wrap the function that you transform: pure, states = taxpr.uncurry(fun, *args), and "
     "out, states = pure(states, *args) in its place"
 )
 _WRAP_GRAD = (
@@ -53,7 +53,7 @@ _WRAP_GRAD = (
     ", and pure.write(states) to set the states to what it returned"
 )
 _WRAP_VMAP = (
-    "Wrap the function that is mapped, and not what calls it: pure, states = taxpr.uncurry(fn, "
+    "Wrap the function that is mapped, and not what calls it: pure, states = taxpr.uncurry(fun, "
     "*args), and jax.vmap(pure, in_axes=(None, 0)), or states with a batch axis of their own"
 )
 

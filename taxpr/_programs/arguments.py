@@ -77,10 +77,10 @@ class Arguments:
 
 
 def arguments_of(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Any, statics: Collection[str]
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: Any, statics: Collection[str]
 ) -> Arguments | None:
     """How a function is called, static arguments left out; None if its signature is unknown."""
-    if (signature := signature_of(fn)) is None:
+    if (signature := signature_of(fun)) is None:
         return None
     parameters = [p for p in signature.parameters.values() if p.name not in statics]
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):

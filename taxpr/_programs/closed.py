@@ -16,7 +16,7 @@ from taxpr._source.files import is_user_file
 Closed = Mapping[int, tuple[str, Callable[[], Any]]]
 
 
-def closed_over(fn: Any) -> Closed:
+def closed_over(fun: Any) -> Closed:
     """By the id of each array that one variable holds its name, and a reference to it.
 
     A variable is a global of the user's functions, or one of a function around them.
@@ -24,7 +24,7 @@ def closed_over(fn: Any) -> Closed:
     names: dict[int, set[str]] = defaultdict(set)
     found: dict[int, Callable[[], Any]] = {}
     seen: set[int] = set()
-    todo = [fn]
+    todo = [fun]
     while todo:
         for name, value in _around(todo.pop()):
             if isinstance(value, jax.Array):
@@ -36,24 +36,24 @@ def closed_over(fn: Any) -> Closed:
     return {at: (names[at].pop(), found[at]) for at in found if len(names[at]) == 1}
 
 
-def _around(fn: Any) -> Iterator[tuple[str, Any]]:
+def _around(fun: Any) -> Iterator[tuple[str, Any]]:
     """What a function finds around it, by name; "" for what it is made of."""
-    if isinstance(fn, functools.partial):
-        yield "", fn.func
-    elif isinstance(fn, types.MethodType):
-        yield "", fn.__func__
-    elif _is_function(fn):
-        yield "", getattr(fn, "__wrapped__", None)
-    if not isinstance(fn, types.FunctionType) or not is_user_file(fn.__code__.co_filename):
+    if isinstance(fun, functools.partial):
+        yield "", fun.func
+    elif isinstance(fun, types.MethodType):
+        yield "", fun.__func__
+    elif _is_function(fun):
+        yield "", getattr(fun, "__wrapped__", None)
+    if not isinstance(fun, types.FunctionType) or not is_user_file(fun.__code__.co_filename):
         return
-    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+    for name, cell in zip(fun.__code__.co_freevars, fun.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
         except ValueError:  # not bound yet
             continue
-    for name in _names(fn.__code__):
-        if name in fn.__globals__:
-            yield name, fn.__globals__[name]
+    for name in _names(fun.__code__):
+        if name in fun.__globals__:
+            yield name, fun.__globals__[name]
 
 
 def _is_function(value: object) -> bool:

@@ -42,7 +42,7 @@ _Wrapper = TypeVar("_Wrapper", bound=Callable[..., Any])
 
 
 def trace(
-    fn: Callable[..., Any],
+    fun: Callable[..., Any],
     *,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
@@ -51,7 +51,7 @@ def trace(
     """Trace a function into a `Program`, without running it.
 
     Args:
-        fn: A function of PyTrees of arrays, as for `jax.jit`.
+        fun: A function of PyTrees of arrays, as for `jax.jit`.
         static_argnums: Positions of arguments that are Python values, not arrays.
         static_argnames: Names of such arguments. As for `jax.jit`, a position stands for its
             name, too, and a name for its position. What is static in a function that `jax.jit`
@@ -73,20 +73,20 @@ def trace(
         >>> program.in_names, program(2.0)
         (('x',), Array(8., dtype=float32, weak_type=True))
     """
-    refuse_no_function("trace", fn)
+    refuse_no_function("trace", fun)
     if not (names is None or isinstance(names, bool) or names == "cotangents"):
         raise ArgumentError(
             f'trace: names={names!r}: give True, False, None or "cotangents". A variable is '
             "selected afterwards, by taxpr.var."
         )
-    nums, given = asked_static(fn, static_argnums, static_argnames)
-    of_jit = _compat.static_arguments(fn)
+    nums, given = asked_static(fun, static_argnums, static_argnames)
+    of_jit = _compat.static_arguments(fun)
     nums, given = (*nums, *of_jit[0]), (*given, *of_jit[1])
-    nums, given = static_both_ways(fn, nums, given)
+    nums, given = static_both_ways(fun, nums, given)
 
     def traced(*args: PyTree, **kwargs: PyTree) -> Program:
         statics = {name: kwargs.pop(name) for name in given if name in kwargs}
-        bound = functools.partial(fn, **statics) if statics else fn
+        bound = functools.partial(fun, **statics) if statics else fun
         # As in `jax.jit`, a static argument that is not given keeps its default.
         positions = tuple(num % len(args) for num in nums if -len(args) <= num < len(args))
 
@@ -102,10 +102,10 @@ def trace(
                 out_tree=jax.tree.structure(shapes),
                 in_names=tuple(name or f"arg{k}" for k, name in enumerate(in_names)),
                 out_names=tuple(name for name, _ in named_leaves("out", shapes)),
-                name=name_of(fn),
-                arguments=arguments_of(fn, dynamic, kwargs, given),
+                name=name_of(fun),
+                arguments=arguments_of(fun, dynamic, kwargs, given),
                 named=named,
-                closed=closed_over(fn),
+                closed=closed_over(fun),
             )
 
         def until(jaxpr: Any) -> Program:
@@ -114,7 +114,7 @@ def trace(
 
         def failed(error: Exception) -> None:
             keep_until(error, until)
-            say_static(error, fn, args, kwargs)
+            say_static(error, fun, args, kwargs)
 
         def made(watched: bool) -> Any:
             # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would
@@ -128,7 +128,7 @@ def trace(
         try:
             jaxpr, shapes = made(names is not False)
         except TypeError as error:
-            refuse_unfit(f"trace({name_of(fn)})", bound, args, kwargs, error)
+            refuse_unfit(f"trace({name_of(fun)})", bound, args, kwargs, error)
             raise
         named = None if names is False else Variables(jaxpr, names == "cotangents")
         jaxpr = named.jaxpr if named else jaxpr
@@ -138,12 +138,12 @@ def trace(
                 jaxpr, named = plain, None
         return program(jaxpr, shapes, named)
 
-    return _ToTrace(fn, traced)
+    return _ToTrace(fun, traced)
 
 
 @contextlib.contextmanager
 def telling_of(
-    fn: Callable[..., Any], args: tuple[PyTree, ...], kwargs: dict[str, PyTree], *where: Any
+    fun: Callable[..., Any], args: tuple[PyTree, ...], kwargs: dict[str, PyTree], *where: Any
 ) -> Generator[None, None, None]:
     """A context for selecting tags of a function: errors say what is a variable of it."""
     try:
@@ -153,22 +153,22 @@ def telling_of(
             raise
         more = ""
         with contextlib.suppress(Exception):  # of the function's own
-            more = meant(trace(fn, names=True)(*args, **kwargs), where, error)
+            more = meant(trace(fun, names=True)(*args, **kwargs), where, error)
         if not more:
             raise
         raise type(error)(f"{error}{more}") from None
 
 
 class _NotTracedError(ArgumentError, AttributeError):
-    """A method of `Program` was used on the result of `trace(fn)`, before the arguments."""
+    """A method of `Program` was used on the result of `trace(fun)`, before the arguments."""
 
 
 class _ToTrace:
     """The result of `trace`: call it with the arguments to get a `Program`."""
 
-    def __init__(self, fn: Callable[..., Any], run: Callable[..., Program]):
-        called_as(fn)(self)
-        self._name = name_of(fn)
+    def __init__(self, fun: Callable[..., Any], run: Callable[..., Program]):
+        called_as(fun)(self)
+        self._name = name_of(fun)
         self._run = run
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> Program:
@@ -187,14 +187,14 @@ class _ToTrace:
         raise AttributeError(f"{self!r} has no attribute {name!r}")
 
 
-def called_as(fn: Callable[..., Any]) -> Callable[[_Wrapper], _Wrapper]:
-    """A decorator like `functools.wraps`, but without the signature of ``fn``.
+def called_as(fun: Callable[..., Any]) -> Callable[[_Wrapper], _Wrapper]:
+    """A decorator like `functools.wraps`, but without the signature of ``fun``.
 
-    The decorated function has other arguments or results than ``fn``.
+    The decorated function has other arguments or results than ``fun``.
     """
 
     def decorate(wrapper: _Wrapper) -> _Wrapper:
-        del functools.wraps(fn)(wrapper).__wrapped__
+        del functools.wraps(fun)(wrapper).__wrapped__
         return wrapper
 
     return decorate

@@ -34,14 +34,14 @@ _MARK = "taxpr.grad_at"
 
 
 def grad_at(
-    target: Any, where: Selector = None, *, stack: bool = False, custom_rules: str = "keep"
+    fun: Any, where: Selector = None, *, stack: bool = False, custom_rules: str = "keep"
 ) -> Callable[..., dict[str, Any]]:
     """The gradient of a function's scalar result with respect to tagged values.
 
     This is the change of the result if something is added to the token, for each firing.
 
     Args:
-        target: A function of PyTrees of arrays, or a `Program`, that returns one real scalar.
+        fun: A function of PyTrees of arrays, or a `Program`, that returns one real scalar.
         where: A selector of tags; None means all.
         stack: Whether tags may have one name, as for `Program.collect`.
         custom_rules: As for `inject`. A tag in a rule that is kept has no gradient; with
@@ -72,14 +72,14 @@ def grad_at(
         {'c': Array([12.,  4.,  1.], dtype=float32)}
     """
     options = options_of(custom_rules)
-    if isinstance(target, Program):
-        return lambda *args, **kwargs: _gradients(target, where, stack, options, args, kwargs)
-    program_of = trace(target, names=names_for(where))
+    if isinstance(fun, Program):
+        return lambda *args, **kwargs: _gradients(fun, where, stack, options, args, kwargs)
+    program_of = trace(fun, names=names_for(where))
 
-    @called_as(target)
+    @called_as(fun)
     def gradients(*args: PyTree, **kwargs: PyTree) -> dict[str, Any]:
         program = program_of(*args, **kwargs)
-        with telling_of(target, args, kwargs, where):
+        with telling_of(fun, args, kwargs, where):
             return _gradients(program, where, stack, options, args, kwargs)
 
     return gradients

@@ -50,7 +50,7 @@ def attached_at(
         if ctx is not NO_CTX or where is not None:
             raise ArgumentError(
                 "inject: with a mapping, neither ctx nor where is given. Its keys are the "
-                "selectors, and a function gets a context by from_function(fn, ctx)."
+                "selectors, and a function gets a context by from_function(fun, ctx)."
             )
         return attach_many(injector, sites, options)
     if isinstance(ctx, str):
@@ -66,7 +66,7 @@ def attached_at(
     elif ctx is not NO_CTX:
         raise ArgumentError(
             f"inject: {injector} has a context of its own; leave out ctx. In a list a "
-            "function gets one by from_function(fn, ctx)."
+            "function gets one by from_function(fun, ctx)."
         )
     else:
         attached = attach_one(ready, chosen, options)

@@ -113,7 +113,7 @@ def _untagged(program: Any, where: Scope | Line | Primitive) -> Iterator[str]:
     except SelectorError:
         return
     written = "where" if isinstance(where, Primitive) else f"taxpr.{where!r}"
-    yield f" To have what has no tag, tag it first: taxpr.trace(fn)(*args).tag_at({written})."
+    yield f" To have what has no tag, tag it first: taxpr.trace(fun)(*args).tag_at({written})."
     if names:
         shown = ", ".join(f"taxpr.{Var(name)!r}" for name in itertools.islice(names, 3))
         yield f" Or select variables, such as {shown}."

@@ -19,9 +19,9 @@ from taxpr._programs.static import has_statics, left_static, with_statics
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-_SELECTS = "where", "b"  # parameters that no array is given for
-_OF_INPUTS = "patch", "first_difference"  # of two, the latter where it has no b
-_FUNCTIONS = "f", "target", "a", "b", "step"  # those that functions of the same arguments are
+_SELECTS = "where", "other"  # parameters that no array is given for
+_OF_INPUTS = "patch", "first_difference"  # of two, the latter where it has no other
+_FUNCTIONS = "fun", "other", "step"  # those that functions of the same arguments are
 
 
 def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -62,7 +62,7 @@ def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
                 every.arguments |= left_static(functions, given)
             return ask(*every.args, **every.kwargs)
 
-        inputs = ask.__name__ in _OF_INPUTS and given.get("b") is None
+        inputs = ask.__name__ in _OF_INPUTS and given.get("other") is None
         of_all: Any = with_statics(of_bound, functions, inputs=inputs)
         return called_as(next(iter(functions.values())))(of_all)
 

@@ -39,7 +39,7 @@ class _Statics:
 
 
 def asked_static(
-    fn: Callable[..., Any], argnums: Any, argnames: Any
+    fun: Callable[..., Any], argnums: Any, argnames: Any
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The static positions and names that were asked for, checked.
 
@@ -50,7 +50,7 @@ def asked_static(
     names = (
         (argnames,) if isinstance(argnames, str) else _each("argnames", "names", argnames, _is_text)
     )
-    signature = signature_of(fn)
+    signature = signature_of(fun)
     if signature is None:
         return nums, names
     parameters = signature.parameters.values()
@@ -58,7 +58,7 @@ def asked_static(
         one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
     ]
     kinds = {one.kind for one in parameters}
-    takes = f"It takes {name_of(fn)}{signature}."
+    takes = f"It takes {name_of(fun)}{signature}."
     for num in nums:
         if not -len(places) <= num < len(places) and inspect.Parameter.VAR_POSITIONAL not in kinds:
             raise ArgumentError(f"static_argnums={num}: there is no such argument. {takes}")
@@ -96,10 +96,10 @@ def _is_text(x: object) -> bool:
 
 
 def static_both_ways(
-    fn: Callable[..., Any], nums: tuple[int, ...], given: tuple[str, ...]
+    fun: Callable[..., Any], nums: tuple[int, ...], given: tuple[str, ...]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Static positions and names, each completed from the other by the signature."""
-    signature = signature_of(fn)
+    signature = signature_of(fun)
     if signature is None:
         return nums, given
     parameters = signature.parameters.values()
@@ -112,9 +112,9 @@ def static_both_ways(
     return tuple({*nums, *more_nums}), tuple({*given, *more_names})
 
 
-def has_statics(fn: Callable[..., Any]) -> bool:
+def has_statics(fun: Callable[..., Any]) -> bool:
     """Whether `jax.jit` was told that arguments of a function are static."""
-    return any(_compat.static_arguments(fn))
+    return any(_compat.static_arguments(fun))
 
 
 def with_statics(
@@ -148,42 +148,44 @@ def with_statics(
         if inputs:
             _refuse_in_inputs(jitted, args)
         if statics not in asks:
-            asks[statics] = ask({name: _bound_once(fn, statics) for name, fn in functions.items()})
+            asks[statics] = ask(
+                {name: _bound_once(fun, statics) for name, fun in functions.items()}
+            )
         rest = [x for k, x in enumerate(args) if k not in fixed]
         return asks[statics](*rest, **{k: x for k, x in kwargs.items() if k not in names})
 
     return asked
 
 
-def _refuse_in_inputs(fn: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    numbers, names = _compat.static_arguments(fn)
+def _refuse_in_inputs(fun: Callable[..., Any], inputs: Sequence[Any]) -> None:
+    numbers, names = _compat.static_arguments(fun)
     for one in inputs:
         given = len(one) if isinstance(one, tuple) else 1  # pyright: ignore[reportUnknownArgumentType]
         if any(-given <= k < given for k in numbers):
             told = " and ".join(names) or " and ".join(map(str, numbers))
             raise ArgumentError(
-                f"{name_of(fn)} has static arguments: {told}. Two inputs are of arrays alone: bind "
-                f"the others before, as functools.partial({name_of(fn)}, name=value)."
+                f"{name_of(fun)} has static arguments: {told}. Two inputs are of arrays alone: "
+                f"bind the others before, as functools.partial({name_of(fun)}, name=value)."
             )
 
 
-def _bound_once(fn: Callable[..., Any], statics: _Statics) -> Callable[..., Any]:
+def _bound_once(fun: Callable[..., Any], statics: _Statics) -> Callable[..., Any]:
     """The same function each time, so that the caches of JAX know it."""
     try:
-        return _cached(fn, statics)
+        return _cached(fun, statics)
     except TypeError:  # a callable object that has no hash
-        return _bound(fn, statics)
+        return _bound(fun, statics)
 
 
-def _bound(fn: Callable[..., Any], statics: _Statics) -> Callable[..., Any]:
+def _bound(fun: Callable[..., Any], statics: _Statics) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         every = list(args)
         for number, value in statics.by_number:
             every.insert(number, value)
-        return fn(*every, **kwargs, **dict(statics.by_name))
+        return fun(*every, **kwargs, **dict(statics.by_name))
 
-    call.__name__ = call.__qualname__ = name_of(fn)
-    if (signature := signature_of(fn)) is not None:
+    call.__name__ = call.__qualname__ = name_of(fun)
+    if (signature := signature_of(fun)) is not None:
         gone = {*dict(statics.by_name), *dict(statics.by_number)}
         every = enumerate(signature.parameters.values())
         left = [one for k, one in every if gone.isdisjoint((k, one.name))]
@@ -196,25 +198,25 @@ _cached = functools.lru_cache(maxsize=_KEPT)(_bound)
 
 
 def say_static(
-    error: Exception, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    error: Exception, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> None:
     """Add to an error of tracing which argument seems to be meant static, and how it is."""
     text = " ".join(str(error).split())
     if isinstance(error, TypeError) and re.search(_NO_ARRAY, text):
-        found, why = _given(fn, args, kwargs, _is_no_array), "which JAX cannot trace"
+        found, why = _given(fun, args, kwargs, _is_no_array), "which JAX cannot trace"
     elif depends := re.search(_UNKNOWN, text):
-        found = _given(fn, args, kwargs, lambda x: isinstance(x, (int, str)))
+        found = _given(fun, args, kwargs, lambda x: isinstance(x, (int, str)))
         named = re.findall(r"\w+", depends["names"] or "")
         found = {name: x for name, x in found.items() if name in named or not named}
         why = "of which only the type is known while it is traced"
     else:
         return
     if found:
-        of = name_of(fn)
+        of = name_of(fun)
         given = " and ".join(f"{name}={_shown(name, x)}" for name, x in found.items())
         names = repr(*found) if len(found) == 1 else repr(tuple(found))
         cures = [f"jax.jit({of}, static_argnames={names})"]
-        if _may_bind(fn, found, len(args)):
+        if _may_bind(fun, found, len(args)):
             bound = ", ".join(f"{name}={_shown(name, x)}" for name, x in found.items())
             cures.insert(0, f"functools.partial({of}, {bound})")
         cure = " or ".join(cures)
@@ -225,22 +227,22 @@ def say_static(
         )
 
 
-def _may_bind(fn: Callable[..., Any], found: Mapping[str, Any], count: int) -> bool:
+def _may_bind(fun: Callable[..., Any], found: Mapping[str, Any], count: int) -> bool:
     """Whether arguments can be bound by name: no other one by position comes after them."""
-    signature = signature_of(fn)
+    signature = signature_of(fun)
     names = list(signature.parameters)[:count] if signature else []
     after = names[min((names.index(one) for one in found if one in names), default=count) :]
     return all(one in found for one in after)
 
 
 def _given(
-    fn: Callable[..., Any],
+    fun: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
     wanted: Callable[[Any], bool],
 ) -> dict[str, Any]:
     """The arguments, by their names, that have something of a kind in them."""
-    signature = signature_of(fn)
+    signature = signature_of(fun)
     try:
         arguments = signature.bind_partial(*args, **kwargs).arguments if signature else {}
     except TypeError:

@@ -26,7 +26,7 @@ from taxpr._variables.frames import unwatched
 
 
 def inject(
-    target: Any,
+    fun: Any,
     injector: Any,
     ctx: PyTree = NO_CTX,
     predicate: Predicate | None = None,
@@ -45,7 +45,7 @@ def inject(
     *args: injected(ctx, *args)[0])``. A gradient with `jax.checkpoint` has its tags twice, forward
     and recomputed; see `Site.recomputed`.
 
-    The result is of the same kind as the target:
+    The result is of the same kind as the argument:
 
     ================  ==============================================================
     a function        a function ``(ctx, *args) -> (out, ctx)``, injected at each call, so
@@ -62,7 +62,7 @@ def inject(
     ================  ==============================================================
 
     Args:
-        target: A function of PyTrees of arrays, a `Program`, or what `jax.make_jaxpr` returns.
+        fun: A function of PyTrees of arrays, a `Program`, or what `jax.make_jaxpr` returns.
         injector: A function ``(ctx, token, params) -> (token, ctx)``, called while tracing. It
             may read and change both, and must keep structure, shapes and dtypes of both. Except
             for a jaxpr it may also be an `Injector`, or a list or mapping; see `Program.inject`.
@@ -86,7 +86,7 @@ def inject(
             do the parameter values of an `Injector`.
 
     Raises:
-        ArgumentError: If the arguments are those of another kind of target.
+        ArgumentError: If the arguments are those of another kind.
         SelectorError: If there is nothing to select, except in a jaxpr.
         InjectorError: If the injector does not keep token and ctx as they were.
         RefusedError: If a chosen tag is in an equation that cannot be injected.
@@ -113,7 +113,7 @@ def inject(
         >>> jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, jnp.int32(0), xs)
         [Array(14., dtype=float32), Array(3, dtype=int32)]
     """
-    if _compat.is_jaxpr(target):
+    if _compat.is_jaxpr(fun):
         if where is not None or isinstance(injector, (Injector, Mapping, Sequence)):
             raise ArgumentError(
                 "inject: for a jaxpr, the injector is a function and predicate= chooses the "
@@ -124,48 +124,47 @@ def inject(
                 "inject: a jaxpr needs the ctx, of which trees, shapes and dtypes are used: "
                 "inject(closed_jaxpr, injector, ctx)."
             )
-        return inject_jaxpr(target, injector, ctx, predicate, options_of(custom_rules, shards))
-    if isinstance(target, (Injector, InjectorKind)):
+        return inject_jaxpr(fun, injector, ctx, predicate, options_of(custom_rules, shards))
+    if isinstance(fun, (Injector, InjectorKind)):
         raise ArgumentError(
-            f"inject: {target!r} is an injector, and the function comes first: "
-            f"inject(fn, {target!r})."
+            f"inject: {fun!r} is an injector, and the function comes first: inject(fun, {fun!r})."
         )
     if predicate is not None:
         raise ArgumentError("inject: predicate= is for jaxprs; here where= chooses the tags.")
-    if isinstance(target, Program):
-        return target.inject(injector, ctx, where=where, custom_rules=custom_rules, shards=shards)
-    if not callable(target):
+    if isinstance(fun, Program):
+        return fun.inject(injector, ctx, where=where, custom_rules=custom_rules, shards=shards)
+    if not callable(fun):
         raise ArgumentError(
-            f"inject: {target!r} is a {type(target).__name__}, not a function, a Program or a "
+            f"inject: {fun!r} is a {type(fun).__name__}, not a function, a Program or a "
             "closed jaxpr."
         )
     options_of(custom_rules, shards)
     for one in injector.values() if is_mapping(injector) else [injector]:
         as_injector(one)
     more = {"where": where, "custom_rules": custom_rules, "shards": shards}
-    return _injected_function(target, injector, ctx, more)
+    return _injected_function(fun, injector, ctx, more)
 
 
 def _injected_function(
-    fn: Any, injector: Any, ctx: PyTree, more: dict[str, Any]
+    fun: Any, injector: Any, ctx: PyTree, more: dict[str, Any]
 ) -> Callable[..., Any]:
     own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
     names = names_for(more["where"], injector)
     said: set[str] = set()  # init, report and each call inject anew
 
-    @called_as(fn)
+    @called_as(fun)
     def injected(now: PyTree, *args: PyTree, **kwargs: PyTree) -> PyTree:
-        _check_call(fn, args, kwargs)
+        _check_call(fun, args, kwargs)
         changed = at(ctx if own else now, args, kwargs)
-        check_ctx(name_of(fn), [now], changed.ctx, "injected(injected.init(*args), *args)")
+        check_ctx(name_of(fun), [now], changed.ctx, "injected(injected.init(*args), *args)")
         return changed(now, *args, **kwargs)
 
     def at(ctx: PyTree, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Injected:
-        _refuse_text("inject", fn, (args, kwargs), "inject(fn, injector, where={!r})")
+        _refuse_text("inject", fun, (args, kwargs), "inject(fun, injector, where={!r})")
         # Marks of a trace around it would move the addresses, which the context has.
         with unwatched():
-            program = trace(fn, names=names)(*args, **kwargs)
-        with telling_of(fn, args, kwargs, injector, more["where"]), once_each(said):
+            program = trace(fun, names=names)(*args, **kwargs)
+        with telling_of(fun, args, kwargs, injector, more["where"]), once_each(said):
             return program.inject(injector, ctx, **more)
 
     def init(*args: PyTree, **kwargs: PyTree) -> PyTree:
@@ -182,27 +181,27 @@ def _injected_function(
     return injected
 
 
-def _refuse_text(what: str, fn: Any, arguments: Any, cure: str) -> None:
+def _refuse_text(what: str, fun: Any, arguments: Any, cure: str) -> None:
     """Raise where a text, such as a selector, is among the arguments of a function."""
     for leaf in jax.tree.leaves(arguments):
         if isinstance(leaf, str):
             raise ArgumentError(
-                f"{what}: {name_of(fn)} was called with the str {leaf!r}, which is no array. A "
+                f"{what}: {name_of(fun)} was called with the str {leaf!r}, which is no array. A "
                 f"selector is given before: {cure.format(leaf)}; a static argument is closed over."
             )
 
 
-def _check_call(fn: Any, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
+def _check_call(fun: Any, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
     """Raise where arguments do not fit a function, as where the context was left out."""
-    if wrong := unfit(fn, *args, **kwargs):
+    if wrong := unfit(fun, *args, **kwargs):
         raise ArgumentError(
-            f"inject: {name_of(fn)}: {wrong[1]}. What inject returns takes the context first: "
+            f"inject: {name_of(fun)}: {wrong[1]}. What inject returns takes the context first: "
             "injected(injected.init(*args), *args)."
         )
 
 
 def collect(
-    target: Any,
+    fun: Any,
     where: Selector = None,
     *,
     max_steps: int | None = None,
@@ -212,7 +211,7 @@ def collect(
     """Make a function also return the values of tags: ``(*args) -> (out, {name: value})``.
 
     Args:
-        target: A function of PyTrees of arrays, traced at each call; or a `Program`, for
+        fun: A function of PyTrees of arrays, traced at each call; or a `Program`, for
             which this is `Program.collect` and returns a `Program`.
         where: A selector of tags; this and the rest as for `Program.collect`.
         max_steps: How many iterations of while loops are kept; None keeps the last one.
@@ -235,27 +234,27 @@ def collect(
         {'square': ShapeDtypeStruct(shape=(), dtype=float32)}
     """
     more: dict[str, Any] = {"max_steps": max_steps, "stack": stack, "custom_rules": custom_rules}
-    if isinstance(target, Program):
-        return target.collect(where, **more)
-    refuse_no_function("collect", target)
-    if has_statics(target):
+    if isinstance(fun, Program):
+        return fun.collect(where, **more)
+    refuse_no_function("collect", fun)
+    if has_statics(fun):
 
         def of(bound: dict[str, Any]) -> Any:
             return collect(bound["f"], where, **more)
 
-        fixed = called_as(target)(with_statics(of, {"f": target}))
-        vars(fixed)["skipped"] = with_statics(lambda bound: of(bound).skipped, {"f": target})
+        fixed = called_as(fun)(with_statics(of, {"f": fun}))
+        vars(fixed)["skipped"] = with_statics(lambda bound: of(bound).skipped, {"f": fun})
         return fixed
-    program_of = trace(target, names=names_for(where))
+    program_of = trace(fun, names=names_for(where))
 
-    @called_as(target)
+    @called_as(fun)
     def collected(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        _refuse_text("collect", target, (args, kwargs), "collect(fn, {!r})(*args)")
+        _refuse_text("collect", fun, (args, kwargs), "collect(fun, {!r})(*args)")
         return at(args, kwargs)(*args, **kwargs)
 
     def at(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Program:
         program = program_of(*args, **kwargs)
-        with telling_of(target, args, kwargs, where):
+        with telling_of(fun, args, kwargs, where):
             return program.collect(where, **more)
 
     def skipped(*args: PyTree, **kwargs: PyTree) -> tuple[Skipped, ...]:

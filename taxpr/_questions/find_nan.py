@@ -71,7 +71,7 @@ class NanFound(Answer):
 
 @question
 def find_nan(
-    f: Any, *, everywhere: bool = False, memory: int | None = None
+    fun: Any, *, everywhere: bool = False, memory: int | None = None
 ) -> Callable[..., NanFound]:
     """Find the first value that is not finite, of those that a result has its NaN from.
 
@@ -84,7 +84,7 @@ def find_nan(
     note; with ``everywhere`` it is a row.
 
     Args:
-        f: A function of PyTrees of arrays; or a `Program`.
+        fun: A function of PyTrees of arrays; or a `Program`.
         everywhere: Whether to list each place where values that are not finite begin, also those of
             which no result has anything, such as a proposal that a sampler rejects; with how often
             that happens, and what became of it.
@@ -94,7 +94,7 @@ def find_nan(
     finite, all places are rows that came before it, and a note has the error.
 
     Returns:
-        A function of the arguments of ``f`` that returns a `NanFound`, which is false if there is
+        A function of the arguments of ``fun`` that returns a `NanFound`, which is false if there is
         none. Its rows are all such places, in the order of execution: a `NanRow` each.
 
     Example:
@@ -120,15 +120,15 @@ def find_nan(
         proposed 1 of 3 elements, the first at (1,) - rejected: a test saw it, and no result has it
     """
     refuse_no_flag("find_nan", everywhere=everywhere)
-    if isinstance(f, Program):
-        return _finding(lambda *args, **kwargs: f, memory, everywhere)
-    refuse_no_function("find_nan", f)
-    traced, name = trace(f, names=True), _transformed(f)
+    if isinstance(fun, Program):
+        return _finding(lambda *args, **kwargs: fun, memory, everywhere)
+    refuse_no_function("find_nan", fun)
+    traced, name = trace(fun, names=True), _transformed(fun)
 
     def program_of(*args: PyTree, **kwargs: PyTree) -> Program:
         return dataclasses.replace(traced(*args, **kwargs), name=name)
 
-    return called_as(f)(_finding(program_of, memory, everywhere))
+    return called_as(fun)(_finding(program_of, memory, everywhere))
 
 
 def _transformed(f: Any) -> str:

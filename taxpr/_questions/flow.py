@@ -106,7 +106,7 @@ class Flow(Answer):
 
 @question
 def flow(
-    f: Any,
+    fun: Any,
     where: Selector = None,
     *,
     of: str | None = None,
@@ -120,8 +120,8 @@ def flow(
     vanish or explode, and which units are dead. Of variables that are one value the first is told.
 
     Args:
-        f: A function of PyTrees of arrays with a scalar as its result, or a tuple that begins with
-            one; or a `Program`.
+        fun: A function of PyTrees of arrays with a scalar as its result, or a tuple that begins
+            with one; or a `Program`.
         where: Which values, as for `watch`; None means all variables.
         of: The name of the result to differentiate where that is not the first one:
             ``"out[1]['loss']"``, such as the loss that a step of a training returns.
@@ -131,7 +131,7 @@ def flow(
         memory: As for `watch`. With too little there are no shares of dead units.
 
     Returns:
-        A function of the arguments of ``f`` that returns a `Flow`, with a `FlowRow` for each
+        A function of the arguments of ``fun`` that returns a `Flow`, with a `FlowRow` for each
         variable of floats.
 
     Raises:
@@ -155,11 +155,11 @@ def flow(
         >>> rows[0].variable, rows[0].updates.round(3)
         ('weights', array([0.021]))
     """
-    if not hasattr(f, "jaxpr"):
-        refuse_no_function("flow", f)
+    if not hasattr(fun, "jaxpr"):
+        refuse_no_function("flow", fun)
     if step is not None:
         refuse_no_function("flow: step", step)
-    watched = watch(f, where, memory=memory, grads=of or True)
+    watched = watch(fun, where, memory=memory, grads=of or True)
 
     def flowing(*args: PyTree, **kwargs: PyTree) -> Flow:
         rec = watched(*args, **kwargs)
@@ -184,7 +184,7 @@ def flow(
         headline += f", gradients of {of}" if of else ""
         return Flow(headline, rows, rec.table().notes, recording=rec)
 
-    return called_as(f)(flowing)
+    return called_as(fun)(flowing)
 
 
 def _ratios(args: Sequence[PyTree], after: PyTree) -> dict[str, float]:

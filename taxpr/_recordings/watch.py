@@ -30,7 +30,7 @@ _KEEP = "auto", "values", "stats"
 
 @question
 def watch(
-    f: Any,
+    fun: Any,
     where: Selector = None,
     *,
     keep: str = "auto",
@@ -46,7 +46,7 @@ def watch(
     `jax.jit`.
 
     Args:
-        f: A function of PyTrees of arrays; or a `Program`, which knows its variables if it was
+        fun: A function of PyTrees of arrays; or a `Program`, which knows its variables if it was
             traced with ``names=True``.
         where: What to keep: a variable by its name or as `var`, the name of a tag, an address, a
             primitive, or any other selector of values, see `find_values`; a list of these; None
@@ -56,13 +56,13 @@ def watch(
         memory: The bytes that the values may take at a time on a device. None means a quarter of
             what is free. Statistics of more are made in several passes, and of what is too large
             within the program; `Recording.notes` says so.
-        grads: Whether to keep, too, what flows back to each of the values when the result of ``f``,
-            a loss, is differentiated with respect to its arguments: ``rec["∂ scores"]``. A tuple
-            that begins with the loss will do; of another result the name says which one is
+        grads: Whether to keep, too, what flows back to each of the values when the result of
+            ``fun``, a loss, is differentiated with respect to its arguments: ``rec["∂ scores"]``.
+            A tuple that begins with the loss will do; of another result the name says which one is
             differentiated: ``grads="out[1]['loss']"``. This is another run, of the gradient.
 
     Returns:
-        A function of the arguments of ``f`` that returns a `Recording`. Where it takes several
+        A function of the arguments of ``fun`` that returns a `Recording`. Where it takes several
         passes, a `KeyboardInterrupt` after the first one keeps what is done; `Recording.notes`
         names the rest.
 
@@ -89,11 +89,11 @@ def watch(
         raise ArgumentError(f"watch: keep={keep!r} is none of {', '.join(map(repr, _KEEP))}.")
     if not isinstance(grads, str):
         refuse_no_flag("watch", grads=grads)
-    if isinstance(f, Program):
-        return _watching(lambda *args, **kwargs: f, where, keep, memory, grads)
-    refuse_no_function("watch", f)
-    program_of = trace(f, names=names_for(where) or True)
-    return called_as(f)(_watching(program_of, where, keep, memory, grads))
+    if isinstance(fun, Program):
+        return _watching(lambda *args, **kwargs: fun, where, keep, memory, grads)
+    refuse_no_function("watch", fun)
+    program_of = trace(fun, names=names_for(where) or True)
+    return called_as(fun)(_watching(program_of, where, keep, memory, grads))
 
 
 def _watching(

@@ -68,7 +68,7 @@ class Stateful:
 
 
 def stateful(
-    fn: Callable[..., Any],
+    fun: Callable[..., Any],
     args: Sequence[PyTree],
     kwargs: Mapping[str, PyTree],
     traced: Callable[..., Any] = trace,
@@ -86,12 +86,12 @@ def stateful(
     given = avals or {}
 
     # A new function object, so that JAX finds no trace of it in its caches.
-    @called_as(fn)
+    @called_as(fun)
     def afresh(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        return fn(*args, **kwargs)
+        return fun(*args, **kwargs)
 
     with contextlib.suppress(TypeError, ValueError):  # some builtins have no signature
-        afresh.__signature__ = inspect.signature(fn)  # pyright: ignore[reportFunctionMemberAccess]
+        afresh.__signature__ = inspect.signature(fun)  # pyright: ignore[reportFunctionMemberAccess]
     # Keep the context open: looking at a custom_jvp or custom_vjp traces its rule.
     with tracing(given):
         program = traced(afresh)(*args, **kwargs)

@@ -40,7 +40,7 @@ class Uncurried:
     It is traced once for each structure, shapes and dtypes of its arguments, as by `jax.jit`.
 
     Args:
-        fn: The function.
+        fun: The function.
         args: Positional arguments with which it can be called.
         kwargs: Keyword arguments with which it can be called.
         tag_writes: Whether to tag each array that is written to a state, with the params ``name``
@@ -62,16 +62,16 @@ class Uncurried:
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fun: Callable[..., Any],
         args: Sequence[PyTree],
         kwargs: Mapping[str, PyTree],
         *,
         tag_writes: bool = False,
     ):
-        self.__name__ = name_of(fn)
-        self._fn = fn
+        self.__name__ = name_of(fun)
+        self._fn = fun
         self._tag_writes = tag_writes
-        first, states = stateful(fn, args, kwargs, tag_writes=tag_writes)
+        first, states = stateful(fun, args, kwargs, tag_writes=tag_writes)
         names = names_of(states)
         self.uses = {
             name: _uses(state, first.accesses) for name, state in zip(names, states, strict=True)
@@ -201,7 +201,7 @@ def _uses(state: State[Any], accesses: Sequence[Access]) -> Uses:
 
 
 def uncurry(
-    fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    fun: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> tuple[Uncurried, dict[str, Any]]:
     """Make a pure function of a function that uses states.
 
@@ -212,7 +212,7 @@ def uncurry(
 
     Transform the pure function as you like: ``jax.jit(pure)``, ``jax.grad(pure, argnums=1,
     has_aux=True)``, ``jax.vmap(pure, in_axes=(None, 0))``, or as a step of `jax.lax.scan`. Inside
-    ``fn``, `jax.grad` and `jax.vmap` may be used as long as no value that they transform is
+    ``fun``, `jax.grad` and `jax.vmap` may be used as long as no value that they transform is
     written to a state. A use whose result could be wrong is refused, with an error that says what
     to wrap instead.
 
@@ -220,7 +220,7 @@ def uncurry(
     its own value. Pass them the value as an argument.
 
     Args:
-        fn: A function of PyTrees of arrays, as for `jax.jit`. Close over static arguments.
+        fun: A function of PyTrees of arrays, as for `jax.jit`. Close over static arguments.
         *args: Arguments with which it can be called, or `jax.ShapeDtypeStruct` of them.
         **kwargs: As for ``args``.
 
@@ -256,6 +256,6 @@ def uncurry(
         >>> print(sums, states["total"])
         [1. 3. 6.] 6.0
     """
-    refuse_no_function("uncurry", fn)
-    pure = Uncurried(fn, args, kwargs)
+    refuse_no_function("uncurry", fun)
+    pure = Uncurried(fun, args, kwargs)
     return pure, {name: uses.state.current() for name, uses in pure.uses.items()}

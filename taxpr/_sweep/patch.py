@@ -29,7 +29,7 @@ _RUNS = ("clean", "corrupted")
 
 @question
 def patch(
-    target: Any,
+    fun: Any,
     where: Any = None,
     metric: Metric | None = None,
     *,
@@ -46,7 +46,7 @@ def patch(
     what the answer needs; where values of the corrupted run spoil the clean one, it needs them.
 
     Args:
-        target: A function of PyTrees of arrays, or a `Program`.
+        fun: A function of PyTrees of arrays, or a `Program`.
         where: A selector of tags or variables, or `each` of one. Without `each` every tag is a
             place in every iteration of the loops around it.
         metric: As for `sweep`.
@@ -58,8 +58,8 @@ def patch(
         custom_rules: As for `inject`.
 
     Returns:
-        A function ``(clean, corrupted)`` of two arguments of the target, of equal shapes; of a
-        target with several, a tuple of all of them each time. It returns an `Answer`, whose rows
+        A function ``(clean, corrupted)`` of two arguments of ``fun``, of equal shapes; of a
+        function of several, a tuple of all of them each time. It returns an `Answer`, whose rows
         have the source, the place, the ``metric`` and its ``effect``: 0 where it is that of the run
         that was patched, 1 where it is that of the source. Both are NaN where nothing was planted,
         as one of the runs did not come to the place: a branch, or an iteration of a while loop.
@@ -83,8 +83,8 @@ def patch(
         [('left', 0.25), ('right', 0.75)]
     """
     options = options_of(custom_rules)
-    if not isinstance(target, Program):
-        refuse_no_function("patch", target)
+    if not isinstance(fun, Program):
+        refuse_no_function("patch", fun)
     if metric is not None:
         refuse_no_function("patch: metric", metric)
     taken = tuple(sources) if isinstance(sources, (list, tuple)) else (sources,)
@@ -156,7 +156,7 @@ def patch(
         if len(inputs) != 2:
             raise ArgumentError(
                 f"patch: it takes two inputs, and was given {len(inputs)}. Give the clean and the "
-                f"corrupted one: patch({name_of(target)}, ...)(clean, corrupted), each a tuple of "
+                f"corrupted one: patch({name_of(fun)}, ...)(clean, corrupted), each a tuple of "
                 "all arguments where there are several."
             )
         clean, corrupted = inputs
@@ -164,13 +164,13 @@ def patch(
             refuse_no_arrays(f"patch: the {run} input {one!r}", one, ArgumentError)
         given = {"clean": _arguments(clean), "corrupted": _arguments(corrupted)}
         for one in given.values():
-            refuse_other_arguments("patch", target, one, {})
+            refuse_other_arguments("patch", fun, one, {})
         types = [_types(one) for one in given.values()]
         trees = [jax.tree.structure(one) for one in given.values()]
         if types[0] != types[1] or trees[0] != trees[1]:
             raise ArgumentError(f"patch: {_unlike(*types)}. Give two inputs of one kind.")
         first = given["clean"]
-        return asked(target, of.where, first, {}, lambda program: patched(program, given))
+        return asked(fun, of.where, first, {}, lambda program: patched(program, given))
 
     return ask
 

@@ -35,7 +35,7 @@ np: Any = numpy  # which leaves types of arrays unknown
 
 @question
 def sweep(
-    target: Any,
+    fun: Any,
     where: Any,
     injector: Any,
     values: Any = None,
@@ -54,13 +54,13 @@ def sweep(
     together make all pairs.
 
     Args:
-        target: A function of PyTrees of arrays, or a `Program`.
+        fun: A function of PyTrees of arrays, or a `Program`.
         where: A selector of tags or variables, or `each` of one.
         injector: A ready injector such as ``taxpr.zero()``, or a kind such as ``taxpr.scale``.
         values: The values of its first parameter, an array or list with one for each run; or a dict
             of these by the parameters' names, of which all combinations are run. None leaves the
             parameters as they are.
-        metric: ``(out) -> number``, of the result of the target, traced as a part of it. None takes
+        metric: ``(out) -> number``, of the result of ``fun``, traced as a part of it. None takes
             the result itself, which is a scalar then.
         memory: How many bytes the runs may take on a device, beside the arguments; None takes a
             quarter of what is free. So many are run at once as fit.
@@ -70,9 +70,9 @@ def sweep(
         custom_rules: As for `inject`.
 
     Returns:
-        A function of the target's arguments that returns an `Answer`. Its rows have the parameters
-        or the place, the ``metric``, and its ``change`` from the run without an injector; both are
-        NaN where that run has no such iteration of a while loop. It has
+        A function of the arguments of ``fun`` that returns an `Answer`. Its rows have the
+        parameters or the place, the ``metric``, and its ``change`` from the run without
+        an injector; both are NaN where that run has no such iteration of a while loop. It has
         ``values``, an array of all numbers, with ``axes``, and ``baseline``. Where it is stopped,
         what is done is kept. Called again with arrays of the same types it compiles nothing.
 
@@ -97,8 +97,8 @@ def sweep(
         1       1.416   0
     """
     options = options_of(custom_rules)
-    if not isinstance(target, Program):
-        refuse_no_function("sweep", target)
+    if not isinstance(fun, Program):
+        refuse_no_function("sweep", fun)
     if metric is not None:
         refuse_no_function("sweep: metric", metric)
     of = where if isinstance(where, Each) else None
@@ -151,9 +151,9 @@ def sweep(
         return answer(f"sweep of {program.name}", rows, "metric", axes, where_on, done, plain)
 
     def of_arguments(*args: PyTree, **kwargs: PyTree) -> Swept:
-        return asked(target, selector, args, kwargs, lambda program: swept(program, args, kwargs))
+        return asked(fun, selector, args, kwargs, lambda program: swept(program, args, kwargs))
 
-    return of_arguments if isinstance(target, Program) else called_as(target)(of_arguments)
+    return of_arguments if isinstance(fun, Program) else called_as(fun)(of_arguments)
 
 
 def _ready(injector: Any, values: Any) -> tuple[Injector, dict[str, PyTree]]:
@@ -165,7 +165,7 @@ def _ready(injector: Any, values: Any) -> tuple[Injector, dict[str, PyTree]]:
     else:
         raise ArgumentError(
             f"sweep: {name_of(injector)} is no injector. Give a kind such as taxpr.scale, one such "
-            "as taxpr.zero(), or taxpr.from_function(fn, rate=0.5)."
+            "as taxpr.zero(), or taxpr.from_function(fun, rate=0.5)."
         )
     is_mapping = issubclass(type(values), Mapping)
     if values is not None and not is_mapping and not names:

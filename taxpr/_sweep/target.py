@@ -27,12 +27,12 @@ T = TypeVar("T")
 _KEPT = 8  # programs of a question
 
 
-def asked(target: Any, where: Any, args: Any, kwargs: Any, ask: Callable[[Program], T]) -> T:
-    """The answer of a target's program, traced with these arguments."""
-    if isinstance(target, Program):
-        return ask(target)
-    program = trace(target, names=names_for(where))(*args, **kwargs)
-    with telling_of(target, args, kwargs, where):
+def asked(fun: Any, where: Any, args: Any, kwargs: Any, ask: Callable[[Program], T]) -> T:
+    """The answer of a function's program, traced with these arguments."""
+    if isinstance(fun, Program):
+        return ask(fun)
+    program = trace(fun, names=names_for(where))(*args, **kwargs)
+    with telling_of(fun, args, kwargs, where):
         return ask(program)
 
 

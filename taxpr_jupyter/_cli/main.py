@@ -258,10 +258,10 @@ def _program(options: argparse.Namespace, names: bool | None = None) -> taxpr.Pr
     return traced(found, args, kwargs, *static_words(options.static), names).program
 
 
-def _check_fit(target: str, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def _check_fit(target: str, fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Refuse arguments that do not fit the signature of the function."""
     try:
-        signature = inspect.signature(fn)
+        signature = inspect.signature(fun)
     except (TypeError, ValueError):  # no function, or one without a signature
         return
     try:
@@ -270,7 +270,7 @@ def _check_fit(target: str, fn: Any, args: Sequence[Any], kwargs: Mapping[str, A
         params = ", ".join(map(str, signature.parameters.values()))
         given = [f"{len(args)} by position", *(f"{name}=" for name in kwargs)]
         raise PanelError(
-            f"{target}: {error}. It is {getattr(fn, '__name__', target)}({params}), and given are "
+            f"{target}: {error}. It is {getattr(fun, '__name__', target)}({params}), and given are "
             f'{", ".join(given)}: write --args "f32[8,16] f32[16]", or --args-from a function '
             "that returns them"
         ) from None

@@ -184,7 +184,7 @@ def _start(
     variables: bool,
 ) -> tuple[list[str], list[str]]:
     """Lines that trace the call, with its variables if these are needed; the traced arguments."""
-    fn, trace = ast.unparse(call.func), f"{names.module('taxpr')}.trace"
+    fun, trace = ast.unparse(call.func), f"{names.module('taxpr')}.trace"
     noted = ", names=True" if variables else ""
     if not states:
         statics = noted
@@ -194,12 +194,12 @@ def _start(
             statics += f", static_argnames={source.static_argnames}"
         every = ", ".join(_arguments(call))
         before, traced = _traced(call, source, names)
-        return [f"{program} = {trace}({fn}{statics})({every})", *before], traced
+        return [f"{program} = {trace}({fun}{statics})({every})", *before], traced
     if not isinstance(call.func, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
-        fn = f"({fn})"
+        fun = f"({fun})"
     pure = pure_lines(
         states,
-        fn,
+        fun,
         [ast.unparse(arg) for arg in call.args],
         [ast.unparse(word) for word in call.keywords],
         source.static_argnums,

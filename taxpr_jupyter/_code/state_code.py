@@ -42,7 +42,7 @@ class PureLines:
 
 def pure_lines(
     states: StatesOf,
-    fn: str,
+    fun: str,
     args: Sequence[str],
     words: Sequence[str],
     static_argnums: Sequence[int],
@@ -53,20 +53,20 @@ def pure_lines(
     bound = states.pure.bound
     if bound is not None:
         # As `_traced.without_statics` numbers them, the objects among the arguments.
-        args = [*(text.format(fn=fn) for text in bound.texts), *args]
+        args = [*(text.format(fun=fun) for text in bound.texts), *args]
         static_argnums = [number + len(bound.args) for number in static_argnums]
-        fn = bound.text.format(fn=fn)
-    lines, fn, every = _bound(fn, args, words, static_argnums, static_argnames, names)
-    made, behind = _made_pure(states.pure.code(), fn, every, names)
+        fun = bound.text.format(fun=fun)
+    lines, fun, every = _bound(fun, args, words, static_argnums, static_argnames, names)
+    made, behind = _made_pure(states.pure.code(), fun, every, names)
     return PureLines([*lines, *made, *_edits(states, names)], behind)
 
 
 def _made_pure(
-    code: PureCode, fn: str, args: Sequence[str], names: Names
+    code: PureCode, fun: str, args: Sequence[str], names: Names
 ) -> tuple[list[str], Sequence[str]]:
     """Lines that make the function pure, and the arguments after the states."""
     target = f"{names.own('pure')}, {names.own('states')}"
-    given = ", ".join([fn, *args])
+    given = ", ".join([fun, *args])
     if not code.body:
         return [f"{target} = {names.module('taxpr')}.uncurry({given})"], args
     body = code.body.strip("\n")
@@ -74,7 +74,7 @@ def _made_pure(
         body = re.sub(rf"(?<![\w.]){alias}\.", f"{names.module(module, alias)}.", body)
     made, rest, words = (names.own(name) for name in ("made_pure", "given", "words"))
     lines = [
-        f"def {made}(fn, /, *args, **kwargs):",
+        f"def {made}(fun, /, *args, **kwargs):",
         *textwrap.indent(body, "    ").splitlines(),
         "    return pure, states, rest",
         "",
@@ -89,7 +89,7 @@ def _name(word: str) -> str:
 
 
 def _bound(
-    fn: str,
+    fun: str,
     args: Sequence[str],
     words: Sequence[str],
     static_argnums: Sequence[int],
@@ -100,7 +100,7 @@ def _bound(
     fixed = [word for word in words if _name(word) in static_argnames]
     others = [word for word in words if word not in fixed]
     if not (static_argnums or fixed):
-        return [], fn, [*args, *words]
+        return [], fun, [*args, *words]
     own, all_args, kwargs, outer, traced = (
         names.own(name) for name in ("fn", "args", "kwargs", "every", "traced")
     )
@@ -122,7 +122,7 @@ def _bound(
         given, every = [f"*[{each}]"], [f"*{traced}"]
         taking = [f"    {all_args} = iter({all_args})"]
     lines += [f"def {own}(*{all_args}, **{kwargs}):", *taking]
-    lines += [f"    return {fn}({', '.join([*given, *fixed, f'**{kwargs}'])})", ""]
+    lines += [f"    return {fun}({', '.join([*given, *fixed, f'**{kwargs}'])})", ""]
     return lines, own, [*every, *others]
 
 

@@ -19,13 +19,13 @@ class Call:
     """A call that was not made.
 
     Attributes:
-        fn: The function.
+        fun: The function.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         text: The call as written, in one line.
     """
 
-    fn: Callable[..., Any]
+    fun: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     text: str
@@ -66,14 +66,14 @@ def run_to_call(source: str, shell: Any, place: Place, *, magic: str) -> Call:
     if tree.body:
         exec(shell.compile(tree, place.filename, "exec"), shell.user_global_ns, shell.user_ns)
     code = shell.compile(_taken_apart(call), place.filename, "eval")
-    fn, args, parts = eval(code, shell.user_global_ns, shell.user_ns)
+    fun, args, parts = eval(code, shell.user_global_ns, shell.user_ns)
     kwargs: dict[str, Any] = {}
     for part in parts:
         twice = next((key for key in part if key in kwargs), None)
         if twice is not None:
             raise PanelError(f"The call gives the argument `{twice}` twice")
         kwargs.update(part)
-    return Call(fn=fn, args=args, kwargs=kwargs, text=_text(call, source, place))
+    return Call(fun=fun, args=args, kwargs=kwargs, text=_text(call, source, place))
 
 
 def _parsed(source: str, place: Place) -> ast.Module:

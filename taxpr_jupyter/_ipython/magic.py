@@ -97,7 +97,7 @@ class TaxprMagics(Magics):
     def _session(self, call: _cell.Call, options: Any) -> Session:
         numbers, names = static_words(options.static)
         session = open_session(
-            call.fn,
+            call.fun,
             call.args,
             call.kwargs,
             shell=self.shell,

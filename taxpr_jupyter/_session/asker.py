@@ -23,13 +23,13 @@ class Asker:
     """Asks questions of the traced call.
 
     Args:
-        fn: The function, of the traced arguments.
+        fun: The function, of the traced arguments.
     """
 
-    def __init__(self, store: Store, runner: Runner, fn: Callable[..., Any]) -> None:
+    def __init__(self, store: Store, runner: Runner, fun: Callable[..., Any]) -> None:
         self._store = store
         self._runner = runner
-        self._fn = fn
+        self._fn = fun
 
     def watch(
         self,

@@ -100,7 +100,7 @@ class Renderer:
             >>> import jax.numpy as jnp
             >>> from taxpr_jupyter import Session
             >>> print(Session(lambda x: jnp.sin(x) * x, (0.5,)).text(folded=True))
-            fn(0.5): 2 equations, 0 tags
+            fun(0.5): 2 equations, 0 tags
             { lambda ; a:f32[] . let  # x
               b:f32[] = sin a
               c:f32[] = mul b a

@@ -41,7 +41,7 @@ class Session:
     that cannot do what it was asked for raises `PanelError` and changes nothing.
 
     Args:
-        fn: The function. It is traced, never called otherwise.
+        fun: The function. It is traced, never called otherwise.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         call: The call in Python, such as ``f(x)``.
@@ -79,7 +79,7 @@ class Session:
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fun: Callable[..., Any],
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         *,
@@ -100,11 +100,11 @@ class Session:
             device_named(device)
         budget, timeout = checked_limits(budget, timeout)
         heat = checked_heat(heat)
-        start = traced(fn, args, kwargs or {}, static_argnums, static_argnames, names)
+        start = traced(fun, args, kwargs or {}, static_argnums, static_argnames, names)
         self.program = program = dataclasses.replace(start.program, name=name or start.program.name)
         space = {} if namespace is None else namespace
-        self.call = call = call or call_text(fn, args, kwargs or {}, space)
-        given = dict(zip(given_names(fn, space), (fn, tuple(args), kwargs or {}), strict=True))
+        self.call = call = call or call_text(fun, args, kwargs or {}, space)
+        given = dict(zip(given_names(fun, space), (fun, tuple(args), kwargs or {}), strict=True))
         source = source_now(call, start.static_argnums, start.static_argnames, space, given)
         self.name = program.name
         self.text_only = text_only
@@ -119,7 +119,7 @@ class Session:
         self._views = Views(store, renderer, lambda: self.view_state)
         executor = Executor(start.args, start.kwargs)
         self._runner = Runner(store, trials, states, renderer, executor, device, kept_bytes)
-        self._asker = Asker(store, self._runner, start.fn)
+        self._asker = Asker(store, self._runner, start.fun)
 
     tag = of("_editor", Editor.tag)
     untag = of("_editor", Editor.untag)

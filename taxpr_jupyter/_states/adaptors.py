@@ -12,7 +12,7 @@ from typing import Any
 from taxpr_jupyter._states.model import PureCall
 
 # For each library our module with
-#     pure_call(fn, args, kwargs) -> PureCall | None
+#     pure_call(fun, args, kwargs) -> PureCall | None
 # which returns None if the call uses no state of the library. Looking here does not import the
 # library. Those that have to trace the function come last.
 ADAPTORS: Mapping[str, str] = {
@@ -24,12 +24,12 @@ ADAPTORS: Mapping[str, str] = {
 
 
 def pure_call(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> PureCall | None:
     """The call made pure by the first library whose states it uses; None if there is none."""
     for library, module in ADAPTORS.items():
         if library in sys.modules:
             adaptor = importlib.import_module(module)
-            if (call := adaptor.pure_call(fn, tuple(args), dict(kwargs))) is not None:
+            if (call := adaptor.pure_call(fun, tuple(args), dict(kwargs))) is not None:
                 return call
     return None

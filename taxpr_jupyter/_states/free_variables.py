@@ -16,7 +16,7 @@ class Found(NamedTuple):
         name: The name of the variable or argument; "" for an argument of `functools.partial` and
             for the object of a method.
         thing: The object.
-        text: Python that finds it, with ``fn`` for the function, and `inspect`; "" if there is
+        text: Python that finds it, with ``fun`` for the function, and `inspect`; "" if there is
             none.
     """
 
@@ -25,7 +25,7 @@ class Found(NamedTuple):
     text: str
 
 
-def reached(fn: Callable[..., Any]) -> Iterator[Found]:
+def reached(fun: Callable[..., Any]) -> Iterator[Found]:
     """The objects that a function, or a function that it calls, reaches by names in its code.
 
     Example:
@@ -36,7 +36,7 @@ def reached(fn: Callable[..., Any]) -> Iterator[Found]:
         [0]
     """
     seen: set[int] = set()
-    waiting = [Found("", fn, "fn")]
+    waiting = [Found("", fun, "fn")]
     while waiting:
         name, thing, text = waiting.pop(0)
         if id(thing) in seen:
@@ -63,16 +63,16 @@ def reached(fn: Callable[..., Any]) -> Iterator[Found]:
             waiting.append(Found(name, wrapped, f"{text}.__wrapped__" if text else ""))
 
 
-def _of_function(fn: types.FunctionType, text: str) -> list[Found]:
+def _of_function(fun: types.FunctionType, text: str) -> list[Found]:
     found = []
-    if _is_readable(fn):
-        variables = inspect.getclosurevars(fn)
+    if _is_readable(fun):
+        variables = inspect.getclosurevars(fun)
         found += _items(variables.nonlocals, f"inspect.getclosurevars({text}).nonlocals", text)
         found += _items(variables.globals, f"{text}.__globals__", text)
-    defaults = enumerate(fn.__defaults__ or ())
+    defaults = enumerate(fun.__defaults__ or ())
     found += [Found("", value, f"{text}.__defaults__[{k}]") for k, value in defaults]
-    for code in _inner(fn.__code__):
-        used = {name: fn.__globals__[name] for name in code.co_names if name in fn.__globals__}
+    for code in _inner(fun.__code__):
+        used = {name: fun.__globals__[name] for name in code.co_names if name in fun.__globals__}
         found += _items(used, f"{text}.__globals__", text)
     return found if text else [Found(name, thing, "") for name, thing, _ in found]
 
@@ -81,9 +81,9 @@ def _items(items: Mapping[str, Any], text: str, known: str = "fn") -> list[Found
     return [Found(name, x, f"{text}[{name!r}]" if known else "") for name, x in items.items()]
 
 
-def _is_readable(fn: types.FunctionType) -> bool:
+def _is_readable(fun: types.FunctionType) -> bool:
     try:
-        inspect.getclosurevars(fn)
+        inspect.getclosurevars(fun)
     except (TypeError, ValueError):  # a closure cell that is still empty
         return False
     return True

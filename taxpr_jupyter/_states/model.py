@@ -13,7 +13,7 @@ class PureCode:
     """Python that makes a pure function, for `Session.code`.
 
     Attributes:
-        body: Lines that turn ``fn``, ``args`` and ``kwargs`` into ``pure``, a dict ``states``, and
+        body: Lines that turn ``fun``, ``args`` and ``kwargs`` into ``pure``, a dict ``states``, and
             ``rest``, a tuple and a dict of the arguments after the states. They go into a function,
             so that their names do not clash with the notebook's. The name ``jax`` is defined. Empty
             if `taxpr.uncurry` makes the pure function.
@@ -31,15 +31,15 @@ class Unbound:
     """A bound function as a function of more arguments, such as a method with its object.
 
     Attributes:
-        fn: The function of all arguments.
+        fun: The function of all arguments.
         args: The arguments before those of the call.
-        text: Python for ``fn``, with ``{fn}`` for the user's function.
+        text: Python for ``fun``, with ``{fun}`` for the user's function.
         texts: Python for each of ``args``, likewise.
     """
 
-    fn: Callable[..., Any]
+    fun: Callable[..., Any]
     args: tuple[Any, ...] = ()
-    text: str = "{fn}"
+    text: str = "{fun}"
     texts: Sequence[str] = ()
 
 
@@ -48,7 +48,7 @@ class PureCall:
     """A call of a function that uses states, as a call of a pure one.
 
     Attributes:
-        fn: ``(states, *args, **kwargs) -> (out, states)``; its ``__name__`` is that of the user's
+        fun: ``(states, *args, **kwargs) -> (out, states)``; its ``__name__`` is that of the user's
             function, and its signature that with the states before it, see `like`.
         states: The current values of the states, PyTrees by name, without tracers.
         written: The names of the states that the function writes; the others are only read.
@@ -59,15 +59,15 @@ class PureCall:
         code: Returns Python that makes the pure function.
         write: Sets the states of the user's objects to values by name; None if no object holds
             them.
-        bound: The unbound function, if ``fn`` is bound to objects that hold states. Then ``code``
+        bound: The unbound function, if ``fun`` is bound to objects that hold states. Then ``code``
             is for that function, with these arguments before the others.
         note: A remark about the states for the user; may be empty.
-        tag_writes: Traces ``fn(states, *args, **kwargs)`` again with a tag on each leaf that is
+        tag_writes: Traces ``fun(states, *args, **kwargs)`` again with a tag on each leaf that is
             written. Its params are the ``name`` of the leaf, the ``state`` and ``op="write"``. None
             if the library cannot do this.
     """
 
-    fn: Callable[..., Any]
+    fun: Callable[..., Any]
     states: Mapping[str, Any]
     written: frozenset[str]
     args: tuple[Any, ...]
@@ -80,8 +80,8 @@ class PureCall:
     tag_writes: Callable[[], taxpr.Program] | None = None
 
 
-def like(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that gives ``(states, *args, **kwargs)`` the name and signature of ``fn``.
+def like(fun: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that gives ``(states, *args, **kwargs)`` the name and signature of ``fun``.
 
     Example:
         >>> pure = like(lambda x, n: x)(lambda states, *args: (args[0], states))
@@ -94,9 +94,9 @@ def like(fn: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[...,
         def named(*args: Any, **kwargs: Any) -> Any:
             return pure(*args, **kwargs)
 
-        named.__name__ = named.__qualname__ = getattr(fn, "__name__", type(fn).__name__)
+        named.__name__ = named.__qualname__ = getattr(fun, "__name__", type(fun).__name__)
         try:
-            own = list(inspect.signature(fn).parameters.values())
+            own = list(inspect.signature(fun).parameters.values())
         except (TypeError, ValueError):  # some builtins have no signature
             return named
         taken = {parameter.name for parameter in own}

@@ -33,7 +33,7 @@ class Taken:
 
 
 def taken(
-    fn: Callable[..., Any],
+    fun: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     is_object: Callable[[Any], bool],
@@ -52,7 +52,7 @@ def taken(
     found, tree = jax.tree_util.tree_flatten_with_path(
         (tuple(args), dict(kwargs)), is_leaf=lambda x: x is None or is_object(x)
     )
-    names = argument_names(fn, len(args))
+    names = argument_names(fun, len(args))
     objects: dict[str, Any] = {}
     labels: dict[int, str] = {}
     places: dict[int, str] = {}
@@ -111,17 +111,17 @@ def _is_none(x: Any) -> bool:
     return x is None
 
 
-def parameters_of(fn: Callable[..., Any]) -> list[inspect.Parameter]:
+def parameters_of(fun: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a function; none where they are not known, as of some builtins."""
     try:
-        return list(inspect.signature(fn).parameters.values())
+        return list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):
         return []
 
 
-def argument_names(fn: Callable[..., Any], positional: int) -> list[str]:
+def argument_names(fun: Callable[..., Any], positional: int) -> list[str]:
     """A name for each positional argument."""
-    parameters = parameters_of(fn)
+    parameters = parameters_of(fun)
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "arg")
     return [*names, *(f"{rest}{k}" for k in range(positional))][:positional]

@@ -34,7 +34,7 @@ class Statics:
 
 
 def traced_pure(
-    fn: Callable[..., Any],
+    fun: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     statics: Statics,
@@ -44,7 +44,7 @@ def traced_pure(
     """Trace a call. If it uses states, trace the pure function of the states instead.
 
     Args:
-        fn: The user's function.
+        fun: The user's function.
         args: The positional arguments.
         kwargs: The keyword arguments.
         statics: The static arguments among these.
@@ -63,17 +63,17 @@ def traced_pure(
     if pure is not None and not pure.states:
         return taxpr.trace(_without_states(pure), names=variables)(*pure.args, **pure.kwargs), pure
     if pure is not None:
-        program = taxpr.trace(pure.fn, names=variables)(pure.states, *pure.args, **pure.kwargs)
+        program = taxpr.trace(pure.fun, names=variables)(pure.states, *pure.args, **pure.kwargs)
         if states := introspect.states_of(program):
             raise PanelError(TWO_KINDS.format(library=pure.library, state=states[0]))
         return stateful_program(program, pure.states, pure.written), pure
     words = {"static_argnums": statics.nums, "static_argnames": statics.names, "names": variables}
-    program = taxpr.trace(fn, **words)(*args, **kwargs)
+    program = taxpr.trace(fun, **words)(*args, **kwargs)
     if not introspect.states_of(program):
         return program, None
-    bound, traced, keywords = without_statics(fn, args, kwargs, statics)
+    bound, traced, keywords = without_statics(fun, args, kwargs, statics)
     pure = of_taxpr.pure_call(bound, traced, keywords)
-    program = taxpr.trace(pure.fn, names=variables)(pure.states, *traced, **keywords)
+    program = taxpr.trace(pure.fun, names=variables)(pure.states, *traced, **keywords)
     return stateful_program(program, pure.states, pure.written), pure
 
 
@@ -81,34 +81,34 @@ def _without_states(pure: PureCall) -> Callable[..., Any]:
     """The function itself, as a function of the arguments that JAX can trace."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return pure.fn({}, *args, **kwargs)[0]
+        return pure.fun({}, *args, **kwargs)[0]
 
-    call.__name__ = pure.fn.__name__
-    if not hasattr(pure.fn, "__signature__"):
+    call.__name__ = pure.fun.__name__
+    if not hasattr(pure.fun, "__signature__"):
         return call
-    _, *own = inspect.signature(pure.fn).parameters.values()
+    _, *own = inspect.signature(pure.fun).parameters.values()
     call.__signature__ = inspect.Signature(own)  # pyright: ignore[reportFunctionMemberAccess]
     return call
 
 
 def without_statics(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
 ) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
     """The function with its static arguments bound, and the other arguments."""
     traced = [arg for k, arg in enumerate(args) if k not in statics.nums]
     keywords = {name: value for name, value in kwargs.items() if name not in statics.names}
     fixed = {name: kwargs[name] for name in statics.names}
     if not (statics.nums or fixed):
-        return fn, traced, keywords
+        return fun, traced, keywords
 
-    @functools.wraps(fn)
+    @functools.wraps(fun)
     def bound(*given: Any, **words: Any) -> Any:
         rest = iter(given)
         every = [arg if k in statics.nums else next(rest) for k, arg in enumerate(args)]
-        return fn(*every, **fixed, **words)
+        return fun(*every, **fixed, **words)
 
-    bound.__signature__ = _signature(fn, len(args), statics)  # pyright: ignore[reportAttributeAccessIssue]
-    bound.bound_statics = fn, args, kwargs, statics  # pyright: ignore[reportAttributeAccessIssue]
+    bound.__signature__ = _signature(fun, len(args), statics)  # pyright: ignore[reportAttributeAccessIssue]
+    bound.bound_statics = fun, args, kwargs, statics  # pyright: ignore[reportAttributeAccessIssue]
     return bound, traced, keywords
 
 
@@ -121,9 +121,9 @@ def with_statics(
     return every, {**kwargs, **pure.kwargs}
 
 
-def _signature(fn: Callable[..., Any], positional: int, statics: Statics) -> inspect.Signature:
+def _signature(fun: Callable[..., Any], positional: int, statics: Statics) -> inspect.Signature:
     """The signature without static arguments, for the names of the others."""
-    parameters = parameters_of(fn)
+    parameters = parameters_of(fun)
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     own = [one for one in parameters if one.kind in kinds][:positional]
     gone = {one.name for k, one in enumerate(own) if k in statics.nums} | set(statics.names)

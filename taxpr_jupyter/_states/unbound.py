@@ -10,11 +10,11 @@ from taxpr_jupyter._states.model import Unbound
 from taxpr_jupyter._states.traced import Statics, without_statics
 
 
-def unbind(fn: Callable[..., Any], is_object: Callable[[Any], bool]) -> Unbound:
+def unbind(fun: Callable[..., Any], is_object: Callable[[Any], bool]) -> Unbound:
     """The function as a function of all objects that it is bound to.
 
     Args:
-        fn: The function.
+        fun: The function.
         is_object: Whether a callable holds state itself, such as a module.
 
     Example:
@@ -22,23 +22,23 @@ def unbind(fn: Callable[..., Any], is_object: Callable[[Any], bool]) -> Unbound:
         ...     def to(self, name):
         ...         return f"{self} {name}"
         >>> found = unbind(Greeting("hello").to, lambda x: False)
-        >>> found.fn(*found.args, "you"), found.texts
-        ('hello you', ['{fn}.__self__'])
+        >>> found.fun(*found.args, "you"), found.texts
+        ('hello you', ['{fun}.__self__'])
     """
-    if isinstance(fn, types.MethodType):
-        return Unbound(fn.__func__, (fn.__self__,), "{fn}.__func__", ["{fn}.__self__"])
-    if isinstance(fn, functools.partial):
-        call = functools.partial(fn.func, **fn.keywords) if fn.keywords else fn.func
-        text = "type({fn})({fn}.func, **{fn}.keywords)" if fn.keywords else "{fn}.func"
-        return Unbound(call, fn.args, text, ["*{fn}.args"])
-    if is_object(fn):
-        return Unbound(type(fn).__call__, (fn,), "type({fn}).__call__", ["{fn}"])
-    if (given := getattr(fn, "bound_statics", None)) is not None:
+    if isinstance(fun, types.MethodType):
+        return Unbound(fun.__func__, (fun.__self__,), "{fun}.__func__", ["{fun}.__self__"])
+    if isinstance(fun, functools.partial):
+        call = functools.partial(fun.func, **fun.keywords) if fun.keywords else fun.func
+        text = "type({fun})({fun}.func, **{fun}.keywords)" if fun.keywords else "{fun}.func"
+        return Unbound(call, fun.args, text, ["*{fun}.args"])
+    if is_object(fun):
+        return Unbound(type(fun).__call__, (fun,), "type({fun}).__call__", ["{fun}"])
+    if (given := getattr(fun, "bound_statics", None)) is not None:
         inner, args, kwargs, statics = given
         found = unbind(inner, is_object)
         n = len(found.args)
         nums = tuple(number + n for number in statics.nums)
         moved = Statics(nums, statics.names)
-        call, *_ = without_statics(found.fn, (*found.args, *args), kwargs, moved)
-        return dataclasses.replace(found, fn=call)
-    return Unbound(fn)
+        call, *_ = without_statics(found.fun, (*found.args, *args), kwargs, moved)
+        return dataclasses.replace(found, fun=call)
+    return Unbound(fun)

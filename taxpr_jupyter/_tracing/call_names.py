@@ -18,40 +18,40 @@ _INJECTOR_ARGUMENTS = (
 
 
 def call_text(
-    fn: Callable[..., Any],
+    fun: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     namespace: Mapping[str, Any],
 ) -> str:
-    """Write the call ``fn(*args, **kwargs)`` with the names of a namespace.
+    """Write the call ``fun(*args, **kwargs)`` with the names of a namespace.
 
     An argument without a name becomes ``args[0]`` or ``kwargs['k']``; the function its own name or
-    ``fn``, see `given_names`.
+    ``fun``, see `given_names`.
     """
-    own, positional, words = given_names(fn, namespace)
+    own, positional, words = given_names(fun, namespace)
     parts = [expression(arg, namespace) or f"{positional}[{i}]" for i, arg in enumerate(args)]
     parts += [
         f"{key}={expression(value, namespace) or f'{words}[{key!r}]'}"
         for key, value in kwargs.items()
     ]
-    return f"{expression(fn, namespace) or own}({', '.join(parts)})"
+    return f"{expression(fun, namespace) or own}({', '.join(parts)})"
 
 
-def given_names(fn: Callable[..., Any], namespace: Mapping[str, Any]) -> tuple[str, str, str]:
+def given_names(fun: Callable[..., Any], namespace: Mapping[str, Any]) -> tuple[str, str, str]:
     """Names for a function, its ``args`` and its ``kwargs`` that the namespace does not use.
 
     >>> given_names(len, {"args": 1})
-    ('fn', 'args_2', 'kwargs')
+    ('fun', 'args_2', 'kwargs')
     """
 
     def fresh(base: str) -> str:
         names = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
         return next(n for n in names if n not in namespace and not hasattr(builtins, n))
 
-    own = getattr(fn, "__name__", "")
+    own = getattr(fun, "__name__", "")
     if not own.isidentifier() or keyword.iskeyword(own) or own in ("args", "kwargs"):
         own = "fn"
-    if namespace.get(own) is not fn:
+    if namespace.get(own) is not fun:
         own = own if fresh(own) == own else fresh("fn")
     return own, fresh("args"), fresh("kwargs")
 

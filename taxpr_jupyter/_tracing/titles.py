@@ -16,7 +16,7 @@ _BY_DOC = (
 _JAX = os.path.join(os.path.dirname(jax.__file__), "")
 
 
-def title(fn: Callable[..., Any], name: str) -> str:
+def title(fun: Callable[..., Any], name: str) -> str:
     """The name of a function with the transformations around it.
 
     Example:
@@ -27,16 +27,16 @@ def title(fn: Callable[..., Any], name: str) -> str:
         >>> title(loss, "loss")
         'loss'
     """
-    words = [*_transformations(fn)]
+    words = [*_transformations(fun)]
     return "(".join([*words, name]) + ")" * len(words)
 
 
-def _transformations(fn: Any) -> Iterator[str]:
+def _transformations(fun: Any) -> Iterator[str]:
     """The transformations around a function, outermost first. Other wrappers are skipped."""
-    while (inner := getattr(fn, "__wrapped__", None)) is not None:
+    while (inner := getattr(fun, "__wrapped__", None)) is not None:
         # `jax.jit` and decorators of users copy the docstring of the wrapped function.
-        file = getattr(getattr(fn, "__code__", None), "co_filename", "")
+        file = getattr(getattr(fun, "__code__", None), "co_filename", "")
         if file.startswith(_JAX):
-            doc, name = fn.__doc__ or "", getattr(fn, "__name__", "")
+            doc, name = fun.__doc__ or "", getattr(fun, "__name__", "")
             yield from (word for start, word in _BY_DOC if doc.startswith(start.format(name)))
-        fn = inner
+        fun = inner

@@ -39,13 +39,13 @@ class Traced:
         static_argnums: The positions of static arguments.
         static_argnames: The names of static arguments.
         notes: Remarks for the user.
-        fn: The function that was traced, of the traced arguments, with states of these first.
+        fun: The function that was traced, of the traced arguments, with states of these first.
         pure: The pure call if the function uses states, else None. With states, the program takes
             them first and returns them after the result.
     """
 
     program: taxpr.Program
-    fn: Callable[..., Any]
+    fun: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     static_argnums: tuple[int, ...]
@@ -55,50 +55,50 @@ class Traced:
 
 
 def traced(
-    fn: Callable[..., Any],
+    fun: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     static_argnums: int | Iterable[int],
     static_argnames: str | Iterable[str],
     variables: bool | None = None,
 ) -> Traced:
-    """Trace ``fn(*args, **kwargs)``; strings and functions among the arguments are static.
+    """Trace ``fun(*args, **kwargs)``; strings and functions among the arguments are static.
 
     A function that uses states is traced as a pure function of them. ``variables`` is
     what `taxpr.trace` calls ``names``.
 
     Raises:
-        PanelError: If ``fn`` cannot be called, or JAX cannot trace an argument.
+        PanelError: If ``fun`` cannot be called, or JAX cannot trace an argument.
         Exception: Any error of the function itself.
     """
-    if not callable(fn) or isinstance(fn, jax.stages.Compiled):
+    if not callable(fun) or isinstance(fun, jax.stages.Compiled):
         raise PanelError(
-            f"{_shown(fn)} cannot be called, so there is nothing to trace{uncallable(fn)}"
+            f"{_shown(fun)} cannot be called, so there is nothing to trace{uncallable(fun)}"
         )
-    statics, notes = _statics(fn, args, kwargs, static_argnums, static_argnames)
-    if isinstance(fn, taxpr.Program) and fn.skipped:
-        notes += (f"Passed over before: {'; '.join(map(str, fn.skipped))}.",)
+    statics, notes = _statics(fun, args, kwargs, static_argnums, static_argnames)
+    if isinstance(fun, taxpr.Program) and fun.skipped:
+        notes += (f"Passed over before: {'; '.join(map(str, fun.skipped))}.",)
     given = args, kwargs
     try:
-        pure = pure_call(*without_statics(fn, args, kwargs, statics))
+        pure = pure_call(*without_statics(fun, args, kwargs, statics))
         if pure is not None:
             notes += (pure.note,) if pure.note else ()
             args, kwargs = with_statics(pure, args, kwargs, statics)
-        _check_all_traceable(fn, args, kwargs, statics)
-        program, pure = traced_pure(fn, args, kwargs, statics, pure, variables)
+        _check_all_traceable(fun, args, kwargs, statics)
+        program, pure = traced_pure(fun, args, kwargs, statics, pure, variables)
     except Exception as error:
-        texts = _texts(fn, args, kwargs)
+        texts = _texts(fun, args, kwargs)
         if texts and _OF_TEXT.search(str(error)):
             error.add_note(TEXT.format(texts=texts))
         else:
-            advise(error, fn, *given)
+            advise(error, fun, *given)
         raise
     # JAX treats a leaked tracer as a constant here, and fails only when the program runs.
     if any(isinstance(const, Tracer) for const in program.consts):
         raise PanelError(LEAKED)
     return Traced(
-        program=dataclasses.replace(program, name=title(fn, program.name)),
-        fn=pure.fn if pure else without_statics(fn, args, kwargs, statics)[0],
+        program=dataclasses.replace(program, name=title(fun, program.name)),
+        fun=pure.fun if pure else without_statics(fun, args, kwargs, statics)[0],
         args=tuple(arg for k, arg in enumerate(args) if k not in statics.nums),
         kwargs={name: value for name, value in kwargs.items() if name not in statics.names},
         static_argnums=statics.nums,
@@ -109,7 +109,7 @@ def traced(
 
 
 def _statics(
-    fn: Callable[..., Any],
+    fun: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     static_argnums: int | Iterable[int],
@@ -122,7 +122,7 @@ def _statics(
     """
     numbers = [static_argnums] if isinstance(static_argnums, int) else list(static_argnums)
     names = [static_argnames] if isinstance(static_argnames, str) else list(static_argnames)
-    labels = _labels(fn, args)
+    labels = _labels(fun, args)
     static = {_position(number, args) for number in numbers}
     static |= {labels.index(name) for name in names if name in labels}
     words = {name for name in names if name in kwargs}
@@ -160,9 +160,9 @@ def static_words(words: Iterable[str]) -> tuple[list[int], list[str]]:
 
 
 def _check_all_traceable(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
 ) -> None:
-    for k, (label, value) in enumerate(zip(_labels(fn, args), args, strict=True)):
+    for k, (label, value) in enumerate(zip(_labels(fun, args), args, strict=True)):
         if k not in statics.nums:
             _check_traceable(label, value)
     for name, value in kwargs.items():
@@ -201,17 +201,17 @@ def _of_jaxpr(jaxpr: Any, name: str) -> taxpr.Program:
     )
 
 
-def _labels(fn: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+def _labels(fun: Callable[..., Any], args: Sequence[Any]) -> list[str]:
     """A name for each positional argument."""
     names = [
-        p.name for p in parameters_of(fn) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        p.name for p in parameters_of(fun) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     return [names[k] if k < len(names) else f"{k} (counted from 0)" for k in range(len(args))]
 
 
-def _texts(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+def _texts(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The arguments that are text, in words: ``x='a'``."""
-    given = [*zip(_labels(fn, args), args, strict=True), *kwargs.items()]
+    given = [*zip(_labels(fun, args), args, strict=True), *kwargs.items()]
     return ", ".join(
         f"{label}={shortened(repr(value), 40)}"
         for label, value in given

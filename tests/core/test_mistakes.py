@@ -46,16 +46,16 @@ def test_values_to_plant_without_a_name():
 
 
 def test_function_and_injector_swapped():
-    with pytest.raises(ArgumentError, match=r"the function comes first: inject\(fn, scale\("):
+    with pytest.raises(ArgumentError, match=r"the function comes first: inject\(fun, scale\("):
         taxpr.inject(taxpr.scale(0.5), loop)
     with pytest.raises(ArgumentError, match=r"is an injector, and the function comes first"):
         taxpr.inject(taxpr.scale, loop)
 
 
 def test_a_selector_among_the_arguments():
-    with pytest.raises(ArgumentError, match=r"A selector is given before: collect\(fn, 'carry'\)"):
+    with pytest.raises(ArgumentError, match=r"A selector is given before: collect\(fun, 'carry'\)"):
         taxpr.collect(loop)("carry")
-    with pytest.raises(ArgumentError, match=r"before: inject\(fn, injector, where='carry'\)"):
+    with pytest.raises(ArgumentError, match=r"before: inject\(fun, injector, where='carry'\)"):
         taxpr.inject(loop, taxpr.count())(None, "carry")
 
 

@@ -668,5 +668,5 @@ def test_convert_stops_when_it_is_told(monkeypatch):
 @pytest.mark.parametrize("given", [(jnp.sin, 1.0), (jnp.sin, (1.0,)), [jnp.sin]])
 def test_a_function_in_a_tuple_with_its_arguments_is_told_apart_from_them(given):
     kind = type(given).__name__
-    with pytest.raises(PanelError, match=rf"apart and not in a {kind}: draw\(fn, \*args\)$"):
+    with pytest.raises(PanelError, match=rf"apart and not in a {kind}: draw\(fun, \*args\)$"):
         draw(given)

@@ -200,9 +200,9 @@ def _bound_while(
     """Like `jax.lax.while_loop`, which would drop unused tags from the condition."""
     flat, tree = jax.tree.flatten(init)
 
-    def over_leaves(fn: Callable[[_Loop], object]) -> tuple[ClosedJaxpr, list[Array]]:
+    def over_leaves(fun: Callable[[_Loop], object]) -> tuple[ClosedJaxpr, list[Array]]:
         def run(*flat: Array) -> list[Array]:
-            return jax.tree.leaves(fn(jax.tree.unflatten(tree, flat)))
+            return jax.tree.leaves(fun(jax.tree.unflatten(tree, flat)))
 
         return _compat.hoisted(_compat.make_jaxpr(run)(*flat))
 

@@ -20,7 +20,7 @@ _LEAKED = (
 
 
 def pure_call(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> PureCall | None:
     """Make a call pure by `brainstate.transform.StatefulFunction`.
 
@@ -30,7 +30,7 @@ def pure_call(
         PanelError: If a state is written where brainstate does not see it.
         Exception: Any error of the function itself.
     """
-    out = taken(fn, args, kwargs, is_object)
+    out = taken(fun, args, kwargs, is_object)
     if not traceable(out.args, out.kwargs):
         return None
 
@@ -40,7 +40,7 @@ def pure_call(
         own, words = out.put(out.objects, args, kwargs)
         with brainstate.StateTraceStack() as stack:
             seen.append(stack)
-            return fn(*own, **words)
+            return fun(*own, **words)
 
     # Trace only once: JAX caches loop bodies, and a second trace would miss the states in them.
     stateful = brainstate.transform.StatefulFunction(with_objects, return_only_write=False)
@@ -53,13 +53,13 @@ def pure_call(
     states = stateful.get_states(*out.args, **out.kwargs)
     if not states:
         return None
-    named = named_states(fn, states, out.objects)
+    named = named_states(fun, states, out.objects)
     names = [one.name for one in named]
     if any(isinstance(c, Tracer) for c in stateful.get_jaxpr(*out.args, **out.kwargs).consts):
         raise PanelError(_LEAKED.format(states=", ".join(names)))
     written = stateful.get_write_states(*out.args, **out.kwargs)
 
-    @like(fn)
+    @like(fun)
     def pure(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         given = [values[name] for name in names]
         new, result = stateful.jaxpr_call(given, *args, **kwargs)
@@ -71,7 +71,7 @@ def pure_call(
                 state.value = values[name]
 
     return PureCall(
-        fn=pure,
+        fun=pure,
         states={name: state.value for name, state in zip(names, states, strict=True)},
         written=frozenset(
             name for name, state in zip(names, states, strict=True) if state in written
@@ -87,7 +87,7 @@ def pure_call(
 _CODE = """
 def call(*args, **kwargs):
     args, kwargs = put(objects, args, kwargs)
-    return fn(*args, **kwargs)
+    return fun(*args, **kwargs)
 
 given, words = rest
 stateful = brainstate.transform.StatefulFunction(call, return_only_write=False)

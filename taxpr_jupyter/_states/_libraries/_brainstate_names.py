@@ -16,7 +16,7 @@ class Named(NamedTuple):
 
     Attributes:
         name: Its name.
-        text: Python that finds it, with ``fn`` for the function, ``objects`` for those among the
+        text: Python that finds it, with ``fun`` for the function, ``objects`` for those among the
             arguments, `inspect` and `brainstate`; "" if there is none.
     """
 
@@ -30,7 +30,7 @@ def is_object(x: Any) -> bool:
 
 
 def named_states(
-    fn: Callable[..., Any], states: Sequence[Any], objects: Mapping[str, Any]
+    fun: Callable[..., Any], states: Sequence[Any], objects: Mapping[str, Any]
 ) -> list[Named]:
     """A name for each state: its own, or the variable and attributes that lead to it."""
     default = Found("random.DEFAULT", brainstate.random.DEFAULT, "brainstate.random.DEFAULT")
@@ -38,7 +38,7 @@ def named_states(
     used = {id(state) for state in states}
     known: dict[int, Found] = {}
     nodes: dict[int, Found] = {}
-    for way in [*ways, *reached(fn)]:
+    for way in [*ways, *reached(fun)]:
         for found in _leaves(way):
             if isinstance(found.thing, brainstate.State) and found.name:
                 known.setdefault(id(found.thing), found)
@@ -53,7 +53,7 @@ def named_states(
             known.setdefault(id(found.thing), way)
     kinds = unique([type(state).__name__ for state in states])
     names, texts = [], []
-    scope = {"fn": fn, "objects": objects, "inspect": inspect, "brainstate": brainstate}
+    scope = {"fn": fun, "objects": objects, "inspect": inspect, "brainstate": brainstate}
     for state, kind in zip(states, kinds, strict=True):
         way = known.get(id(state), Found(kind, state, ""))
         names.append(state.name or way.name)

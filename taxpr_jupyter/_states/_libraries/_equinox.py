@@ -22,7 +22,7 @@ _TWICE = (
 
 
 def pure_call(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> PureCall | None:
     """Make a call pure that takes modules, or takes and returns an `eqx.nn.State`.
 
@@ -33,13 +33,13 @@ def pure_call(
         PanelError: If the result has a state twice.
         Exception: Any error of the function itself.
     """
-    out = taken(fn, args, kwargs, _is_state)
+    out = taken(fun, args, kwargs, _is_state)
     given = (out.args, out.kwargs)
     modules = [x for x in jax.tree.leaves(given, is_leaf=_is_module) if _is_module(x)]
     if not out.objects and all(map(is_traceable, jax.tree.leaves(modules))):
         return None
     given, rest = eqx.partition(given, jax.tree.map(_is_traced, given, is_leaf=_is_module))
-    names = _names(out.objects, [fn, *modules])
+    names = _names(out.objects, [fun, *modules])
     states = {
         name: value
         for label, state in out.objects.items()
@@ -47,7 +47,7 @@ def pure_call(
     }
     results: dict[int, list[str]] = {}
 
-    @like(fn)
+    @like(fun)
     def pure(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         objects = {
             label: jax.tree.unflatten(
@@ -57,7 +57,7 @@ def pure_call(
             for label, state in out.objects.items()
         }
         own, words = eqx.combine(out.put(objects, args, kwargs), rest, is_leaf=_is_state)
-        leaves, tree = jax.tree.flatten(fn(*own, **words), is_leaf=_is_state)
+        leaves, tree = jax.tree.flatten(fun(*own, **words), is_leaf=_is_state)
         found = _matched(leaves, out.objects, names, values)
         results.update(found)
         after = dict(values)
@@ -68,7 +68,7 @@ def pure_call(
 
     jaxpr = taxpr.trace(pure)(states, *given[0], **given[1]).jaxpr
     return PureCall(
-        fn=pure,
+        fun=pure,
         states=states,
         written=written(jaxpr, states),
         args=given[0],
@@ -192,7 +192,7 @@ def pure(states, *args, **kwargs):
         tree = jax.tree.structure(state, is_leaf=lambda x: x is not state)
         new[key] = jax.tree.unflatten(tree, [states[name] for name in names[key]])
     args, kwargs = eqx.combine(put(new, args, kwargs), static, is_leaf=is_object)
-    leaves, tree = jax.tree.flatten(fn(*args, **kwargs), is_leaf=is_object)
+    leaves, tree = jax.tree.flatten(fun(*args, **kwargs), is_leaf=is_object)
     after = dict(states)
     for place, own in results.items():
         after |= zip(own, values(leaves[place]))

@@ -27,7 +27,7 @@ _LEAKED = (
 
 
 def pure_call(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> PureCall | None:
     """Make a call pure by `hk.transform_with_state`.
 
@@ -43,7 +43,7 @@ def pure_call(
         return None
 
     def call(*args: Any, **kwargs: Any) -> Any:  # haiku refuses functions of jax.jit
-        return fn(*args, **kwargs)
+        return fun(*args, **kwargs)
 
     model = hk.transform_with_state(call)
     key = jax.random.key(0)
@@ -71,7 +71,7 @@ def pure_call(
     kinds = {"param": params, "state": state}
     values = {name: kinds[kind][module][own] for name, (kind, module, own) in names.items()}
 
-    @like(fn)
+    @like(fun)
     def pure(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         given: dict[str, dict[str, Any]] = {"param": {}, "state": {}}
         for name, (kind, module, own) in names.items():
@@ -90,7 +90,7 @@ def pure_call(
     at = len(jax.tree.leaves({k: v for k, v in values.items() if k < RNG}))
     takes_key = _takes_key(jaxpr, at)
     return PureCall(
-        fn=pure,
+        fun=pure,
         states={**values, RNG: key} if takes_key else values,
         written=written(jaxpr, {**values, RNG: key}),
         args=tuple(args),
@@ -122,7 +122,7 @@ def _names(params: Any, state: Any) -> dict[str, tuple[str, str, str]]:
 
 _CODE = """
 rest = args, kwargs
-model = hk.transform_with_state(lambda *args, **kwargs: fn(*args, **kwargs))
+model = hk.transform_with_state(lambda *args, **kwargs: fun(*args, **kwargs))
 params, state = jax.jit(lambda key: model.init(key, *args, **kwargs))(jax.random.key(0))
 names = {{{names}
 }}

@@ -39,7 +39,7 @@ _REFS = (
 
 
 def pure_call(
-    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> PureCall | None:
     """Make a call pure by `nnx.split` and `nnx.merge`.
 
@@ -51,11 +51,11 @@ def pure_call(
             old.
         Exception: Any error of the function itself.
     """
-    unbound = unbind(fn, _is_object)
+    unbound = unbind(fun, _is_object)
     n_bound = len(unbound.args)
-    out = taken(unbound.fn, (*unbound.args, *args), kwargs, _is_object)
+    out = taken(unbound.fun, (*unbound.args, *args), kwargs, _is_object)
     if not out.objects:
-        _refuse_changes(fn, args, kwargs)
+        _refuse_changes(fun, args, kwargs)
         return None
     if not hasattr(nnx.Variable, "ref"):
         raise PanelError(_TOO_OLD.format(version=flax.__version__))
@@ -69,13 +69,13 @@ def pure_call(
     }
     made: set[str] = set()
 
-    @like(fn)
+    @like(fun)
     def pure(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         given = nnx.map_state(lambda path, leaf: _with(leaf, values[_name(path, several)]), state)
         objects = nnx.merge(graph, given)
         own, words = out.put(objects, (*out.args[:n_bound], *args), kwargs)
         try:
-            result = unbound.fn(*own, **words)
+            result = unbound.fun(*own, **words)
         except TraceContextError as error:
             raise PanelError(_CLOSED_OVER.format(error=error)) from error
         after = _named(nnx.state(objects), several)
@@ -95,7 +95,7 @@ def pure_call(
         nnx.update(dict(out.objects), new)
 
     return PureCall(
-        fn=pure,
+        fun=pure,
         states=states,
         written=written(jaxpr, states),
         args=out.args[n_bound:],
@@ -112,11 +112,11 @@ def _is_object(x: Any) -> bool:
     return isinstance(x, (nnx.Pytree, nnx.Variable))
 
 
-def _refuse_changes(fn: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    if not any(_is_object(found.thing) for found in reached(fn)):
+def _refuse_changes(fun: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    if not any(_is_object(found.thing) for found in reached(fun)):
         return
     try:
-        jax.eval_shape(fn, *args, **kwargs)
+        jax.eval_shape(fun, *args, **kwargs)
     except TraceContextError as error:
         raise PanelError(_CLOSED_OVER.format(error=error)) from error
     except Exception:  # tracing will report any other error
@@ -180,7 +180,7 @@ states = by_name(state)
 def pure(states, *args, **kwargs):
     objects = with_values(states)
     args, kwargs = put(objects, {args}, kwargs)
-    out = fn(*args, **kwargs)
+    out = fun(*args, **kwargs)
     after = by_name(nnx.state(objects))
     return out, {{name: {kept} for name, value in states.items()}}
 """
