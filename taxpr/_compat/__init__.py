@@ -8,24 +8,25 @@ changed and when. The code tests for features, not for version numbers.
 # pyright: reportUnusedImport=false
 
 from taxpr._compat._avals import (
-    AbstractRef,
     aval_of,
     copied,
     device_memory,
     finite_range,
     is_extended,
+    is_ref,
     key_impl,
     memory_space_of,
+    ref_to,
     strong,
     tangent_aval,
     type_text,
     with_weak_type,
 )
 from taxpr._compat._custom import (
-    CustomVJPException,
     Rule,
     all_differentiated,
     bwd_params,
+    closed_over_error,
     fwd_params,
     fwd_rule,
     jvp_params,
@@ -37,7 +38,6 @@ from taxpr._compat._custom import (
 )
 from taxpr._compat._eqns import (
     HIDING_PARAM,
-    UNSPECIFIED,
     Kind,
     bind,
     hidden,
@@ -48,6 +48,7 @@ from taxpr._compat._eqns import (
     scan_counts,
     scan_options,
     tag_effect,
+    unspecified,
 )
 from taxpr._compat._jaxprs import (
     as_stored,
@@ -76,7 +77,7 @@ from taxpr._compat._jaxprs import (
     written_by_jax,
 )
 from taxpr._compat._letters import var_names
-from taxpr._compat._mesh import (
+from taxpr._compat._meshes._mesh import (
     as_traced,
     in_parts,
     made_different,
@@ -94,6 +95,25 @@ from taxpr._compat._mesh import (
     varying,
     waits_for,
 )
+from taxpr._compat._meshes._shardings import (
+    aval_on_mesh_here,
+    axes_like,
+    brings_mesh,
+    compiled_for_mesh,
+    devices_are_known,
+    is_sharding_error,
+    moved_here,
+    moved_to,
+    on_mesh_here,
+    on_mesh_of,
+    resharded,
+    sharding_on,
+    spec_entries,
+    spec_text,
+    whole_axes,
+    whole_over,
+)
+from taxpr._compat._meshes._unreduced import divides, whole, with_parts
 from taxpr._compat._names import (
     Source,
     frames_of,
@@ -181,24 +201,6 @@ from taxpr._compat._primitives import (
     xla_pmap_p,
 )
 from taxpr._compat._settings import enable_x64, with_settings
-from taxpr._compat._shardings import (
-    ShardingTypeError,
-    aval_on_mesh_here,
-    axes_like,
-    brings_mesh,
-    compiled_for_mesh,
-    devices_are_known,
-    moved_here,
-    moved_to,
-    on_mesh_here,
-    on_mesh_of,
-    resharded,
-    sharding_on,
-    spec_entries,
-    spec_text,
-    whole_axes,
-    whole_over,
-)
 from taxpr._compat._tangents import Identity, Tangents, Token
 from taxpr._compat._traces import (
     Layer,
@@ -242,4 +244,3 @@ from taxpr._compat._types import (
     Var,
     is_sequence,
 )
-from taxpr._compat._unreduced import divides, whole, with_parts

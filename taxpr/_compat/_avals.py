@@ -4,12 +4,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax._src.lax import lax as _lax
-from jax._src.state import types as _state_types
 
-from taxpr._compat._types import Array, Atom, Aval, DType, ShapedArray
+from taxpr._compat._private import private
+from taxpr._compat._types import AbstractValue, Array, Atom, Aval, DType, ShapedArray
 
-AbstractRef = _state_types.AbstractRef
+_lax = private("lax.lax")
+_state_types = private("state.types")
+
 device_memory: Any = ShapedArray((), jnp.dtype(jnp.float32)).memory_space
 
 
@@ -22,6 +23,16 @@ def aval_of(atom: Atom) -> Aval:
 def memory_space_of(atom: Atom) -> Any:
     """The memory space of a variable or literal."""
     return aval_of(atom).memory_space
+
+
+def is_ref(aval: AbstractValue) -> bool:
+    """Whether it is the type of a Ref."""
+    return not isinstance(aval, ShapedArray) and isinstance(aval, _state_types.AbstractRef)
+
+
+def ref_to(aval: Aval) -> Any:
+    """The type of a Ref that holds a value of this type."""
+    return _state_types.AbstractRef(aval)
 
 
 def is_extended(dtype: DType) -> bool:
@@ -64,8 +75,7 @@ def with_weak_type(x: Array, weak: bool) -> Array:
 
 def copied(x: Array) -> Array:
     """A copy of ``x`` in a buffer of its own."""
-    copy_p: Any = _lax.copy_p
-    return copy_p.bind(x)
+    return _lax.copy_p.bind(x)
 
 
 def type_text(leaf: Array | Aval) -> str:

@@ -5,23 +5,25 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-from jax._src import ad_util as _ad_util
-from jax._src import linear_util as _linear_util
-from jax._src import source_info_util as _source_info_util
-from jax._src.interpreters import ad as _ad
+from jax.interpreters.ad import Zero
 
 from taxpr._compat._avals import aval_of, tangent_aval
 from taxpr._compat._jaxprs import CLOSED, ONE_JAXPR_CLASS, consts_of, open_jaxpr, rebuilt
 from taxpr._compat._primitives import custom_vjp_call_p
+from taxpr._compat._private import or_else, private
 from taxpr._compat._types import Array, Aval, ClosedJaxpr, JaxprEqn, Literal, Params, is_tuple
 
-_untyped: Any = _linear_util  # JAX declares no types there
+_linear_util = private("linear_util")
+_source_info_util = private("source_info_util")
+_ad = private("interpreters.ad")
 
-# JAX raises this when a value that a custom_vjp function closed over is differentiated.
-CustomVJPException = _ad.CustomVJPException
+
+def closed_over_error() -> Exception:
+    """What JAX raises when a value that a custom_vjp function closed over is differentiated."""
+    return _ad.CustomVJPException()
 
 
 class Rule(NamedTuple):
@@ -70,14 +72,27 @@ def _lines_of_its_own() -> Generator[None, None, None]:
     While JAX evaluates an equation, it gives the line of that equation to all that is traced. No
     public function ends this. The setting belongs to the current thread.
     """
-    info = _source_info_util._source_info_context  # pyright: ignore[reportPrivateUsage]
-    before = info.context
-    names = _source_info_util.current_name_stack()
-    info.context = _source_info_util.SourceInfo(None, names)
+    with _coming_from(lambda before: _source_info_util.SourceInfo(None, before.name_stack)):
+        yield
+
+
+def _info_here() -> Any:
+    return _source_info_util.SourceInfo and _source_info_util._source_info_context
+
+
+@contextlib.contextmanager
+def _coming_from(new: Callable[[Any], Any]) -> Generator[None, None, None]:
+    """Where all that is traced comes from, made of where it came from before."""
+    here = or_else(_info_here, None)
+    if here is None:
+        yield
+        return
+    before = here.context
+    here.context = new(before)
     try:
         yield
     finally:
-        info.context = before
+        here.context = before
 
 
 def _with_consts(jaxpr: Any, consts: Sequence[Array]) -> ClosedJaxpr:
@@ -116,7 +131,7 @@ def jvp_params(params: Params, rule: Callable[..., Rule]) -> Params:
         return open_jaxpr(jaxpr), consts_of(jaxpr), list(out_zeros)
 
     info = params["jvp_jaxpr_fun"].debug_info
-    return {"jvp_jaxpr_fun": _untyped.wrap_init(_memoized(thunk), debug_info=info)}
+    return {"jvp_jaxpr_fun": _linear_util.wrap_init(_memoized(thunk), debug_info=info)}
 
 
 def fwd_params(params: Params, rule: Callable[..., Rule]) -> Params:
@@ -127,7 +142,7 @@ def fwd_params(params: Params, rule: Callable[..., Rule]) -> Params:
         return open_jaxpr(jaxpr), consts_of(jaxpr)
 
     info = params["fwd_jaxpr_thunk"].debug_info
-    return {"fwd_jaxpr_thunk": _untyped.wrap_init(_memoized(thunk), debug_info=info)}
+    return {"fwd_jaxpr_thunk": _linear_util.wrap_init(_memoized(thunk), debug_info=info)}
 
 
 def vjp_params(
@@ -157,7 +172,7 @@ def vjp_params(
     def bwd(*residuals_and_cotangents: Any) -> Any:
         kept = residuals_and_cotangents[: len(residuals_and_cotangents) - n_more_out]
         out = old_bwd.call_wrapped(*kept)
-        zeros: list[Any] = [_ad_util.Zero(tangent_aval(aval)) for aval in more_in]
+        zeros: list[Any] = [Zero(tangent_aval(aval)) for aval in more_in]
         # From 0.12 a backward rule also returns its logs.
         if is_tuple(out) and len(out) == 2 and isinstance(out[0], (list, tuple)):
             return [*zeros, *out[0]], out[1]
@@ -166,7 +181,7 @@ def vjp_params(
     return {
         **fwd_params(params, rule),
         "out_trees": out_trees,
-        "bwd": _untyped.wrap_init(bwd, debug_info=old_bwd.debug_info),
+        "bwd": _linear_util.wrap_init(bwd, debug_info=old_bwd.debug_info),
     }
 
 
@@ -178,7 +193,7 @@ def bwd_params(params: Params, around: Callable[[], AbstractContextManager[None]
         with around():
             return old.call_wrapped(*residuals_and_cotangents)
 
-    return {"bwd": _untyped.wrap_init(bwd, debug_info=old.debug_info)}
+    return {"bwd": _linear_util.wrap_init(bwd, debug_info=old.debug_info)}
 
 
 def rule_names(eqn: JaxprEqn) -> tuple[tuple[str, str], ...]:
@@ -242,17 +257,22 @@ def transposed(stack: Any) -> int:
 @contextlib.contextmanager
 def rules_noted() -> Generator[None, None, None]:
     """For the time in which something is traced: equations of rules have a `RanIn`."""
-    local = _source_info_util._source_info_context  # pyright: ignore[reportPrivateUsage]
-    before: Any = local.context
-    if before.traceback is None and not isinstance(before, _Noting):
-        local.context = _Noting(before.name_stack, None, None, None)
-    try:
+
+    def noting(before: Any) -> Any:
+        inner = before.traceback is not None or isinstance(before, _Noting)
+        return before if inner else _Noting(before.name_stack, None, None, None)
+
+    with _coming_from(noting):
         yield
-    finally:
-        local.context = before
 
 
-class _Noting(_source_info_util.SourceInfo):
+if TYPE_CHECKING:
+    from jax._src.source_info_util import SourceInfo as _SourceInfo
+else:
+    _SourceInfo = getattr(_source_info_util, "SourceInfo", object)
+
+
+class _Noting(_SourceInfo):
     """Where what is traced now comes from; JAX asks `replace` for each equation.
 
     Attributes:
@@ -276,7 +296,7 @@ class _Noting(_source_info_util.SourceInfo):
         enter = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         return _Noting(stack, given["traceback"], enter.f_back, object())
 
-    def _of_eqn(self, traceback: Any) -> _source_info_util.SourceInfo:
+    def _of_eqn(self, traceback: Any) -> Any:
         if self.called is None:
             return _source_info_util.SourceInfo(traceback, self.name_stack)
         count = 0

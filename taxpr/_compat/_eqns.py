@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax._src import effects as _effects
-from jax._src import sharding_impls as _sharding_impls
 
 from taxpr._compat._primitives import call_hi_primitive_p, hijax_bases
+from taxpr._compat._private import private
 from taxpr._compat._types import (
     Array,
     Atom,
@@ -25,7 +24,8 @@ from taxpr._compat._types import (
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-UNSPECIFIED: Any = _sharding_impls.UNSPECIFIED  # pyright: ignore[reportPrivateImportUsage]
+_effects = private("effects")
+_sharding_impls = private("sharding_impls")
 
 # The keys of the table of higher-order primitives.
 Kind = Primitive | type
@@ -44,6 +44,11 @@ def is_kind(thing: object) -> TypeIs[Kind]:
     return isinstance(thing, Primitive) or (
         isinstance(thing, type) and issubclass(thing, hijax_bases)
     )
+
+
+def unspecified() -> Any:
+    """What a `jax.jit` has for the sharding of a value of which nothing was said."""
+    return _sharding_impls.UNSPECIFIED
 
 
 # The param with the object of a hijax equation, which has what other equations have as params.
@@ -101,7 +106,7 @@ def bind(prim: Primitive, operands: Sequence[Array], params: Params) -> list[Arr
     return list(out) if prim.multiple_results else [out]
 
 
-class _TagEffect(_effects.Effect):
+class _TagEffect(Effect):
     """The effect of a tag made by `keep`, which stops dead code elimination from removing it."""
 
     def __repr__(self) -> str:
@@ -116,15 +121,12 @@ class _TagEffect(_effects.Effect):
 
 tag_effect = _TagEffect()
 
-# Each set lists the effects that one part of JAX allows.
-for _allowed in (
-    _effects.lowerable_effects,
-    _effects.control_flow_allowed_effects,
-    _effects.custom_derivatives_allowed_effects,
-    _effects.remat_allowed_effects,
-    _effects.partial_eval_kept_effects,
-):
-    _allowed.add_type(_TagEffect)
+# Each set lists the effects that one part of JAX allows. Without it, that part refuses the effect.
+for _part in ("lowerable", "control_flow_allowed", "custom_derivatives_allowed", "remat_allowed"):
+    if _allowed := getattr(_effects, f"{_part}_effects", None):
+        _allowed.add_type(_TagEffect)
+if _kept := getattr(_effects, "partial_eval_kept_effects", None):
+    _kept.add_type(_TagEffect)
 
 
 def moved_effects(effects: Effects, now: Mapping[Var, Atom]) -> Effects:

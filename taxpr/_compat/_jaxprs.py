@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jax._src import ad_util as _ad_util
-from jax._src import core as _core
-from jax._src import literals as _literals
-from jax._src import source_info_util as _source_info_util
-from jax._src.interpreters import partial_eval as _pe
 
 from taxpr._compat._avals import ShapedArray, with_weak_type
+from taxpr._compat._primitives import add_any_p
+from taxpr._compat._private import private
 from taxpr._compat._types import (
     AbstractValue,
     Array,
@@ -32,6 +29,11 @@ from taxpr._compat._types import (
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
+
+_core = private("core")
+_literals = private("literals")
+_source_info_util = private("source_info_util")
+_pe = private("interpreters.partial_eval")
 
 # Up to 0.10 `Jaxpr` (open) and `ClosedJaxpr` (with its consts) are two classes. From 0.11 there is
 # one class, which may hold consts.
@@ -112,13 +114,12 @@ def rebuilt(
         debug = debug._replace(arg_names=names)
     if debug.result_paths is not None and len(debug.result_paths) != len(outvars):
         debug = debug._replace(result_paths=None)
-    untyped: Any = _pe
     parts: dict[str, Any] = {
         "constvars": constvars,
         "invars": invars,
         "outvars": outvars,
         "eqns": list(eqns),
-        "effects": untyped.make_jaxpr_effects(constvars, invars, outvars, eqns),
+        "effects": _pe.make_jaxpr_effects(constvars, invars, outvars, eqns),
         "debug_info": debug,
     }
     values = list(consts_of(jaxpr) if consts is None else consts)
@@ -217,8 +218,7 @@ def static_arguments(fun: object) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 def jaxpr_as_fun(jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
     """A closed jaxpr as a function of flat arguments that always returns arrays."""
-    untyped: Any = _core
-    run, outvars = untyped.jaxpr_as_fun(_with_sums(jaxpr)), open_jaxpr(jaxpr).outvars
+    run, outvars = _core.jaxpr_as_fun(_with_sums(jaxpr)), open_jaxpr(jaxpr).outvars
 
     def as_array(value: Any, aval: Any) -> Any:
         if isinstance(value, jax.Array) or not isinstance(aval, ShapedArray):
@@ -242,7 +242,7 @@ def _with_sums(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
         return jaxpr
 
     def run(eqn: JaxprEqn) -> JaxprEqn:
-        lacking = eqn.primitive is _ad_util.add_jaxvals_p and isinstance(eqn.invars[0], Literal)
+        lacking = eqn.primitive is add_any_p and isinstance(eqn.invars[0], Literal)
         return eqn.replace(primitive=jax.lax.add_p) if lacking else eqn
 
     inner = open_jaxpr(jaxpr)

@@ -5,18 +5,17 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jax._src import core as _core
-from jax._src import pretty_printer as _pp
-from jax._src import source_info_util as _source_info_util
-
 from taxpr._compat._jaxprs import is_jaxpr, open_jaxpr
+from taxpr._compat._private import private
 from taxpr._compat._types import DropVar, Jaxpr, JaxprEqn, Primitive, Var, is_sequence, is_tuple
 from taxpr._errors import refuse_function
 
+_core = private("core")
+_pp = private("pretty_printer")
+_source_info_util = private("source_info_util")
+
 # Replaces equations in the jaxpr that JAX's printer gets, see `_Sketch`.
-_untyped: Any = _core
 _sketched_p = Primitive("sketched")
-_NOWHERE = _source_info_util.new_source_info()
 # From 0.12 a primitive with jaxprs in an object registers here which ones the printer shows.
 _HIDING: Any = getattr(_core, "pp_subjaxprs_rules", {})
 
@@ -38,6 +37,7 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
     """
     refuse_function("var_names", jaxpr)
     inner = open_jaxpr(getattr(jaxpr, "jaxpr", jaxpr))
+    _core.pp_eqn_rules[_sketched_p] = _print_nothing
     sketch = _Sketch()
     # Run the printer itself: the letters depend on the order in which it lists nested jaxprs, which
     # differs between versions. Printing types would take half of the time.
@@ -45,7 +45,7 @@ def var_names(jaxpr: Any) -> dict[Var, str]:
     names = sketch.contexts[0].var_names
     known: dict[int, Any] = {}  # keeps the jaxprs alive, so that their ids stay unique
     for eqn in sketch.hops:
-        for nested in _untyped.jaxprs_in_params(eqn.params):
+        for nested in _core.jaxprs_in_params(eqn.params):
             _give_names(nested, names, known)
     return {var: str(name) for var, name in names.items()}
 
@@ -59,7 +59,7 @@ def _give_names(jaxpr: Any, names: Any, known: dict[int, Any]) -> None:
         for var in eqn.outvars if eqn else (*jaxpr.constvars, *jaxpr.invars):
             if not isinstance(var, DropVar):
                 names[var]
-        for inner in _untyped.jaxprs_in_params(eqn.params) if eqn else ():
+        for inner in _core.jaxprs_in_params(eqn.params) if eqn else ():
             _give_names(inner, names, known)
 
 
@@ -132,7 +132,12 @@ def _placeholder(
 ) -> Any:
     """An equation for which the printer calls this with its context, and prints nothing."""
     params = {"work": work}
-    return _untyped.JaxprEqn([*invars], [*outvars], _sketched_p, params, set(), _NOWHERE, None)
+    return _core.JaxprEqn([*invars], [*outvars], _sketched_p, params, set(), _nowhere(), None)
+
+
+@functools.cache
+def _nowhere() -> Any:
+    return _source_info_util.new_source_info()
 
 
 def _in_a_row(eqns: Sequence[JaxprEqn]) -> list[Any]:
@@ -161,6 +166,3 @@ def _print_nothing(eqn: JaxprEqn, context: Any, settings: Any) -> Any:
     """The printing rule of the placeholders."""
     eqn.params["work"](context)
     return _pp.nil()
-
-
-_core.pp_eqn_rules[_sketched_p] = _print_nothing

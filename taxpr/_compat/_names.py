@@ -1,5 +1,6 @@
 """Where an equation comes from: its source lines, its name scopes, its transformations."""
 
+import contextlib
 import functools
 import itertools
 import operator
@@ -9,16 +10,19 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
-from jax._src import source_info_util as _source_info_util
-from jax._src.interpreters import partial_eval as _partial_eval
-
 from taxpr._compat._custom import RanIn, transposed
+from taxpr._compat._private import GoneError, private
 from taxpr._compat._types import JaxprEqn
 from taxpr._given import of_equation
 from taxpr._places import cell_text, file_text, is_generated, place_note, place_text
 
-# `source_of` skips the frames of taxpr.
-_source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
+_source_info_util = private("source_info_util")
+_partial_eval = private("interpreters.partial_eval")
+
+# In the lines that JAX's errors name, too, frames of taxpr are skipped.
+_OWN = os.path.dirname(os.path.dirname(__file__))
+with contextlib.suppress(GoneError):
+    _source_info_util.register_exclusion(_OWN)
 
 
 class Source(NamedTuple):
@@ -179,7 +183,7 @@ def is_of_rule(eqn: JaxprEqn | None) -> bool:
 
 def is_outside_jax(file: str) -> bool:
     """Whether a file is neither of JAX nor of taxpr."""
-    return _source_info_util.is_user_filename(file)
+    return not file.startswith(_OWN) and _source_info_util.is_user_filename(file)
 
 
 class _Lines:

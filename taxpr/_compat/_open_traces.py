@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from jax._src import config as _config
-from jax._src import core as _core
-from jax._src import source_info_util as _source_info_util
-from jax._src import traceback_util as _traceback_util
-from jax._src.interpreters import partial_eval as _partial_eval
-
 from taxpr._compat._jaxprs import is_jaxpr, open_jaxpr, written_by_jax
+from taxpr._compat._private import or_else, private
 from taxpr._compat._types import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, StoredJaxpr, Var
 
+_config = private("config")
+_core = private("core")
+_source_info_util = private("source_info_util")
+_traceback_util = private("traceback_util")
+_partial_eval = private("interpreters.partial_eval")
+
 T = TypeVar("T")
-_untyped_core: Any = _core
-_untyped_config: Any = _config
 
 
 class Call(NamedTuple):
@@ -54,16 +54,17 @@ def traced_whole(trace: Callable[[], T], failed: Callable[[Exception], object]) 
 
     What the caller gets is filtered as JAX filters it.
     """
+    filtering = or_else(lambda: _config.traceback_filtering, contextlib.nullcontext)
 
     def run() -> T:
-        with _untyped_config.traceback_filtering("off"):
+        with filtering("off"):
             try:
                 return trace()
             except Exception as error:
                 failed(error)
                 raise
 
-    filtered: Any = _traceback_util.api_boundary
+    filtered: Any = or_else(lambda: _traceback_util.api_boundary, _as_it_is)
     return filtered(run)()
 
 
@@ -93,7 +94,7 @@ def begun(trace: Any) -> Begun:
         constvars=list(known),
         # Up to 0.8 pairs of the value as JAX uses it and as it was given.
         consts=[getattr(value, "canonical", value) for value in known.values()],
-        bare=_untyped_core.Jaxpr([], list(frame.invars), [], [], set(), debug),
+        bare=_core.Jaxpr([], list(frame.invars), [], [], set(), debug),
     )
 
 
@@ -129,6 +130,10 @@ def user_function(jaxpr: StoredJaxpr) -> str:
     """The name of the user's function that this jaxpr was traced from; "" where it has none."""
     _, name, file = about_jaxpr(open_jaxpr(jaxpr).debug_info)
     return name if file and not written_by_jax(jaxpr) else ""
+
+
+def _as_it_is(function: T) -> T:
+    return function
 
 
 class _Calls:
@@ -169,4 +174,4 @@ def eqn_at(
     stack: Any = like.source_info.name_stack if like else _source_info_util.NameStack()
     where: Any = _Calls(calls)
     source = _source_info_util.SourceInfo(where, stack)
-    return _untyped_core.new_jaxpr_eqn(list(operands), [], primitive, params, set(), source)
+    return _core.new_jaxpr_eqn(list(operands), [], primitive, params, set(), source)

@@ -5,19 +5,16 @@ import sys
 from typing import Any
 
 import jax
-from jax._src import ad_checkpoint as _ad_checkpoint
-from jax._src import core as _core
-from jax._src import custom_derivatives as _custom_derivatives
-from jax._src import pjit as _pjit
-from jax._src.lax.control_flow import loops as _loops
 
+from taxpr._compat._private import private
 from taxpr._compat._types import Primitive
 
-jit_p = _pjit.jit_p
+_core = private("core")
+_loops = private("lax.control_flow.loops")
+
 scan_p = jax.lax.scan_p
 while_p = jax.lax.while_p
 cond_p = jax.lax.cond_p
-remat_p = _ad_checkpoint.remat_p
 
 
 def _found(module: str, name: str, kind: Any) -> Any:
@@ -49,11 +46,13 @@ def _hijax_class(module: str, name: str) -> Any:
 
 # `eval_jaxpr_p` moved from the loops module to core in 0.11. From 0.12 `call_p` and `closed_call_p`
 # are other names of it. xla_pmap was removed in 0.10; pmap is a jit from 0.8.
+jit_p = primitive("jax._src.pjit", "jit_p")
+remat_p = primitive("jax._src.ad_checkpoint", "remat_p")
 core_call_p = primitive("jax._src.core", "call_p")
 closed_call_p = primitive("jax._src.core", "closed_call_p")
 eval_jaxpr_p = getattr(_core, "eval_jaxpr_p", None) or getattr(_loops, "eval_jaxpr_p", None)
-custom_jvp_call_p = _custom_derivatives.custom_jvp_call_p
-custom_vjp_call_p = _custom_derivatives.custom_vjp_call_p
+custom_jvp_call_p = primitive("jax._src.custom_derivatives", "custom_jvp_call_p")
+custom_vjp_call_p = primitive("jax._src.custom_derivatives", "custom_vjp_call_p")
 shard_map_p = primitive("jax._src.shard_map", "shard_map_p")
 xla_pmap_p = primitive("jax._src.interpreters.pxla", "xla_pmap_p")
 custom_linear_solve_p = primitive("jax._src.lax.control_flow.solves", "linear_solve_p")
@@ -68,8 +67,7 @@ if custom_transpose_p is not None:
     def _check_transposed(*_: Any, out_types: Any, call_jaxpr: Any, **__: Any) -> Any:
         return out_types, call_jaxpr.effects
 
-    _checks: Any = _core
-    _checks.custom_typechecks[custom_transpose_p] = _check_transposed
+    _core.custom_typechecks[custom_transpose_p] = _check_transposed
 run_state_p = primitive("jax._src.state.discharge", "run_state_p")
 fused_call_p = primitive("jax.experimental.fused", "fused_p")
 # compute_on is an equation from 0.8, program_order from 0.12. xla_metadata_call came with

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import jax
-from jax._src import config
 
+from taxpr._compat._private import private
 from taxpr._errors import refuse_no_function
+
+config = private("config")
 
 # Before 0.8 the current trace was stored like a setting.
 _NO_SETTINGS = ("trace_state", "axis_env_state")
@@ -54,7 +56,7 @@ def with_settings(function: Callable[P, T]) -> Callable[P, T]:
     unset = config.config_ext.unset
     states = {
         id(state): state  # some have two names
-        for name, state in vars(config).items()
+        for name, state in vars(importlib.import_module("jax._src.config")).items()
         if isinstance(state, config.config_ext.Config) and name not in _NO_SETTINGS
     }.values()
     values = [(state, state.get_local()) for state in states]

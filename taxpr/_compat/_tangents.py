@@ -13,14 +13,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jax._src.interpreters import ad as _ad
-from jax._src.interpreters import batching as _batching
-from jax._src.interpreters import partial_eval as _partial_eval
-
 from taxpr._compat._own import ManyResults
+from taxpr._compat._private import private
 from taxpr._compat._traces import current_trace, innermost_jaxpr_trace, traced_value
 
-_DynamicJaxprTracer: Any = _partial_eval.DynamicJaxprTracer
+_ad = private("interpreters.ad")
+_batching = private("interpreters.batching")
+_partial_eval = private("interpreters.partial_eval")
 
 
 class Token:
@@ -86,11 +85,11 @@ class Tangents:
             tracer = untyped.val
         if isinstance(tracer, _ad.LinearizeTracer):
             return self._mark_tangent(tracer)
-        return self._mark_value(tracer) if isinstance(tracer, _DynamicJaxprTracer) else False
+        return self._mark_value(tracer) if _is_in_jaxpr(tracer) else False
 
     def _mark_tangent(self, value: Any) -> Token | bool:
         tangent, one = value.tangent, self._identity
-        if traced_value(value)[0] is None or not isinstance(tangent, _DynamicJaxprTracer):
+        if traced_value(value)[0] is None or not _is_in_jaxpr(tangent):
             return False
         if (known := self._known(tangent, one.at_tangent)) and known.primal() is value.primal:
             return known
@@ -121,7 +120,8 @@ class Tangents:
         if known := self._known(value, one.at_value):
             return known
         trace, token = value._trace, Token()
-        before = _DynamicJaxprTracer(trace, value.aval, value.val, value._line_info, value.parent)
+        tracer = _partial_eval.DynamicJaxprTracer
+        before = tracer(trace, value.aval, value.val, value._line_info, value.parent)
         eqns: list[Any] = trace.frame.tracing_eqns
         [after] = trace.process_primitive(one.at_value, (before,), one.params(token))
         found = (k for k in reversed(range(len(eqns))) if _eqn(eqns[k]) is value.parent)
@@ -138,6 +138,10 @@ class Tangents:
         if eqn is None or eqn.primitive is not primitive:
             return None
         return self._identity.token(eqn.params)
+
+
+def _is_in_jaxpr(tracer: Any) -> bool:
+    return isinstance(tracer, _partial_eval.DynamicJaxprTracer)
 
 
 def _eqn(entry: Any) -> Any:

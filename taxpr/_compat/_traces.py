@@ -1,21 +1,24 @@
 """The traces and transformations that are active now in this thread."""
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import jax
-from jax._src import config as _config
-from jax._src import core as _core
-from jax._src import source_info_util as _source_info_util
-from jax._src.interpreters import ad as _ad
-from jax._src.interpreters import batching as _batching
-from jax._src.interpreters import partial_eval as _partial_eval
+import jax.core
 from jax.interpreters.ad import Zero as _Zero
 
 from taxpr._compat._names import Source, source_in
+from taxpr._compat._private import or_else, private
 from taxpr._compat._types import Effects, Primitive
+
+_config = private("config")
+_core = private("core")
+_source_info_util = private("source_info_util")
+_ad = private("interpreters.ad")
+_batching = private("interpreters.batching")
+_partial_eval = private("interpreters.partial_eval")
 
 
 class Layer(NamedTuple):
@@ -32,12 +35,11 @@ class Layer(NamedTuple):
     trace: Any
 
 
-_KINDS = (
-    (_partial_eval.DynamicJaxprTrace, "jaxpr"),
-    (_ad.JVPTrace, "ad"),
-    (_ad.LinearizeTrace, "ad"),
-    (_batching.BatchTrace, "batch"),
-)
+def _kinds() -> Iterator[tuple[type, str]]:
+    yield _partial_eval.DynamicJaxprTrace, "jaxpr"
+    yield _ad.JVPTrace, "ad"
+    yield _ad.LinearizeTrace, "ad"
+    yield _batching.BatchTrace, "batch"
 
 
 def current_trace() -> Any:
@@ -71,7 +73,7 @@ def layers(until: Any = None) -> list[Layer]:
 
 
 def _kind(trace: Any) -> str:
-    return next((kind for cls, kind in _KINDS if isinstance(trace, cls)), "other")
+    return next((kind for cls, kind in _kinds() if isinstance(trace, cls)), "other")
 
 
 def _name(trace: Any) -> str:
@@ -108,18 +110,18 @@ def source_here() -> Source | None:
 
 def is_tracer(x: object) -> bool:
     """Whether a value is a tracer."""
-    return isinstance(x, _core.Tracer)
+    return isinstance(x, jax.core.Tracer)
 
 
 def is_traced_now(x: object) -> bool:
     """Whether a value is a tracer of the trace that would process the next equation."""
     untyped: Any = x
-    return isinstance(x, _core.Tracer) and untyped._trace is current_trace()
+    return isinstance(x, jax.core.Tracer) and untyped._trace is current_trace()
 
 
 def trace_key() -> Hashable:
     """The settings of JAX that affect tracing, hashable, for use in cache keys."""
-    return _config.trace_context()
+    return or_else(lambda: _config.trace_context, object)()
 
 
 def user_context() -> Callable[[Hashable], AbstractContextManager[None]]:
@@ -130,7 +132,7 @@ def user_context() -> Callable[[Hashable], AbstractContextManager[None]]:
 
 def is_tracer_type(kind: type) -> bool:
     """Whether values of a class are tracers."""
-    return issubclass(kind, _core.Tracer)
+    return issubclass(kind, jax.core.Tracer)
 
 
 def innermost_jaxpr_trace(trace: Any = None) -> Any:
@@ -161,7 +163,7 @@ def traced_value(tracer: Any) -> tuple[Any, list[int], bool]:
             tracer = untyped.val
         else:
             return None, [], False
-    is_array = isinstance(tracer.aval, _core.ShapedArray)
+    is_array = isinstance(tracer.aval, jax.core.ShapedArray)
     return tracer if is_array else None, axes, differentiated
 
 

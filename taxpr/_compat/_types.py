@@ -7,13 +7,20 @@ what is read of them is declared here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import jax
 import jax.core
 import numpy as np
-from jax._src import core as _core
-from jax._src import effects as _effects
+
+from taxpr._compat._private import private
+
+if TYPE_CHECKING:
+    from jax._src import core as _core
+    from jax._src import effects as _effects
+else:
+    _core, _effects = private("core"), private("effects")
 
 # `jax.extend.core` has these, too, but from 0.10 importing it imports Pallas.
 Jaxpr = _core.Jaxpr
@@ -26,7 +33,7 @@ Literal = _core.Literal
 Atom = Var | Literal
 
 Effect = _effects.Effect
-Effects = _effects.Effects
+Effects = AbstractSet[Effect]
 
 # The params of an equation, by name; each primitive has others.
 Params = dict[str, Any]

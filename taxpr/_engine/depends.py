@@ -45,7 +45,7 @@ def _depends(jaxpr: StoredJaxpr, known: Known) -> list[Bits]:
             if _flows(var):
                 of[var] = value
         for atom in eqn.invars:
-            if isinstance(atom, Var) and isinstance(atom.aval, _compat.AbstractRef):
+            if isinstance(atom, Var) and _compat.is_ref(atom.aval):
                 of[atom] = _union(operands)
     known[id(inner)] = inner, [bits(atom) for atom in inner.outvars]
     return known[id(inner)][1]
@@ -62,7 +62,7 @@ def _union(each: Iterable[Bits]) -> Bits:
 
 def _results(eqn: JaxprEqn, operands: Sequence[Bits], known: Known) -> list[Bits]:
     nested = nested_jaxprs(eqn)
-    refs = any(isinstance(atom.aval, _compat.AbstractRef) for atom in eqn.invars)
+    refs = any(_compat.is_ref(atom.aval) for atom in eqn.invars)
     if not nested or refs or has_rules(eqn) or not _is_told(nested, operands):
         return [_union(operands)] * len(eqn.outvars)
     results: dict[int | None, Bits] = {}

@@ -160,7 +160,7 @@ def _is_pair(result: Any) -> TypeGuard[tuple[PyTree, PyTree]]:
 
 
 def _cure(error: Exception, token: Sequence[Array]) -> str:
-    if isinstance(error, _compat.ShardingTypeError):
+    if _compat.is_sharding_error(error):
         shown = ", ".join(jax.typeof(x).str_short(short_dtypes=False) for x in token)
         return (
             f", where the token is {shown}. On a mesh with explicit axes the sharding is part of "

@@ -45,7 +45,7 @@ def refuse_refs(what: str, thread: Thread, consts: Sequence[Array]) -> None:
     JAX cannot trace a custom_linear_solve whose solve writes to a Ref, nor compile such a
     custom_jvp. For a custom_vjp it would be possible, but is not implemented.
     """
-    if any(isinstance(jax.typeof(x), _compat.AbstractRef) for x in consts):
+    if any(_compat.is_ref(jax.typeof(x)) for x in consts):
         raise RefusedError(
             f"inject: an injector at {tags_in(thread) or 'a tag'}, in {thread.place}, closes over "
             f"a Ref, and {what} has a derivative rule, which does not cover the Ref. Carry the "

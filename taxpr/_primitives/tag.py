@@ -167,7 +167,7 @@ def _as_array(leaf: object, index: int, tree: TreeDef, shown: str) -> Array:
             f"{shown}: the {leaves[index][0]} is a {type(leaf).__name__}, which is no "
             "array. A token is a PyTree of arrays, numbers and PRNG keys."
         ) from None
-    if isinstance(aval, _compat.AbstractRef):
+    if _compat.is_ref(aval):
         raise TagError(
             f"{shown}: the token holds a Ref ({aval.str_short()}), which is a place "
             "and not a value. Tag what is read from it: tag(ref[...], ...)."

@@ -167,7 +167,7 @@ class Traced:
             )
         out: list[Array] = []
         for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True):
-            if isinstance(aval, _compat.AbstractRef):
+            if _compat.is_ref(aval):
                 out.append(_ref(self.name, name, leaf, aval))
                 continue
             try:

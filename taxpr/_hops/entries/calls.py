@@ -64,10 +64,10 @@ def _pad_jit(params: Params, more_in: int, more_out: int) -> Params:
     """The context has no sharding or layout and is never donated."""
     return {
         **params,
-        "in_shardings": (_compat.UNSPECIFIED,) * more_in + tuple(params["in_shardings"]),
+        "in_shardings": (_compat.unspecified(),) * more_in + tuple(params["in_shardings"]),
         "in_layouts": (None,) * more_in + tuple(params["in_layouts"]),
         "donated_invars": (False,) * more_in + tuple(params["donated_invars"]),
-        "out_shardings": tuple(params["out_shardings"]) + (_compat.UNSPECIFIED,) * more_out,
+        "out_shardings": tuple(params["out_shardings"]) + (_compat.unspecified(),) * more_out,
         "out_layouts": tuple(params["out_layouts"]) + (None,) * more_out,
     }
 

@@ -149,7 +149,7 @@ class _Call:
 
 def _apart(operand: Array) -> Array:
     """The operand, or a copy if it is a Ref: the rule that runs next to this writes to it."""
-    if not isinstance(jax.typeof(operand), _compat.AbstractRef):
+    if not _compat.is_ref(jax.typeof(operand)):
         return operand
     copy: Any = jax.new_ref(operand[...])
     return copy
@@ -239,7 +239,7 @@ def _keep_vjp(call: _Call, avals: Sequence[Aval]) -> Params:
 
     def injected(*nonzeros: bool) -> _compat.Rule:
         if any(nonzeros[n_lead - call.eqn.params["num_consts"] : n_lead]):
-            raise _compat.CustomVJPException
+            raise _compat.closed_over_error()
         rule = _compat.fwd_rule(call.eqn, nonzeros[n_lead:])
 
         def run(*values: Array) -> list[Array]:

@@ -20,7 +20,7 @@ _OUTER_REF = (
 def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
     # The operand is the first value of a Ref, the result its last. The jaxpr returns nothing.
     stored = eqn.params["jaxpr"]
-    outer = any(isinstance(atom.aval, _compat.AbstractRef) for atom in eqn.invars)
+    outer = any(_compat.is_ref(atom.aval) for atom in eqn.invars)
     refusal = _OUTER_REF if outer else None
     return (plain("body", "run_state body", ("jaxpr",), stored, role="ref", refusal=refusal),)
 
@@ -41,7 +41,7 @@ def _inject(eqn: _compat.JaxprEqn, ctx: list[Array], operands: list[Array], thre
         return []
 
     own = [var.aval for var in _compat.open_jaxpr(eqn.params["jaxpr"]).invars]
-    avals = [*(_compat.AbstractRef(jax.typeof(x)) for x in started), *own]
+    avals = [*(_compat.ref_to(jax.typeof(x)) for x in started), *own]
     params = {
         **eqn.params,
         "jaxpr": _compat.as_stored(_compat.make_jaxpr(body)(*avals), eqn.params["jaxpr"]),

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import jax
 import jax.numpy as jnp
 
-from taxpr._compat._mesh import in_parts, pcast, psum, pvary, reduced, type_of, varying
-from taxpr._compat._shardings import reshard, spec_entries
+from taxpr._compat._meshes._mesh import in_parts, pcast, psum, pvary, reduced, type_of, varying
+from taxpr._compat._meshes._shardings import reshard, spec_entries
 from taxpr._compat._types import Array, Typed
 
 

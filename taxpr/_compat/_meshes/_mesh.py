@@ -9,13 +9,15 @@ from typing import Any
 
 import jax
 import jax.core
-from jax._src import config as _config
-from jax._src import core as _core
-from jax._src import mesh as _mesh
 
 from taxpr._compat._jaxprs import is_literal
 from taxpr._compat._primitives import primitive
+from taxpr._compat._private import private
 from taxpr._compat._types import Array, Atom, Aval, Jaxpr, JaxprEqn, Mesh, Typed, Var, is_tuple
+
+_config = private("config")
+_core = private("core")
+_mesh = private("mesh")
 
 
 def manual_axes(eqn: JaxprEqn) -> frozenset[str]:
@@ -84,8 +86,7 @@ def pvary(x: Array, axes: Sequence[str]) -> Array:
     if cast := tuple(name for name in axes if name in reduced(x)):
         x = pcast(x, cast, to="varying")
     more = tuple(name for name in axes if name not in cast)
-    untyped: Any = _core
-    return untyped.pvary(x, more) if more else x
+    return _core.pvary(x, more) if more else x
 
 
 def mesh_here() -> Mesh:
@@ -128,10 +129,6 @@ def under(mesh: Mesh) -> Generator[None, None, None]:
         yield
 
 
-# Whether JAX tracks the axes along which values vary.
-_checks = _config._check_vma  # pyright: ignore[reportPrivateUsage]
-
-
 @contextlib.contextmanager
 def as_traced(eqn: JaxprEqn, mesh: Mesh) -> Generator[None, None, None]:
     """Restore the surroundings in which an equation was traced: mesh and axes of its shard_map.
@@ -147,11 +144,12 @@ def as_traced(eqn: JaxprEqn, mesh: Mesh) -> Generator[None, None, None]:
     manual = [(name, size) for name, size, kind in sizes if kind == jax.sharding.AxisType.Manual]
     avals = [atom.aval for atom in eqn.invars if not is_literal(atom)]
     checked = any(varying(aval) or in_parts(aval) or reduced(aval) for aval in avals)
+    checks = _config._check_vma  # whether JAX tracks the axes along which values vary
     with (
         eqn.ctx.manager,
         under(mesh),
         _core.extend_axis_env_nd(manual),
-        _checks(checked or _checks.value),
+        checks(checked or checks.value),
     ):
         yield
 

@@ -7,20 +7,24 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import jax
-from jax._src import core as _core
-from jax._src import mesh as _mesh
 
 from taxpr._compat._jaxprs import jaxpr_as_fun
-from taxpr._compat._mesh import type_of, under
+from taxpr._compat._meshes._mesh import type_of, under
+from taxpr._compat._private import private
 from taxpr._compat._traces import current_trace
 from taxpr._compat._types import Array, Aval, ClosedJaxpr, Mesh, Sharding, Typed, is_tuple
+
+_core = private("core")
+_mesh = private("mesh")
 
 _jax: Any = jax  # which declares no types for what is read of it here
 
 reshard: Callable[[Array, jax.sharding.Sharding], Array] = _jax.sharding.reshard
 
-# JAX raises this if the sharding of a result along explicit mesh axes is ambiguous.
-ShardingTypeError = _core.ShardingTypeError
+
+def is_sharding_error(error: Exception) -> bool:
+    """Whether JAX says that the sharding of a result along explicit mesh axes is ambiguous."""
+    return isinstance(error, getattr(_core, "ShardingTypeError", ()))
 
 
 def spec_entries(spec: Any) -> tuple[str | tuple[str, ...] | None, ...]:
