@@ -9,67 +9,71 @@ Here is what one types. The modules have the rest: `program` and `questions` the
 returned, `errors`, `injectors`, `introspect` for front ends, `hops` for those who write rules.
 """
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from taxpr import errors as errors
-from taxpr import hops as hops
-from taxpr import injectors as injectors
-from taxpr import introspect as introspect
-from taxpr import program as program
-from taxpr import questions as questions
-from taxpr._address import Address
-from taxpr._check.check import check
-from taxpr._differences.difference import first_difference
-from taxpr._drop_in.partition import partial as partial  # these are kept, and not in the list
-from taxpr._drop_in.partition import partition_out as partition_out
-from taxpr._drop_in.partition import transpose as transpose
-from taxpr._drop_in.typed import TypedClosedJaxpr as TypedClosedJaxpr
-from taxpr._drop_in.typed import tcj_partition_out as tcj_partition_out
-from taxpr._drop_in.typed import tcj_transpose as tcj_transpose
-from taxpr._errors import RefusedError, TaxprError
-from taxpr._hops.outside import register_hop
-from taxpr._injectors.injector import from_function
-from taxpr._injectors.kind import Param, injector
-from taxpr._injectors.per_example import per_example
-from taxpr._injectors.plant import plant
-from taxpr._injectors.switched import switched
-from taxpr._primitives.cotangent import tag_cotangent
-from taxpr._primitives.state import State
-from taxpr._primitives.tag import keep, tag
-from taxpr._programs.edit import dissolve_tags
-from taxpr._programs.functions import find_tags, find_values, tag_at, trace
-from taxpr._programs.gradients import grad_at
-from taxpr._programs.program import Program
-from taxpr._programs.transforms import collect, inject
-from taxpr._programs.until import until_error
-from taxpr._questions.find_nan import find_nan
-from taxpr._questions.flow import flow
-from taxpr._recordings.recording import load_recording
-from taxpr._recordings.watch import watch
-from taxpr._sites.criteria import line, maybe, scope
-from taxpr._states.make_jaxpr import make_jaxpr
-from taxpr._states.uncurry import uncurry
-from taxpr._sweep.patch import patch
-from taxpr._sweep.points import each
-from taxpr._sweep.sweep import sweep
-from taxpr._variables.cotangent import cotangent
-from taxpr._variables.select import var
-from taxpr.injectors import (
-    add,
-    cast,
-    check_finite,
-    clip,
-    count,
-    noise,
-    ready_injectors,
-    record,
-    replace,
-    scale,
-    state,
-    stats,
-    stop_gradient,
-    zero,
-)
+if TYPE_CHECKING:  # imported when used, see `_HOMES`
+    from taxpr import errors as errors
+    from taxpr import hops as hops
+    from taxpr import injectors as injectors
+    from taxpr import introspect as introspect
+    from taxpr import program as program
+    from taxpr import questions as questions
+    from taxpr._address import Address
+    from taxpr._drop_in import TypedClosedJaxpr as TypedClosedJaxpr
+    from taxpr._drop_in import partial as partial
+    from taxpr._drop_in import partition_out as partition_out
+    from taxpr._drop_in import tcj_partition_out as tcj_partition_out
+    from taxpr._drop_in import tcj_transpose as tcj_transpose
+    from taxpr._drop_in import transpose as transpose
+    from taxpr._errors import RefusedError, TaxprError
+    from taxpr._hops.outside import register_hop
+    from taxpr._injectors.injector import from_function
+    from taxpr._injectors.kind import Param, injector
+    from taxpr._injectors.per_example import per_example
+    from taxpr._injectors.plant import plant
+    from taxpr._injectors.switched import switched
+    from taxpr._primitives.cotangent import tag_cotangent
+    from taxpr._primitives.state import State
+    from taxpr._primitives.tag import keep, tag
+    from taxpr._programs.edit import dissolve_tags
+    from taxpr._programs.functions import find_tags, find_values, tag_at, trace
+    from taxpr._programs.gradients import grad_at
+    from taxpr._programs.program import Program
+    from taxpr._programs.transforms import collect, inject
+    from taxpr._programs.until import until_error
+    from taxpr._sites.criteria import line, maybe, scope
+    from taxpr._states.make_jaxpr import make_jaxpr
+    from taxpr._states.uncurry import uncurry
+    from taxpr._sweep.points import each
+    from taxpr._variables.cotangent import cotangent
+    from taxpr._variables.select import var
+    from taxpr.injectors import (
+        add,
+        cast,
+        check_finite,
+        clip,
+        count,
+        noise,
+        ready_injectors,
+        record,
+        replace,
+        scale,
+        state,
+        stats,
+        stop_gradient,
+        zero,
+    )
+    from taxpr.questions import (
+        check,
+        find_nan,
+        first_difference,
+        flow,
+        load_recording,
+        patch,
+        sweep,
+        watch,
+    )
 
 __version__ = "0.1.0"
 
@@ -130,18 +134,49 @@ __all__ = [
     "zero",
 ]
 
-_MODULES = (errors, hops, injectors, introspect, program, questions)
+# Where names are that no public module has. All are imported when they are used: in a program that
+# tags alone that is a fifth of taxpr.
+_HOMES = {
+    "_address": ("Address",),
+    "_errors": ("RefusedError", "TaxprError"),
+    "_hops.outside": ("register_hop",),
+    "_injectors.injector": ("from_function",),
+    "_injectors.kind": ("Param", "injector"),
+    "_injectors.per_example": ("per_example",),
+    "_injectors.plant": ("plant",),
+    "_injectors.switched": ("switched",),
+    "_primitives.cotangent": ("tag_cotangent",),
+    "_primitives.state": ("State",),
+    "_primitives.tag": ("keep", "tag"),
+    "_programs.edit": ("dissolve_tags",),
+    "_programs.functions": ("find_tags", "find_values", "tag_at", "trace"),
+    "_programs.gradients": ("grad_at",),
+    "_programs.program": ("Program",),
+    "_programs.transforms": ("collect", "inject"),
+    "_programs.until": ("until_error",),
+    "_sites.criteria": ("line", "maybe", "scope"),
+    "_states.make_jaxpr": ("make_jaxpr",),
+    "_states.uncurry": ("uncurry",),
+    "_sweep.points": ("each",),
+    "_variables.cotangent": ("cotangent",),
+    "_variables.select": ("var",),
+}
+_MODULES = ("errors", "injectors", "questions", "program", "introspect", "hops")
 
 
 def __getattr__(name: str) -> Any:
-    """What a module of taxpr has is found here, too: `taxpr.Recording`, `taxpr.print`."""
-    for module in _MODULES:
-        if name in module.__all__:
-            return getattr(module, name)
+    """A name that is used for the first time; what modules have, too: `taxpr.Recording`."""
+    if name in _MODULES:
+        return importlib.import_module(f"taxpr.{name}")
+    homes = [home for home, names in _HOMES.items() if name in names]
+    others = () if name.startswith("_") else (*_MODULES, "_drop_in")
+    for home in homes or others:
+        module = importlib.import_module(f"taxpr.{home}")
+        if homes or name in module.__all__:
+            return globals().setdefault(name, getattr(module, name))
     raise AttributeError(f"module 'taxpr' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """The names that one types, and the modules that have the rest."""
-    modules = [module.__name__.removeprefix("taxpr.") for module in _MODULES]
-    return sorted([*__all__, *modules, "__version__"])
+    return sorted([*__all__, *_MODULES, "__version__"])

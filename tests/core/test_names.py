@@ -1,5 +1,8 @@
 """The names of taxpr: few in its list, and what its modules have is found in it, too."""
 
+import ast
+import importlib
+import pathlib
 import subprocess
 import sys
 
@@ -28,6 +31,29 @@ def test_what_a_module_has_is_found_in_taxpr_too(module):
     assert module.__all__ == sorted(module.__all__)
     for name in module.__all__:
         assert getattr(taxpr, name) is getattr(module, name)
+
+
+def test_each_name_is_where_a_type_checker_looks_for_it():
+    tree = ast.parse(pathlib.Path(taxpr.__file__).read_text("utf-8"))
+    [guarded] = [node for node in tree.body if isinstance(node, ast.If)]
+    for node in guarded.body:
+        module = importlib.import_module(node.module)
+        for alias in node.names:
+            assert getattr(taxpr, alias.name) is getattr(module, alias.name)
+    named = {alias.name for node in guarded.body for alias in node.names}
+    assert named >= {*taxpr.__all__}
+
+
+def test_importing_taxpr_imports_only_what_is_used():
+    code = """if True:
+        import sys, taxpr
+        assert [name for name in sys.modules if name.startswith("taxpr.")] == []
+        taxpr.tag
+        assert "taxpr._primitives.tag" in sys.modules and "taxpr._questions" not in sys.modules
+        taxpr.find_nan
+        assert "taxpr._questions" in sys.modules
+        """
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_another_name_is_an_error():
