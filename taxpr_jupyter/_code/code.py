@@ -20,7 +20,7 @@ from taxpr_jupyter._code.names import Names
 from taxpr_jupyter._code.state_code import StatesOf, pure_lines
 from taxpr_jupyter._code.values import keywords, value_code, written
 from taxpr_jupyter._edits.sites import SiteRow
-from taxpr_jupyter._model.messages import Question
+from taxpr_jupyter._model.questions import Question, question_of
 
 _ADDRESS = re.compile(r"(in|const|out|t)\d+")  # those that could be taken for a name
 _LONGEST = 2000  # the most characters of arguments that are written out
@@ -70,7 +70,7 @@ def code_of(
     sites: Sequence[SiteRow],
     held: Mapping[str, str] = MappingProxyType({}),
     states: StatesOf | None = None,
-    question: Question | None = None,
+    question: str | None = None,
     of: str = "",
 ) -> str:
     """The code that traces the call, adds the tags, attaches the injectors and runs.
@@ -85,10 +85,11 @@ def code_of(
         of: The result whose gradients are asked for; empty for the first one.
     """
     names = Names(source.namespace, source.named, source.given, source.call)
-    if question is None or question == "injectors":
-        write = functools.partial(_body, source, added, sites, held, states, names, question)
+    asked = None if question is None else question_of(question)
+    if asked is None or asked.needs == "injectors":
+        write = functools.partial(_body, source, added, sites, held, states, names, asked)
     else:
-        write = functools.partial(_asking, source, states, names, question, of)
+        write = functools.partial(_asking, source, states, names, asked, of)
     attached = [site.injector.source for site in sites if site.injector]
     called = [*source.named.values(), *source.given.values()]
     names.choose_own(write(), [*called, *attached])
@@ -127,7 +128,7 @@ def _body(
                 lines.append(f"    {_selector(number, sites, program)}: {made},")
         lines.append("})")
         if question:
-            compared = f"{names.module('taxpr')}.first_difference({program}, {injected})"
+            compared = f"{names.module('taxpr')}.{question.function}({program}, {injected})"
             return "\n".join([*lines, f"{compared}({', '.join(traced)})"])
         inner, ctx = ", ".join([f"{injected}.ctx", *traced]), names.own("ctx")
         lines.append(f"{results}, {ctx} = {jit}({injected})({inner})")
@@ -148,20 +149,19 @@ def _asking(
     if statics or states:
         asked = names.own("program")
         started, traced = _start(call, source, states, asked, names, variables=True)
-        if question == "check":
+        if not question.runs:
             traced = []
-        if question == "bfloat16":  # a program has its types
+        if question.of_function:
             if statics:
-                return "# A function with static arguments: session.first_difference('bfloat16')"
+                session = f"session.{question.function}({question.other!r})"
+                return f"# A function with static arguments: {session}"
             asked = names.own("pure")
             started.pop()
         lines += started
-    method, more = question, ""
-    if question in ("op by op", "bfloat16"):
-        method, more = "first_difference", f", {question!r}"
+    more = f", {question.other!r}" if question.other else ""
     if of:  # a function with states returns them beside its result
-        more = f", of={(of.replace('out', 'out[0]', 1) if states else of)!r}"
-    asking = f"{names.module('taxpr')}.{method}({asked}{more})({', '.join(traced)})"
+        more += f", of={(of.replace('out', 'out[0]', 1) if states else of)!r}"
+    asking = f"{names.module('taxpr')}.{question.function}({asked}{more})({', '.join(traced)})"
     return "\n".join([*lines, asking])
 
 

@@ -6,9 +6,6 @@ with them.
 
 from typing import Literal, NotRequired, TypedDict
 
-# A question about the program; those from `injectors` on compare it with another run.
-Question = Literal["find_nan", "flow", "check", "injectors", "op by op", "bfloat16"]
-
 # --- from the browser to the panel ----------------------------------------------------------------
 
 
@@ -134,7 +131,7 @@ class Ask(TypedDict):
     """Asks a question of the program."""
 
     do: Literal["ask"]
-    question: Question
+    question: str
     of: NotRequired[str]  # the result whose gradients are asked for, if it is not the first one
 
 
@@ -485,6 +482,17 @@ class Values(TypedDict):
     injectors: bool | None
 
 
+class QuestionButton(TypedDict):
+    """A question and its button, one of a group; what it needs, see `_model.questions`."""
+
+    question: str
+    group: str
+    button: str
+    title: str
+    needs: str
+    sentences: bool
+
+
 class AnswerRow(TypedDict):
     """A row of an answer; an address that is empty cannot be selected."""
 
@@ -498,7 +506,7 @@ class Answer(TypedDict):
     Without a headline the answer is awaited, or there is none because of an error.
     """
 
-    question: Question
+    question: str
     of: str
     headline: str
     columns: list[str]
@@ -538,6 +546,7 @@ class Traits(TypedDict):
 
     _legend: Facts
     _criteria: Facts
+    _questions: list[QuestionButton]
     svg: str
     note: str
     call: str

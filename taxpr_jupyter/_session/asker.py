@@ -13,6 +13,7 @@ import taxpr
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.source import HOW_NAMES
+from taxpr_jupyter._model.questions import question_of
 from taxpr_jupyter._runs.execute import Plan
 from taxpr_jupyter._runs.held import held_with_injectors
 from taxpr_jupyter._session.runner import Runner
@@ -73,6 +74,50 @@ class Asker:
 
         return self._runner.asked(watched, device, cancel)
 
+    def ask(
+        self,
+        question: str,
+        device: str | None = None,
+        cancel: threading.Event | None = None,
+        *,
+        of: str = "",
+    ) -> taxpr.questions.Answer:
+        """Asks one of the questions of the panel.
+
+        Args:
+            question: Its name: ``"find_nan"``, ``"flow"``, ``"check"``, or what `first_difference`
+                compares with: ``"injectors"``, ``"op by op"``, ``"bfloat16"``.
+            device: One of `devices`; by default where JAX would run it.
+            cancel: As for `run`.
+            of: For ``"flow"`` the result to differentiate; empty for the first one.
+
+        Raises:
+            PanelError: There is no such question; it lacks what it needs; a run is under way.
+            CancelledError: ``cancel`` was set.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(x):
+            ...     y = jnp.log(x)
+            ...     return y * 2
+            >>> [row.variable for row in Session(f, (jnp.zeros(2),)).ask("find_nan").rows]
+            ['y']
+        """
+        one = question_of(question)
+        asking = getattr(taxpr, one.function)
+        if not one.runs:
+            return asking(self._store.program)()
+
+        def asked(plan: Plan) -> Callable[..., taxpr.questions.Answer]:
+            if one.needs in ("variables", "loss"):
+                _check_names(plan.program)
+            other = self._injected(plan) if one.needs == "injectors" else one.other
+            given = [self._fn if one.of_function else plan.program, *([other] if other else [])]
+            return asking(*given, **({"of": of} if of else {}))
+
+        return self._runner.asked(asked, device, cancel)
+
     def find_nan(
         self, device: str | None = None, cancel: threading.Event | None = None
     ) -> taxpr.questions.NanFound:
@@ -99,7 +144,8 @@ class Asker:
             >>> found.rows[0].variable, found.rows[0].what
             ('y', '-inf')
         """
-        return self._runner.asked(lambda plan: taxpr.find_nan(plan.program), device, cancel)
+        found: Any = self.ask("find_nan", device, cancel)
+        return found
 
     def flow(
         self,
@@ -130,12 +176,8 @@ class Asker:
             >>> row.norms, row.grads
             (array([2.]), array([4.]))
         """
-
-        def flowing(plan: Plan) -> Callable[..., taxpr.questions.Flow]:
-            _check_names(plan.program)
-            return taxpr.flow(plan.program, of=of)
-
-        return self._runner.asked(flowing, device, cancel)
+        found: Any = self.ask("flow", device, cancel, of=of or "")
+        return found
 
     def losses(self) -> list[str]:
         """The results that `flow` can differentiate: the scalars of floats.
@@ -169,7 +211,7 @@ class Asker:
             >>> [row.rule for row in Session(root, (jnp.ones(3),)).check().rows]
             ['where-gradient']
         """
-        return taxpr.check(self._store.program)()
+        return self.ask("check")
 
     def first_difference(
         self,
@@ -214,18 +256,17 @@ class Asker:
         """
 
         def compared(plan: Plan) -> Callable[..., taxpr.questions.Answer]:
-            one: Any = plan.program
-            other = b
-            if b is None:
-                if not plan.attached:
-                    raise PanelError("No injector is attached: there is nothing to compare with")
-                injected = self._store.edited.injected()
-                other = dataclasses.replace(injected, name=f"{plan.program.name} with injectors")
-            elif b != "op by op":
-                one = self._fn
+            other = self._injected(plan) if b is None else b
+            one = plan.program if b is None or b == "op by op" else self._fn
             return taxpr.first_difference(one, other, atol=atol, rtol=rtol)
 
         return self._runner.asked(compared, device, cancel)
+
+    def _injected(self, plan: Plan) -> taxpr.Program:
+        if not plan.attached:
+            raise PanelError("No injector is attached: there is nothing to compare with")
+        injected = self._store.edited.injected()
+        return dataclasses.replace(injected, name=f"{plan.program.name} with injectors")
 
 
 def _check_names(program: taxpr.Program) -> None:

@@ -16,7 +16,6 @@ from taxpr_jupyter._edits.edits import Edited
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._lines.listing import Line
-from taxpr_jupyter._model.messages import Question
 from taxpr_jupyter._model.model import HeatKind, Picture
 from taxpr_jupyter._output import files
 from taxpr_jupyter._output.comparison import Comparison
@@ -100,7 +99,7 @@ class Renderer:
             >>> import jax.numpy as jnp
             >>> from taxpr_jupyter import Session
             >>> print(Session(lambda x: jnp.sin(x) * x, (0.5,)).text(folded=True))
-            fun(0.5): 2 equations, 0 tags
+            fn(0.5): 2 equations, 0 tags
             { lambda ; a:f32[] . let  # x
               b:f32[] = sin a
               c:f32[] = mul b a
@@ -137,13 +136,11 @@ class Renderer:
         """
         return _outline.tags_table(self._store.edited.sites, color=color)
 
-    def code(self, question: Question | None = None, of: str = "") -> str:
+    def code(self, question: str | None = None, of: str = "") -> str:
         """Python that traces, tags, injects and runs the same, without the session.
 
         Args:
-            question: A question that it asks instead of running: ``"find_nan"``, ``"flow"``,
-                ``"check"``, or what `first_difference` compares with: ``"injectors"``,
-                ``"op by op"``, ``"bfloat16"``.
+            question: A question that it asks instead of running, as `ask` is given it.
             of: For ``"flow"`` the result that is differentiated; empty for the first one.
 
         Example:

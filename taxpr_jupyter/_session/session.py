@@ -178,6 +178,7 @@ class Session:
     kept_bytes = of("_runner", Runner.kept_bytes)
     finish = of("_runner", Runner.finish)
     watch = of("_asker", Asker.watch)
+    ask = of("_asker", Asker.ask)
     find_nan = of("_asker", Asker.find_nan)
     flow = of("_asker", Asker.flow)
     losses = of("_asker", Asker.losses)

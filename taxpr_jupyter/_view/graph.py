@@ -11,6 +11,7 @@ import traitlets
 
 from taxpr_jupyter._model import messages
 from taxpr_jupyter._model.legend import legend_rows
+from taxpr_jupyter._model.questions import question_buttons
 from taxpr_jupyter._output.modules import linked
 from taxpr_jupyter._search.grammar import examples
 
@@ -45,6 +46,7 @@ class Graph(anywidget.AnyWidget):
 
     _legend = traitlets.List(legend_rows()).tag(sync=True)
     _criteria = traitlets.List(examples()).tag(sync=True)
+    _questions = traitlets.List(question_buttons()).tag(sync=True)
     svg = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)
     call = traitlets.Unicode().tag(sync=True)

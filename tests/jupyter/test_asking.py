@@ -1,5 +1,6 @@
 """The questions of a session, in Python and in the panel."""
 
+import pathlib
 import threading
 
 import jax
@@ -11,6 +12,7 @@ import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._lines.values import LineValues
+from taxpr_jupyter._model.questions import QUESTIONS, Question, question_buttons
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.parts.asking import BARE, NO_LOSS, SINCE, SINCE_BARE
 from taxpr_jupyter._view.parts.sourcing import WITH, WITHOUT
@@ -179,6 +181,34 @@ def test_the_source_tab_says_which_run_its_values_are_of(session):
     assert graph.source_values == {}
 
 
+def test_a_question_is_an_entry_of_the_table(session, ask, monkeypatch):
+    entry = Question("In 16 bits", "Where float16 hurts", "first_difference", other="float16")
+    monkeypatch.setitem(QUESTIONS, "float16", entry._replace(of_function=True))
+    assert question_buttons()[-1] == {
+        "question": "float16",
+        "group": "",
+        "button": "In 16 bits",
+        "title": "Where float16 hurts",
+        "needs": "",
+        "sentences": False,
+    }
+    answer = ask("float16")
+    assert answer["headline"].startswith("where float16 hurts most in loss")
+    assert answer["code"].splitlines()[-1] == "taxpr.first_difference(loss, 'float16')(W, XS)"
+
+
+def test_another_question_is_refused():
+    with pytest.raises(PanelError, match="There is no question 'nan', but 'find_nan', 'flow'"):
+        Session(loss, (W, XS)).ask("nan")
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_page_is_about_each_question(name):
+    pages = pathlib.Path(taxpr.__file__).parents[1] / "docs" / "how-to"
+    asked = f"taxpr.{QUESTIONS[name].function}("
+    assert [page for page in pages.glob("*.md") if asked in page.read_text("utf-8")]
+
+
 def test_an_answer_has_rows_that_can_be_selected(session, ask):
     answer = ask("find_nan")
     assert answer["headline"].startswith("find_nan of loss: NaN in root")
@@ -216,15 +246,15 @@ def test_an_error_goes_with_the_next_question_and_with_another_tab(session, ask)
 
 def test_the_last_answer_is_gone_while_the_next_one_is_awaited(session, ask, monkeypatch):
     view, begun, going = view_for(session), threading.Event(), threading.Event()
-    check = session.check
+    check = session.ask
 
-    def slow():
+    def slow(question, **how):
         begun.set()
         assert going.wait(60)
-        return check()
+        return check(question, **how)
 
     ask("find_nan")
-    monkeypatch.setattr(session, "check", slow, raising=False)
+    monkeypatch.setattr(session, "ask", slow, raising=False)
     view.graph._handle_custom_msg({"do": "ask", "question": "check"}, [])
     assert begun.wait(60)
     shown = view.graph.answer
@@ -324,7 +354,7 @@ def test_a_question_can_be_cancelled(session, monkeypatch):
         assert task_cancelled.wait(60)
         raise CancelledError
 
-    monkeypatch.setattr(session, "flow", lambda cancel: slow(cancel), raising=False)
+    monkeypatch.setattr(session, "ask", lambda question, cancel, of: slow(cancel), raising=False)
     view.graph._handle_custom_msg({"do": "ask", "question": "flow"}, [])
     assert begun.wait(60)
     assert view.graph.progress["running"]

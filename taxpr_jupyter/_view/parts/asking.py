@@ -7,7 +7,8 @@ import functools
 import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.source import HOW_NAMES
-from taxpr_jupyter._model.messages import Answer, Empty, Flows, Message, Question
+from taxpr_jupyter._model.messages import Answer, Empty, Flows, Message
+from taxpr_jupyter._model.questions import question_of
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._text.short import visible
@@ -15,7 +16,7 @@ from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import ASKING, CANCELLED, Jobs
 
-# What changes the answer of a question: states that of all but `check`, edits that of one.
+# What changes the answer of a question: states that of all that run, edits that of one.
 _OF_INJECTORS = ("tags", "injectors", "tried", "values")
 SINCE = "The injectors or states have changed since."
 SINCE_BARE = "This is of the program without its injectors, which have changed since."
@@ -46,7 +47,7 @@ class AskView:
                 return False
         return True
 
-    def _start(self, question: Question, of: str) -> None:
+    def _start(self, question: str, of: str) -> None:
         self._jobs.say("")
         self._graph.answer = _empty(question, of)
         work = functools.partial(self._ask, question, of)
@@ -64,7 +65,7 @@ class AskView:
             answer: Answer = {**shown, "stale": stale}
             self._graph.answer = answer
 
-    def _ask(self, question: Question, of: str, task: Task) -> None:
+    def _ask(self, question: str, of: str, task: Task) -> None:
         shown: Answer | Empty = {}
         try:
             shown = self._jobs.attempt(self._shown, question, of, task) or {}
@@ -75,30 +76,18 @@ class AskView:
                 if self._jobs.end(task):
                     self._graph.answer = {} if task.cancelled.is_set() else shown
 
-    def _shown(self, question: Question, of: str, task: Task) -> Answer:
+    def _shown(self, question: str, of: str, task: Task) -> Answer:
         """The answer, or why there is none."""
         try:
-            answer = self._answer(question, of, task)
+            answer = self._session.ask(question, cancel=task.cancelled, of=of)
         except PanelError as error:
             return {**_empty(question, of), "error": str(error)}
         return self._state(question, of, answer)
 
-    def _answer(self, question: Question, of: str, task: Task) -> taxpr.questions.Answer:
-        session = self._session
-        match question:
-            case "check":
-                return session.check()
-            case "find_nan":
-                return session.find_nan(cancel=task.cancelled)
-            case "flow":
-                more = {"of": of} if of else {}
-                return session.flow(cancel=task.cancelled, **more)
-            case _:
-                other = None if question == "injectors" else question
-                return session.first_difference(other, cancel=task.cancelled)
-
-    def _state(self, question: Question, of: str, answer: taxpr.questions.Answer) -> Answer:
-        bare = [BARE] if self._session.injectors and question not in ("injectors", "check") else []
+    def _state(self, question: str, of: str, answer: taxpr.questions.Answer) -> Answer:
+        one = question_of(question)
+        ran_bare = one.runs and one.needs != "injectors"
+        bare = [BARE] if self._session.injectors and ran_bare else []
         # It may be false and have rows, as of a type whose rounding is all that differs.
         columns, *rows = answer.texts() if answer.rows else [[]]
         shown = [k for k, name in enumerate(columns) if name != "address"]
@@ -123,7 +112,7 @@ class AskView:
         return address if self._session.inspect(address).kind != "unknown" else ""
 
 
-def _empty(question: Question, of: str) -> Answer:
+def _empty(question: str, of: str) -> Answer:
     """Stands in the place of an answer until that is there."""
     return {
         "question": question,
@@ -139,15 +128,17 @@ def _empty(question: Question, of: str) -> Answer:
     }
 
 
-def _stale(question: Question, change: str) -> str:
+def _stale(question: str, change: str) -> str:
     """Why an answer is no longer that of what is shown, after a change."""
-    if question == "check":
+    one = question_of(question)
+    if not one.runs:
         return ""
     if change == "states":
         return SINCE
-    if change not in _OF_INJECTORS or (change == "tags" and question != "injectors"):
+    of_injectors = one.needs == "injectors"
+    if change not in _OF_INJECTORS or (change == "tags" and not of_injectors):
         return ""
-    return SINCE if question == "injectors" else SINCE_BARE
+    return SINCE if of_injectors else SINCE_BARE
 
 
 def _flows(session: Session) -> Flows:

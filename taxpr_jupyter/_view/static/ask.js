@@ -1,51 +1,36 @@
 // @ts-check
 /**
  * The questions about a program, and what the last one answered, beside the picture. What is asked
- * and answered is Python's to say (`taxpr_jupyter._view.parts.asking`).
+ * and answered is Python's to say (`taxpr_jupyter._model.questions`, `_view.parts.asking`).
  *
- * @import { Answer, AnswerRow, Empty, Flows, Message, Question } from "./messages.js"
+ * @import { Answer, AnswerRow, Empty, Flows, Message, QuestionButton } from "./messages.js"
  */
 
 import { eqnOf } from "./address.js";
 import { button, facts, fill, folded, h, hint, section, table } from "./dom.js";
 
 const HOW = "A question runs the program without injectors. Click a row of the answer to select its value.";
-const LONG = ["find_nan", "check"]; // whose rows have sentences
-/** @type {[string, [Question, string, string][]][]} */
-const QUESTIONS = [
-  ["", [
-    ["find_nan", "First NaN", "Where the first value comes from that is not finite"],
-    ["flow", "Sizes and gradients", "How large the values of a loss are, and the gradients that flow back to them"],
-    ["check", "Check", "What is suspicious in the program; nothing is run"],
-  ]],
-  ["First difference from", [
-    ["injectors", "with injectors", "Where the program with the injectors attached here stops agreeing with the one without"],
-    ["op by op", "op by op", "Where the compiled program stops agreeing with each equation run by itself"],
-    ["bfloat16", "in bfloat16", "Where it loses most, all floats among its arguments cast to bfloat16"],
-  ]],
-];
 
 export class Ask {
   /**
    * @param {(message: Message) => void} send
    * @param {(address: string) => void} choose What to call when a row was chosen.
    * @param {(code: string) => (HTMLElement | null)[]} codeOf Makes code with a button that copies it.
+   * @param {QuestionButton[]} questions
    */
-  constructor(send, choose, codeOf) {
+  constructor(send, choose, codeOf, questions) {
     this.send = send;
     this.choose = choose;
     this.codeOf = codeOf;
     this.selected = "";
     /** @type {[string, HTMLElement][]} */
     this.rows = [];
-    /** @type {Map<Question, HTMLButtonElement>} */
-    this.buttons = new Map();
-    const groups = QUESTIONS.map(([words, questions]) => {
-      const buttons = questions.map(([question, label, title]) => {
-        const item = button(label, () => send({ do: "ask", question }), { title, "aria-pressed": "false" });
-        this.buttons.set(question, item);
-        return item;
-      });
+    this.questions = questions;
+    this.buttons = new Map(questions.map(({ question, button: label, title }) => (
+      [question, button(label, () => send({ do: "ask", question }), { title, "aria-pressed": "false" })]
+    )));
+    const groups = [...new Set(questions.map(({ group }) => group))].map((words) => {
+      const buttons = questions.filter(({ group }) => group === words).map(({ question }) => this.buttons.get(question) ?? null);
       return h("div", { class: "tx-questions", role: "group", "aria-label": words || "Questions" }, words ? h("span", {}, words) : null, ...buttons);
     });
     this.answer = h("div", { class: "tx-answer", role: "status" });
@@ -68,15 +53,21 @@ export class Ask {
       return [of, button(of, () => this.send({ do: "ask", question: "flow", of }), { title, "aria-pressed": "false" })];
     }));
     fill(this.of, offered.length ? [h("span", {}, "Sizes and gradients of"), ...this.results.values()] : []);
-    const one = this.buttons.get("flow");
-    one?.toggleAttribute("disabled", known && !flows.first);
-    one?.toggleAttribute("hidden", offered.length > 0);
+    for (const one of this.#needing("loss")) {
+      one?.toggleAttribute("disabled", known && !flows.first);
+      one?.toggleAttribute("hidden", offered.length > 0);
+    }
     this.why.textContent = known ? flows.note : "";
   }
 
   /** Whether some are attached. @param {boolean} attached */
   injectors(attached) {
-    this.buttons.get("injectors")?.toggleAttribute("disabled", !attached);
+    for (const one of this.#needing("injectors")) one?.toggleAttribute("disabled", !attached);
+  }
+
+  /** The buttons of the questions that need something. @param {string} what */
+  #needing(what) {
+    return this.questions.filter(({ needs }) => needs === what).map(({ question }) => this.buttons.get(question));
   }
 
   /** @param {Answer | Empty} shown */
@@ -91,7 +82,8 @@ export class Ask {
     if (!there) return fill(this.answer, []);
     const { question, headline, columns, rows, more, notes, code, stale, error } = shown;
     if (!headline) return fill(this.answer, [error ? h("p", { class: "tx-error" }, error) : hint("…")]);
-    const drawn = LONG.includes(question) ? rows.map((row) => this.#drawLong(columns, row)) : [this.#drawTable(headline, columns, rows)];
+    const long = this.questions.some((one) => one.question === question && one.sentences);
+    const drawn = long ? rows.map((row) => this.#drawLong(columns, row)) : [this.#drawTable(headline, columns, rows)];
     fill(this.answer, [
       section(headline),
       stale ? h("p", { class: "tx-note" }, stale) : null,

@@ -330,7 +330,7 @@ function render({ model, el }) {
     light: (place) => send(place ? { do: "line", address: place } : { do: "all" }),
     record: (step, injectors) => send({ do: "record", step, injectors }),
   });
-  const ask = new Ask(send, choose, (words) => drawCopied(words, say));
+  const ask = new Ask(send, choose, (words) => drawCopied(words, say), model.get("_questions"));
   source.follow(stage);
   const tabs = new Tabs("View of the program", (name) => set("view", name), [
     { name: "picture", title: "Picture", panel: stage, shown: () => picture.reveal(model.get("selected")) },
