@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     from taxpr._drop_in import tcj_partition_out as tcj_partition_out
     from taxpr._drop_in import tcj_transpose as tcj_transpose
     from taxpr._drop_in import transpose as transpose
+    from taxpr._editing.edited import edit
     from taxpr._errors import RefusedError, TaxprError
     from taxpr._hops.outside import register_hop
     from taxpr._injectors.injector import from_function
@@ -94,6 +95,7 @@ __all__ = [
     "count",
     "dissolve_tags",
     "each",
+    "edit",
     "find_nan",
     "find_tags",
     "find_values",
@@ -138,6 +140,7 @@ __all__ = [
 # tags alone that is a fifth of taxpr.
 _HOMES = {
     "_address": ("Address",),
+    "_editing.edited": ("edit",),
     "_errors": ("RefusedError", "TaxprError"),
     "_hops.outside": ("register_hop",),
     "_injectors.injector": ("from_function",),

@@ -95,6 +95,16 @@ def _coming_from(new: Callable[[Any], Any]) -> Generator[None, None, None]:
         here.context = before
 
 
+def origin() -> Any:
+    """Where an equation comes from that is made now; None where this JAX does not tell."""
+    return or_else(_source_info_util.current, None)
+
+
+def coming_from(origin: Any) -> AbstractContextManager[None]:
+    """A context in which all equations come from where `origin` was asked for."""
+    return contextlib.nullcontext() if origin is None else _coming_from(lambda before: origin)
+
+
 def _with_consts(jaxpr: Any, consts: Sequence[Array]) -> ClosedJaxpr:
     return jaxpr.with_consts(consts) if ONE_JAXPR_CLASS else CLOSED(jaxpr, list(consts))
 

@@ -1,7 +1,7 @@
-"""Watches the user's functions while JAX traces them.
+"""Tells listeners what functions do while they run, in one thread.
 
 By `sys.monitoring` (Python 3.12 and newer), beside a debugger or a coverage tool, or by
-`sys.settrace`, where nobody else uses that.
+`sys.settrace`, if nobody else uses that.
 """
 
 from __future__ import annotations
@@ -13,29 +13,99 @@ import sys
 import threading
 import types
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Protocol
 
 from taxpr import _compat
 from taxpr._primitives.tag import telling
 from taxpr._source.files import is_user_file
-from taxpr._variables.assigned import goes_on
 from taxpr._variables.watch import Watch
 
-_watches = threading.local()
-# JAX keeps what it traced under these settings apart, so that no mark gets into other programs, and
-# functions that were traced before are traced again.
+
+class Listener(Protocol):
+    """Is told what functions do.
+
+    Attributes:
+        of_calls: Whether it is to be told what functions call.
+    """
+
+    of_calls: bool
+
+    def wants(self, code: types.CodeType) -> bool:
+        """Whether it is to be told of a function."""
+        ...
+
+    def offsets(self, code: types.CodeType) -> frozenset[int]:
+        """The instructions of such a function of which it is told before they run."""
+        ...
+
+    def started(self, frame: types.FrameType) -> None:
+        """A function begins."""
+        ...
+
+    def line(self, frame: types.FrameType, line: int) -> None:
+        """A line is about to run."""
+        ...
+
+    def instruction(self, frame: types.FrameType, offset: int) -> None:
+        """An instruction of `offsets` is about to run."""
+        ...
+
+    def called(self, function: object, first: Any) -> None:
+        """A function is about to call another one, with this first argument."""
+        ...
+
+    def returned(self, frame: types.FrameType) -> None:
+        """A function returns."""
+        ...
+
+    def yielded(self, frame: types.FrameType) -> None:
+        """A function yields."""
+        ...
+
+    def raised(self, frame: types.FrameType) -> None:
+        """A function ends by an error."""
+        ...
+
+
+class _Now(threading.local):
+    """The listeners of a thread.
+
+    Attributes:
+        watch: Leaves marks.
+        changing: Those that change variables, the innermost first.
+        listeners: All of them, in the order in which they are told: marks are of changed values.
+        keys: What tells JAX's caches which ones change variables.
+    """
+
+    keys: tuple[object, ...] = ()
+    watch: Watch | None = None
+    changing: tuple[Listener, ...] = ()
+    listeners: tuple[Listener, ...] = ()
+
+    def set(self, watch: Watch | None, changing: tuple[Listener, ...]) -> None:
+        self.watch, self.changing = watch, changing
+        self.listeners = (*changing, watch) if watch is not None else changing
+
+
+_now = _Now()
+_active: list[Listener] = []  # of all threads
+_lock = threading.Lock()
+# JAX keeps what it traced under these settings apart, so that no mark and no change gets into other
+# programs, and functions that were traced before are traced again.
 _named = _compat.user_context()
+_changed = _compat.user_context()
 
 
 @contextlib.contextmanager
 def watching(cotangents: bool = False) -> Generator[None, None, None]:
     """For the time in which something is traced: bindings of the user's variables leave marks."""
-    before = _current()
+    before = _now.watch
+    watch = Watch(_TOLD_OF_CALLS, cotangents)
     with contextlib.ExitStack() as stack:
-        if stack.enter_context(_listening()):
+        if stack.enter_context(_listening(watch)):
             stack.enter_context(_named("cotangents" if cotangents else "watched"))
-            _watches.current = watch = Watch(_TOLD_OF_CALLS, cotangents)
-            stack.callback(setattr, _watches, "current", before)
+            stack.callback(lambda: _now.set(before, _now.changing))
+            _now.set(watch, _now.changing)
             stack.callback(setattr, telling, "tagged", getattr(telling, "tagged", None))
             telling.tagged = watch.tagged if cotangents else None
         yield
@@ -44,41 +114,71 @@ def watching(cotangents: bool = False) -> Generator[None, None, None]:
 @contextlib.contextmanager
 def unwatched() -> Generator[None, None, None]:
     """For the time in which another program is traced, maybe within one that is watched."""
-    before, tagged = _current(), getattr(telling, "tagged", None)
+    before, tagged = _now.watch, getattr(telling, "tagged", None)
     with contextlib.ExitStack() as stack:
         if before is not None:
             stack.enter_context(_named(None))
-            stack.callback(setattr, _watches, "current", before)
+            stack.callback(lambda: _now.set(before, _now.changing))
             stack.callback(setattr, telling, "tagged", tagged)
-            _watches.current = telling.tagged = None
+            _now.set(None, _now.changing)
+            telling.tagged = None
         yield
 
 
-def _current() -> Watch | None:
-    return getattr(_watches, "current", None)
+@contextlib.contextmanager
+def changing(listener: Listener, key: object) -> Generator[bool, None, None]:
+    """For the time in which a listener changes variables; whether it is told of anything.
+
+    Args:
+        listener: The listener.
+        key: What JAX traces meanwhile is kept for further calls with an equal one.
+    """
+    before = _now.changing
+    with contextlib.ExitStack() as stack:
+        told = stack.enter_context(_listening(listener, anew=True))
+        if told:
+            stack.callback(setattr, _now, "keys", _now.keys)
+            _now.keys = (*_now.keys, key)
+            stack.enter_context(_changed(_now.keys))
+            stack.callback(lambda: _now.set(_now.watch, before))
+            _now.set(_now.watch, (listener, *before))
+        yield told
+
+
+def changers() -> tuple[Listener, ...]:
+    """Those that change variables in this thread, the innermost first."""
+    return _now.changing
+
+
+def marks_left() -> int:
+    """How many times marks were left in this thread's trace so far."""
+    return _now.watch.marks if _now.watch is not None else 0
+
+
+def _wanting(code: types.CodeType) -> list[Listener]:
+    return [one for one in _now.listeners if one.wants(code)]
 
 
 if sys.version_info >= (3, 12):
     _monitoring = sys.monitoring
     _events = _monitoring.events
-    _lock = threading.Lock()
-    _active: list[object] = []
     _tool: list[int] = []
-    _codes: set[types.CodeType] = set()
+    _codes: dict[types.CodeType, int] = {}
 
     @contextlib.contextmanager
-    def _listening() -> Generator[bool, None, None]:
-        token = object()
+    def _listening(listener: Listener, anew: bool = False) -> Generator[bool, None, None]:
         with _lock:
             if not _active and not _take_tool():
                 yield False
                 return
-            _active.append(token)
+            _active.append(listener)
+            if anew:  # it may want what nobody wanted before
+                _monitoring.restart_events()
         try:
             yield True
         finally:
             with _lock:
-                _active.remove(token)
+                _active.remove(listener)
                 if not _active:
                     _give_tool_back()
 
@@ -105,45 +205,50 @@ if sys.version_info >= (3, 12):
         _monitoring.free_tool_id(tool)
 
     def _on_start(code: types.CodeType, offset: int) -> Any:
-        if not is_user_file(code.co_filename):
+        if not is_user_file(code.co_filename) and not any(one.wants(code) for one in _active):
             return _monitoring.DISABLE
-        if watch := _current():
-            if code not in _codes:
-                _codes.add(code)
-                within = _events.INSTRUCTION if goes_on(code) else 0
-                _monitoring.set_local_events(_tool[0], code, _OF_A_FUNCTION | within)
-            watch.started(sys._getframe(1))
+        if wanting := _wanting(code):
+            events = _OF_A_FUNCTION | (_events.CALL if any(one.of_calls for one in wanting) else 0)
+            if any(one.offsets(code) for one in wanting):
+                events |= _events.INSTRUCTION
+            if (known := _codes.get(code, 0)) | events != known:
+                _codes[code] = known | events
+                _monitoring.set_local_events(_tool[0], code, known | events)
+            for one in wanting:
+                one.started(sys._getframe(1))
         return None
 
     def _on_line(code: types.CodeType, line: int) -> None:
-        if watch := _current():
-            watch.line(sys._getframe(1), line)
+        for one in _now.listeners:
+            one.line(sys._getframe(1), line)
 
     def _on_instruction(code: types.CodeType, offset: int) -> Any:
-        if offset not in goes_on(code):
+        if not any(offset in one.offsets(code) for one in _active):
             return _monitoring.DISABLE  # at this instruction
-        if watch := _current():
-            watch.assigned(sys._getframe(1))
+        for one in _now.listeners:
+            if offset in one.offsets(code):
+                one.instruction(sys._getframe(1), offset)
         return None
 
     def _on_call(code: types.CodeType, offset: int, called: object, first: object) -> None:
-        if watch := _current():
-            watch.called(called, first)
+        for one in _now.listeners:
+            if one.of_calls:
+                one.called(called, first)
 
     def _on_return(code: types.CodeType, offset: int, value: Any) -> None:
-        if watch := _current():
-            watch.returned(sys._getframe(1))
+        for one in _now.listeners:
+            one.returned(sys._getframe(1))
 
     def _on_yield(code: types.CodeType, offset: int, value: Any) -> None:
-        if watch := _current():
-            watch.yielded(sys._getframe(1))
+        for one in _now.listeners:
+            one.yielded(sys._getframe(1))
 
     def _on_unwind(code: types.CodeType, offset: int, error: BaseException) -> None:
-        if watch := _current():
-            watch.raised(sys._getframe(1))
+        for one in _now.listeners:
+            one.raised(sys._getframe(1))
 
     _TOLD_OF_CALLS = True
-    _OF_A_FUNCTION = _events.LINE | _events.CALL | _events.PY_RETURN | _events.PY_YIELD
+    _OF_A_FUNCTION = _events.LINE | _events.PY_RETURN | _events.PY_YIELD
     _HANDLERS = {
         _events.PY_START: _on_start,
         _events.LINE: _on_line,
@@ -157,36 +262,39 @@ else:
     _TOLD_OF_CALLS = False
 
     @contextlib.contextmanager
-    def _listening() -> Generator[bool, None, None]:
-        if sys.gettrace() not in (None, _on_call):
+    def _listening(listener: Listener, anew: bool = False) -> Generator[bool, None, None]:
+        del anew
+        before = sys.gettrace()
+        if before not in (None, _on_call):
             yield False
             return
-        before = sys.gettrace()
+        with _lock:
+            _active.append(listener)
         sys.settrace(_on_call)
         try:
             yield True
         finally:
             sys.settrace(before)
+            with _lock:
+                _active.remove(listener)
 
     def _on_call(frame: types.FrameType, event: str, value: Any) -> Any:
-        watch = _current()
-        if watch is None or not is_user_file(frame.f_code.co_filename):
+        if not (wanting := _wanting(frame.f_code)):
             return None
         if _begins(frame):
-            watch.started(frame)
-        frame.f_trace_opcodes = bool(goes_on(frame.f_code))
+            for one in wanting:
+                one.started(frame)
+        frame.f_trace_opcodes = any(one.offsets(frame.f_code) for one in wanting)
         return _on_event
 
     def _on_event(frame: types.FrameType, event: str, value: Any) -> Any:
-        watch = _current()
-        if watch is None:
-            return None
-        if event == "line":
-            watch.line(frame, frame.f_lineno)
-        elif event == "opcode" and frame.f_lasti in goes_on(frame.f_code):
-            watch.assigned(frame)
-        elif event == "return":
-            (watch.yielded if _is_generator(frame) else watch.returned)(frame)
+        for one in _now.listeners:
+            if event == "line":
+                one.line(frame, frame.f_lineno)
+            elif event == "opcode" and frame.f_lasti in one.offsets(frame.f_code):
+                one.instruction(frame, frame.f_lasti)
+            elif event == "return":
+                (one.yielded if _is_generator(frame) else one.returned)(frame)
         return _on_event
 
     def _is_generator(frame: types.FrameType) -> bool:

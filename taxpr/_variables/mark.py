@@ -37,6 +37,7 @@ class Binding:
         first: The line at which the function begins, from 1.
         line: The line that bound the values.
         within: Whether another watched function was running when it began, in the same jaxpr.
+        number: How many times marks were left until then, from 1.
     """
 
     names: tuple[tuple[Any, str], ...]
@@ -45,6 +46,7 @@ class Binding:
     first: int = 0
     line: int = 0
     within: bool = False
+    number: int = 0
 
     @property
     def is_tag(self) -> bool:

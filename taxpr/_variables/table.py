@@ -144,6 +144,10 @@ class Variables:
         """The call that bound a variable; None where it is not known."""
         return self._found[0].calls.get(variable)
 
+    def number_of(self, variable: Variable) -> int:
+        """The number of the `Binding` that a variable has come from."""
+        return self._found[0].numbers[variable]
+
     @functools.cached_property
     def differentiated(self) -> frozenset[Address]:
         """The addresses of values of which a derivative was taken."""
@@ -303,6 +307,7 @@ class _Found:
         marks: Those of cotangents.
         cotangents: The addresses of the cotangents, by the tokens of the marks.
         calls: The calls that bound the variables.
+        numbers: The numbers of their bindings.
     """
 
     def __init__(self, clean: _Cleaned) -> None:
@@ -310,6 +315,7 @@ class _Found:
         self._counts: dict[Any, int] = defaultdict(int)
         self.marks: list[Mark] = []
         self.calls: dict[Variable, Call | None] = {}
+        self.numbers: dict[Variable, int] = {}
         self.cotangents: dict[Token, list[Address]] = {}
 
     def variables(
@@ -387,5 +393,5 @@ class _Found:
                 differentiated,
             )
             self.marks.append(Mark(token, one.address, one, recomputed))
-            self.calls[one] = call
+            self.calls[one], self.numbers[one] = call, binding.number
             yield one

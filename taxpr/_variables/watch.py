@@ -23,6 +23,8 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.cotangent import hidden_mark
+from taxpr._source.files import is_user_file
+from taxpr._variables.assigned import goes_on
 from taxpr._variables.changes import Line, Log, Name, keeps, lines_of
 from taxpr._variables.codes import of_code
 from taxpr._variables.comprehensions import function_of, is_comprehension, own_names
@@ -41,11 +43,22 @@ class Watch:
         cotangents: Whether the cotangents of the values are to be found, too.
     """
 
+    of_calls = True
+
     def __init__(self, told_of_calls: bool, cotangents: bool = False) -> None:
+        self.marks = 0  # that were left
         self._frames: dict[int, _Frame] = {}
         self._told_of_calls = told_of_calls
         self._log = Log()
         self._tangents = _compat.Tangents(hidden_mark) if cotangents else None
+
+    def wants(self, code: types.CodeType) -> bool:
+        """Whether it looks at a function: at those of the user."""
+        return is_user_file(code.co_filename)
+
+    def offsets(self, code: types.CodeType) -> frozenset[int]:
+        """The instructions before which it looks at variables, besides the first ones of lines."""
+        return goes_on(code)
 
     def started(self, frame: types.FrameType) -> None:
         """To be called where a function begins."""
@@ -58,13 +71,18 @@ class Watch:
         within = trace is not None and any(one.trace() is trace for one in self._frames.values())
         began = _nothing if trace is None else weakref.ref(trace)
         bound = set(_variables_of(code)[0])
-        self._frames[id(frame)] = _Frame(_line_of_def(code), began, within, bound)
+        self._frames[id(frame)] = _Frame(line_of_def(code), began, within, bound)
 
     def line(self, frame: types.FrameType, line: int) -> None:
         """To be called before a line of a function runs."""
         self.assigned(frame)
         if (seen := self._frames.get(id(function_of(frame)))) is not None:
             seen.line = line
+
+    def instruction(self, frame: types.FrameType, offset: int) -> None:
+        """To be called before one of `offsets` runs."""
+        del offset
+        self.assigned(frame)
 
     def assigned(self, frame: types.FrameType) -> None:
         """To be called where a line goes on after it assigned something."""
@@ -161,6 +179,7 @@ class Watch:
         self, innermost: Any, place: tuple[Any, ...], new: Sequence[tuple[Any, str, Any]]
     ) -> None:
         """Leave marks in the trace, and in those around it for values that are of these."""
+        self.marks += 1
         rows: dict[Any, list[tuple[Any, tuple[Any, str], tuple[int, ...], bool, Any]]] = {}
         for name, path, leaf in new:
             value, axes, differentiated = _compat.traced_value(leaf)
@@ -174,7 +193,7 @@ class Watch:
             if trace is innermost or any(trace is seen.trace() for seen in self._frames.values()):
                 values, names, mapped, differentiated, tokens = zip(*found, strict=True)
                 params = {
-                    "binding": Binding(names, *place),
+                    "binding": Binding(names, *place, number=self.marks),
                     "mapped": mapped,
                     "differentiated": differentiated,
                 }
@@ -234,7 +253,7 @@ def _nothing() -> None:
 
 
 @of_code
-def _line_of_def(code: types.CodeType) -> int:
+def line_of_def(code: types.CodeType) -> int:
     """The line where the parameters of a function are; decorators come before it."""
     first, begins = code.co_firstlineno, re.compile(rf"\s*(async\s+)?def\s+{code.co_name}\b")
     lines = linecache.getlines(code.co_filename)[first - 1 :]

@@ -1,0 +1,189 @@
+"""What `edit` does with a value: a function, an array, an injector or an expression makes another."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import difflib
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from taxpr import _compat
+from taxpr._errors import ArgumentError, InjectorError, name_of, unfit
+from taxpr._injectors.edits import replace
+from taxpr._injectors.injector import Injector
+from taxpr._injectors.kind import InjectorKind
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """A value that was bound, and where.
+
+    Attributes:
+        value: The value.
+        text: The variable as it is selected, such as ``"attend.weights"``.
+        place: The line, such as ``"model.py:12"``.
+        count: How many values of it were changed before in the same jaxpr.
+        names: The names that can be seen there.
+    """
+
+    value: Any
+    text: str
+    place: str
+    count: int
+    names: Callable[[], Mapping[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Alteration:
+    """Makes another value of one.
+
+    Attributes:
+        text: How it is called in messages.
+        make: Makes the other value.
+        of_arrays: Whether it can only change arrays, and no functions or Python numbers.
+        of_values: Whether it cannot be meant for a function of a module or a class.
+    """
+
+    text: str
+    make: Callable[[Bound], Any]
+    of_arrays: bool = False
+    of_values: bool = False
+
+    def of(self, bound: Bound) -> Any:
+        """The other value.
+
+        Raises:
+            ArgumentError: If there is none.
+        """
+        if self.of_arrays and not _is_of_arrays(bound.value):
+            raise ArgumentError(
+                f"edit: {bound.text} ({bound.place}) holds {_shown(bound.value)}, and {self.text} "
+                "changes arrays. Give a function of the value, or an expression."
+            )
+        new = self.make(bound)
+        if new is None and bound.value is not None:
+            raise ArgumentError(
+                f"edit: {self.text} returned None for {bound.text} ({bound.place}). It returns "
+                "the value that takes the place of the one it was given."
+            )
+        return new
+
+
+def alteration(given: Any) -> Alteration:
+    """The alteration that a user means.
+
+    Raises:
+        ArgumentError: If it is none.
+    """
+    if isinstance(given, Alteration):
+        return given
+    if isinstance(given, str):
+        return _expression(given)
+    if isinstance(given, InjectorKind):
+        raise InjectorError(f"edit: {given.name} has no values yet. Call it: {given.name}(...).")
+    if isinstance(given, Injector):
+        return _injector(given)
+    if isinstance(given, (list, tuple)) and any(
+        isinstance(one, Injector | InjectorKind) for one in given
+    ):
+        every = [alteration(one) for one in given]
+        return Alteration(", ".join(one.text for one in every), _in_turn(every), True, True)
+    if callable(given) and not isinstance(given, jax.core.Tracer):
+        if wrong := unfit(given, None):
+            raise ArgumentError(
+                f"edit: {name_of(given)}{wrong[0]} is called with the value alone, and that does "
+                f"not go: {wrong[1]}. An injector (ctx, token, params) has a context, which a "
+                "line of the source has not: it is for inject."
+            )
+        return Alteration(name_of(given), lambda bound: given(bound.value))
+    leaves = jax.tree.leaves(given)
+    if not leaves or not all(map(_is_number, leaves)):
+        raise ArgumentError(
+            f"edit: {_shown(given)} changes nothing. Give a function of the value, an "
+            'array, a ready injector such as taxpr.scale(0.5), or an expression such as "x * 2".'
+        )
+    put = _injector(replace(given))
+
+    def make(bound: Bound) -> Any:
+        return put.make(bound) if _is_of_arrays(bound.value) else given
+
+    return Alteration(_shown(given), make, of_values=True)
+
+
+def _in_turn(every: list[Alteration]) -> Callable[[Bound], Any]:
+    def make(bound: Bound) -> Any:
+        for one in every:
+            bound = dataclasses.replace(bound, value=one.of(bound))
+        return bound.value
+
+    return make
+
+
+def _injector(given: Injector) -> Alteration:
+    """By an injector that needs no memory of what it did before."""
+
+    def make(bound: Bound) -> Any:
+        site: Any = types.SimpleNamespace(address=bound.text)
+        state = given.new_state(None if given.shared else site)
+        leaves = jax.tree.leaves(state)
+        if leaves and not (isinstance(state, dict) and set(state) == {"fired", "site"}):
+            raise InjectorError(
+                f"edit: {given!r} has a state, which is handed on from one value to the next. A "
+                "line of the source has none: give it to inject, or a function of the value here."
+            )
+        if leaves:  # a stream of random numbers
+            state = {**state, "fired": state["fired"] + bound.count}
+        token, _ = given.fire(dict(given.values), state, bound.value, {"name": bound.text})
+        given.check_token(bound.value, token)
+        return token
+
+    return Alteration(repr(given), make, True, True)
+
+
+def _expression(text: str) -> Alteration:
+    """By an expression that sees the variables of the frame and of its module."""
+    try:
+        code = compile(text.strip(), "<edit>", "eval")
+    except SyntaxError as error:
+        raise ArgumentError(
+            f"edit: {text!r} is no expression of Python: {error.msg} at column "
+            f"{error.offset or 1}. Give the new value alone, such as 'weights * mask'."
+        ) from None
+
+    def make(bound: Bound) -> Any:
+        names = dict(bound.names())
+        try:
+            # As globals, so that comprehensions and lambdas in it see them, too.
+            return eval(code, names)
+        except NameError as error:
+            name = str(error.name)
+            near = difflib.get_close_matches(name, [*names, *vars(builtins)], 3)
+            raise ArgumentError(
+                f"edit: {text!r}: there is no {name!r} where {bound.text} is bound "
+                f"({bound.place}).{f' Nearest: {chr(44).join(near)}.' if near else ''}"
+            ) from None
+
+    return Alteration(repr(text), make, of_values=True)
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, (bool, int, float, complex, np.generic)) or _is_array(leaf)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, (jax.Array, np.ndarray)) or _compat.is_tracer(leaf)
+
+
+def _is_of_arrays(value: Any) -> bool:
+    leaves = jax.tree.leaves(value)
+    return bool(leaves) and all(map(_is_array, leaves))
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:56]} …"

@@ -1,0 +1,262 @@
+"""Listens while an edited function runs, and puts changed values into the locals of its frames."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import sys
+import types
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from taxpr import _compat
+from taxpr._editing.alteration import Alteration, Bound
+from taxpr._editing.bindings import Binds, Plan, plan_of
+from taxpr._editing.functions import with_result
+from taxpr._editing.spelled import part_at, parts_of, with_part
+from taxpr._errors import SelectorError, TaxprError, say_where
+from taxpr._places import place_text
+from taxpr._source.files import is_user_file
+from taxpr._variables.watch import line_of_def
+
+
+@dataclasses.dataclass(frozen=True)
+class Edit:
+    """One change of a variable.
+
+    Attributes:
+        text: The variable as it is selected.
+        line: The line that binds it; None for all.
+        occurrence: Which of its values; None for all.
+        alteration: What makes the other value.
+        optional: Whether nothing need be found.
+    """
+
+    text: str
+    line: int | None
+    occurrence: int | None
+    alteration: Alteration
+    optional: bool = False
+
+    def __repr__(self) -> str:
+        given = {"line": self.line, "occurrence": self.occurrence}
+        more = (f", {name}={value}" for name, value in given.items() if value is not None)
+        return f"var({self.text!r}{''.join(more)})"
+
+
+class Edits:
+    """What one call of `edit` changes, and what came of it in all calls of the edited function.
+
+    Attributes:
+        edits: The changes.
+        key: What tells JAX's caches these edits from others.
+        owners: For each edit the functions whose variable was changed: file and name.
+        missed: For each edit why something of its name was not changed.
+        codes: The user's functions that ran.
+    """
+
+    def __init__(self, edits: Sequence[Edit]) -> None:
+        self.edits = tuple(edits)
+        self.key = object()
+        self.owners: dict[int, dict[tuple[str, str], str]] = defaultdict(dict)
+        self.missed: dict[int, str] = {}
+        self.codes: dict[int, types.CodeType] = {}
+        self._plans: dict[int, tuple[types.CodeType, Plan | None]] = {}
+        self._texts = [(one.text, one.line) for one in self.edits]
+
+    def plan(self, code: types.CodeType) -> Plan | None:
+        """Where a function binds what is edited."""
+        if (known := self._plans.get(id(code))) is None:
+            plan = plan_of(code, self._texts, line_of_def(code))
+            known = self._plans[id(code)] = code, plan
+            if is_user_file(code.co_filename):
+                self.codes[id(code)] = code
+        return known[1]
+
+    def found(self, edit: int, owner: tuple[str, str], place: str) -> None:
+        """Note that a variable of a function is changed.
+
+        Raises:
+            SelectorError: If one of another function was changed before.
+        """
+        owners = self.owners[edit]
+        owners.setdefault(owner, place)
+        if len(owners) > 1:
+            shown = ", ".join(f"{name} ({at})" for (_, name), at in owners.items())
+            raise SelectorError(
+                f"edit: {self.edits[edit]!r} is a variable of several functions: {shown}. Say "
+                f"which: var({_shortest(owner[1])!r}), or give the line."
+            )
+
+
+def _shortest(name: str) -> str:
+    return ".".join(name.replace(".<locals>", "").split(".")[-2:])
+
+
+class Logged(NamedTuple):
+    """A binding of an edited variable.
+
+    Attributes:
+        binds: What it binds.
+        code: The `id` of the code.
+        marks: How many marks were left before.
+    """
+
+    binds: Binds
+    code: int
+    marks: int
+
+
+class Changer:
+    """Changes variables while a function runs; a `taxpr._variables.frames.Listener`.
+
+    Args:
+        edits: What is changed.
+        chosen: For an edit of one occurrence the bindings that it means, by their numbers.
+        watched: Tells how many marks were left; where given, nothing is changed.
+
+    Attributes:
+        error: What a change has raised, which the user's code may have caught.
+        applied: For each edit the last place where it was applied.
+        log: The bindings of edited variables, in order.
+    """
+
+    of_calls = False
+
+    def __init__(
+        self,
+        edits: Edits,
+        chosen: Mapping[int, frozenset[int]] = types.MappingProxyType({}),
+        watched: Callable[[], int] | None = None,
+    ) -> None:
+        self.edits = edits
+        self.log: list[Logged] = []
+        self._chosen = chosen
+        self._watched = watched
+        self.error: BaseException | None = None
+        self.applied: dict[int, str] = {}
+        self._frames: dict[int, list[Binds]] = {}
+        self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def wants(self, code: types.CodeType) -> bool:
+        """Whether a function binds what is edited."""
+        return self.edits.plan(code) is not None
+
+    def offsets(self, code: types.CodeType) -> frozenset[int]:
+        """The instructions that bind it, and those before which a line has done so."""
+        plan = self.edits.plan(code)
+        return plan.offsets if plan is not None else frozenset()
+
+    def started(self, frame: types.FrameType) -> None:
+        """A function begins: its parameters are bound."""
+        plan = self.edits.plan(frame.f_code)
+        if plan is None:
+            return
+        self._frames[id(frame)] = []
+        if plan.parameters:
+            self._change(frame, plan.parameters)
+
+    def line(self, frame: types.FrameType, line: int) -> None:
+        """A line is about to run: what the last one has bound is changed."""
+        del line
+        self._settle(frame)
+
+    def instruction(self, frame: types.FrameType, offset: int) -> None:
+        """An instruction is about to run, which may bind a variable, or follow one that did."""
+        plan, waiting = self.edits.plan(frame.f_code), self._frames.get(id(frame))
+        if plan is None or waiting is None:
+            return
+        if offset in plan.settled:
+            self._settle(frame)
+        waiting += plan.stores.get(offset, ())
+
+    def called(self, function: object, first: Any) -> None:
+        """Not of interest."""
+
+    def yielded(self, frame: types.FrameType) -> None:
+        """A function yields."""
+        self._settle(frame)
+
+    def returned(self, frame: types.FrameType) -> None:
+        """A function returns."""
+        self._settle(frame)
+        self._frames.pop(id(frame), None)
+
+    def raised(self, frame: types.FrameType) -> None:
+        """A function ends by an error."""
+        self._frames.pop(id(frame), None)
+
+    def found(self, edit: int, owner: tuple[str, str], place: str) -> None:
+        """Note that something is changed."""
+        try:
+            self.edits.found(edit, owner, place)
+        except SelectorError as error:
+            self.error = self.error or error
+            raise
+        self.applied[edit] = place
+
+    def _settle(self, frame: types.FrameType) -> None:
+        if waiting := self._frames.get(id(frame)):
+            bound = tuple(dict.fromkeys(waiting))
+            waiting.clear()
+            self._change(frame, bound)
+
+    def _change(self, frame: types.FrameType, bound: Sequence[Binds]) -> None:
+        try:
+            for one in sorted(bound, key=lambda one: one.edit):
+                self._changed(frame, one)
+        except BaseException as error:
+            self.error = self.error or error
+            raise
+
+    def _changed(self, frame: types.FrameType, one: Binds) -> None:
+        code, variables = frame.f_code, frame.f_locals
+        if one.name not in variables:  # deleted in the same line
+            return
+        edit, value = self.edits.edits[one.edit], variables[one.name]
+        place = place_text(code.co_filename, one.line)
+        try:
+            part = part_at(value, one.keys)
+        except (LookupError, AttributeError, TypeError):
+            wanted, has = "".join(map(str, one.keys)), parts_of(value)
+            self.edits.missed[one.edit] = (
+                f"what {one.name} holds ({place}) has no {wanted}"
+                + (f"; it has {has}" if has else "")
+            )
+            return
+        self.log.append(Logged(one, id(code), self._watched() if self._watched else 0))
+        numbers = self._chosen.get(one.edit)
+        if self._watched or (numbers is not None and len(self.log) - 1 not in numbers):
+            return
+        owner = code.co_filename, f"{one.function}.{one.name}"
+        self.found(one.edit, owner, place)
+        if one.returned:
+            new = with_result(part, edit.alteration, edit.text, place)
+        else:
+            new = self._new(frame, edit, part, place)
+        if new is not part:
+            _set_local(frame, one.name, with_part(value, one.keys, new))
+
+    def _new(self, frame: types.FrameType, edit: Edit, part: Any, place: str) -> Any:
+        trace = _compat.innermost_jaxpr_trace()
+        count = self._counts.get(trace, 0) if trace is not None else 0
+        if trace is not None:
+            self._counts[trace] = count + 1
+        bound = Bound(
+            part, edit.text, place, count, lambda: {**frame.f_globals, **frame.f_locals}
+        )
+        try:
+            return edit.alteration.of(bound)
+        except TaxprError:
+            raise
+        except Exception as error:
+            say_where(error, f"raised by the change of {edit!r} ({place}) to {edit.alteration.text}.")
+            raise
+
+
+def _set_local(frame: types.FrameType, name: str, value: Any) -> None:
+    frame.f_locals[name] = value
+    if sys.version_info < (3, 13):  # from 3.13 on that writes through: PEP 667
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))

@@ -1,0 +1,273 @@
+"""`edit`: a function in which a variable, or a function that it calls, is changed."""
+
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from taxpr._editing.alteration import Alteration, Bound, alteration
+from taxpr._editing.bindings import in_comprehension, near
+from taxpr._editing.changer import Changer, Edit, Edits
+from taxpr._editing.functions import exchanged, found_at, full_path, plain, with_result
+from taxpr._editing.occurrences import occurrences
+from taxpr._editing.spelled import RETURN
+from taxpr._errors import (
+    ArgumentError,
+    RefusedError,
+    SelectorError,
+    TaxprError,
+    name_of,
+    refuse_no_function,
+    say_more,
+    say_where,
+)
+from taxpr._places import place_text
+from taxpr._sites.criteria import Maybe, nearest
+from taxpr._variables.frames import changers, changing
+from taxpr._variables.select import Var, var
+
+_NOTHING: Any = object()
+
+
+def edit(fun: Callable[..., Any], where: Any, change: Any = _NOTHING) -> Callable[..., Any]:
+    """Change a variable where the source binds it, before anything differentiates.
+
+    The returned function computes what ``fun`` would if the line that binds the variable were
+    followed by ``x = change(x)``. All that follows computes with the changed value: `jax.grad`,
+    `jax.vmap`, `jax.lax.scan` and `jax.checkpoint` inside of ``fun``, and the optimizer. (`inject`
+    changes the program as it was traced, in which derivatives have been taken already.)
+
+    Args:
+        fun: A function, jitted or not. It runs as it is when the edited function is called, so
+            that `jax.jit`, `jax.grad` and other transformations go around it, or are in it.
+        where: A variable: `taxpr.var`, or its text alone, as ``"attend.weights"``. A parameter and
+            a part of what it holds are such, as ``"loss.params['w']"``, and so is
+            ``"attend.return"``, what a function returns. In libraries the function is named, too:
+            ``"MultiHeadAttention.__call__.query"``. Or a mapping from variables to changes.
+
+            A variable may hold a function, and functions of modules and classes are named in the
+            same way, or given themselves. The path of a function with its module before it, given
+            as a text, means that ``change`` takes its place.
+        change: What becomes of the value:
+
+            * a function of it; of a variable that holds a function any decorator;
+            * a ready injector without a state, such as ``taxpr.scale(0.5)``, or a list of them;
+            * an array, or a tree of them, to put in its place;
+            * an expression in the words of the line, ``"weights * mask"``: it sees the variables
+              of that function and of its module; at ``return`` the value is ``result``.
+
+    Returns:
+        A function with the arguments of ``fun``. Lines that run several times change the variable
+        each time, unless ``var(..., occurrence=)`` says which. Another variable with the same
+        value, of the caller too, keeps it. Of two edits of one variable the inner one comes first.
+
+    Raises:
+        SelectorError: By the returned function, if no line that ran binds such a variable, or lines
+            of several functions do.
+        ArgumentError: If ``change`` is none of these, or does not fit.
+        RefusedError: If a debugger or another tool has taken what tells of the lines that run.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> def loss(w, x):
+        ...     h = jnp.tanh(w * x)
+        ...     return h.sum()
+        >>> step = jax.value_and_grad(loss)
+        >>> clipped = taxpr.edit(step, "h", taxpr.clip(high=0.5))
+        >>> value, gradient = clipped(2.0, jnp.array([0.1, 3.0]))
+        >>> print(f"{value:.3f}, {gradient:.3f}")  # no gradient comes through the bound
+        0.697, 0.096
+        >>> doubled = taxpr.edit(step, {"h": "h + x"})
+        >>> print(f"{doubled(2.0, jnp.array([0.1, 3.0]))[0]:.3f}")
+        4.297
+    """
+    refuse_no_function("edit", fun)
+    if not isinstance(where, Mapping):
+        if change is _NOTHING:
+            raise ArgumentError(
+                "edit: what is the change? Give a function of the value, an array, a ready "
+                f"injector or an expression: edit({name_of(fun)}, {where!r}, taxpr.scale(0.5))."
+            )
+        where = {where: change}
+    elif change is not _NOTHING:
+        raise ArgumentError("edit: with a mapping the changes are in it. Leave out the third argument.")
+    if not where:
+        raise ArgumentError("edit: the mapping is empty. Give variables and their changes.")
+    edited = _Edited(fun, where)
+
+    @functools.wraps(fun, updated=())
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return edited(*args, **kwargs)
+
+    if (jitted := getattr(fun, "_jit_info", None)) is not None:
+        vars(run)["_jit_info"] = jitted  # which of its arguments are static
+    return run
+
+
+class _Edited:
+    """The edited function."""
+
+    def __init__(self, fun: Callable[..., Any], where: Mapping[Any, Any]) -> None:
+        self._fun = fun
+        self._given: dict[int, types.FunctionType] = {}  # functions that were given themselves
+        self._made: dict[tuple[int, int], Callable[..., Any]] = {}
+        self._kept: list[Any] = []  # whose ids are in there
+        edits: list[Edit] = []
+        for place, change in where.items():
+            optional, place = (True, place.where) if isinstance(place, Maybe) else (False, place)
+            if isinstance(place, str) and callable(change) and (function := full_path(place)):
+                self._given[len(edits)] = function
+                put = Alteration(name_of(change), lambda _, change=change: change)
+                edits.append(Edit(place, None, None, put, optional))
+            elif isinstance(place, str | Var):
+                edits.append(_of_variable(place, alteration(change), optional))
+            elif (function := plain(place)) is not None:
+                self._given[len(edits)] = function
+                edits.append(Edit(name_of(place), None, None, alteration(change), optional))
+            else:
+                raise ArgumentError(
+                    f"edit: where={place!r} is of the type {type(place).__name__}. Give a variable, "
+                    "\"attend.weights\" or taxpr.var(\"weights\", line=12), or a function. Other "
+                    "values have no line that binds them: inject changes them as they were traced."
+                )
+        self._edits = Edits(edits)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(one, Changer) and one.edits is self._edits for one in changers()):
+            return self._fun(*args, **kwargs)  # it calls itself
+        chosen = self._chosen(args, kwargs)
+        changer = Changer(self._edits, chosen)
+        key = object() if chosen else self._edits.key
+        with changing(changer, key) as told:
+            if not told:
+                raise RefusedError(_TAKEN)
+            with exchanged(dict(self._exchanges(changer))):
+                try:
+                    out = self._fun(*args, **kwargs)
+                except TaxprError:
+                    raise
+                except Exception as error:
+                    if error is not changer.error and changer.applied:
+                        say_more(error, "\nMeanwhile ", self._said(changer))
+                    raise
+        if changer.error is not None:
+            raise changer.error  # the user's code has caught it
+        self._refuse_unfound()
+        return out
+
+    def _exchanges(
+        self, changer: Changer
+    ) -> Iterator[tuple[types.FunctionType, Callable[[Any], Any]]]:
+        """The functions of modules and classes that are changed, and how."""
+        found: dict[types.FunctionType, list[int]] = {}
+        for number, one in enumerate(self._edits.edits):
+            if number in self._given:
+                found.setdefault(self._given[number], []).append(number)
+            elif one.text.endswith(RETURN) or not one.alteration.of_values:
+                for function in found_at(one.text.removesuffix(RETURN), self._fun):
+                    found.setdefault(function, []).append(number)
+        for function, numbers in found.items():
+            yield function, functools.partial(self._changed, changer, function, numbers)
+
+    def _changed(
+        self,
+        changer: Changer,
+        function: types.FunctionType,
+        numbers: Sequence[int],
+        now: Callable[..., Any],
+    ) -> Callable[..., Any]:
+        code = now.__code__ if isinstance(now, types.FunctionType) else function.__code__
+        place = place_text(code.co_filename, code.co_firstlineno)
+        for number in numbers:
+            owner = code.co_filename, function.__qualname__
+            changer.found(number, owner, place)
+            if (number, id(now)) not in self._made:
+                self._made[number, id(now)] = self._of_function(number, now, place)
+                self._kept.append(now)
+            now = self._made[number, id(now)]
+        return now
+
+    def _of_function(
+        self, number: int, function: Callable[..., Any], place: str
+    ) -> Callable[..., Any]:
+        one = self._edits.edits[number]
+        if one.text.endswith(RETURN):
+            return with_result(function, one.alteration, one.text, place)
+        try:
+            new = one.alteration.of(Bound(function, one.text, place, 0, dict))
+        except Exception as error:
+            what = f"raised by the change of the function {one.text} ({place})"
+            say_where(error, f"{what}. A variable of that name is selected with its function: "
+                      f"var('step.{one.text}').")
+            raise
+        if not callable(new):
+            raise ArgumentError(
+                f"edit: {one.alteration.text} made a {type(new).__name__} of the function "
+                f"{one.text} ({place}), and a function takes its place."
+            )
+        return new
+
+    def _said(self, changer: Changer) -> str:
+        texts = (
+            f"{self._edits.edits[number]!r} ({place}) was changed by "
+            f"{self._edits.edits[number].alteration.text}"
+            for number, place in changer.applied.items()
+        )
+        return "; ".join(texts) + "."
+
+    def _refuse_unfound(self) -> None:
+        for number, one in enumerate(self._edits.edits):
+            if self._edits.owners.get(number) or one.optional:
+                continue
+            codes = list(self._edits.codes.values())
+            known, lines = near(codes, one.text.removesuffix(RETURN))
+            if (why := self._edits.missed.get(number)) is not None:
+                why += "."
+            elif lines and one.line is not None:
+                why = f"it is bound in line {', '.join(map(str, lines))}."
+            elif in_comprehension(codes, one.text):
+                why = (
+                    "a comprehension binds it, in which nothing can come after. Write a loop, or "
+                    "edit what it goes over."
+                )
+            elif lines:
+                why = "no line that ran binds it."
+            else:
+                why = "no line that ran binds such a variable." + nearest(one.text, sorted(known))
+                if one.text not in known and "." in one.text:
+                    why += f" {_LATER}"
+            raise SelectorError(f"edit: {one!r}: {why}")
+
+    def _chosen(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> dict[int, frozenset[int]]:
+        """For edits of one occurrence the bindings that they mean."""
+        if all(one.occurrence is None for one in self._edits.edits):
+            return {}
+        return occurrences(self._edits, self._fun, args, kwargs)
+
+
+_TAKEN = (
+    "edit: something else is told of the lines that run, and Python has no room for another. Run "
+    "without the debugger, the profiler or the measurement of coverage."
+)
+_LATER = (
+    "If it is the rule of a derivative that is taken around the edit, edit the derivative: "
+    "edit(jax.grad(f), ...)."
+)
+
+
+def _of_variable(where: str | Var, change: Alteration, optional: bool) -> Edit:
+    where = var(where) if isinstance(where, str) else where
+    if where.inside is False:
+        raise ArgumentError(
+            f"edit: {where!r}: the variable alone is changed, and never what its caller has."
+        )
+    if where.text.endswith(RETURN) and (where.line, where.occurrence) != (None, None):
+        raise ArgumentError(f"edit: {where!r}: a result has no line and no occurrence.")
+    return Edit(where.text, where.line, where.occurrence, change, optional)

@@ -1,0 +1,212 @@
+"""Functions that another one takes the place of, for the time in which an edited function runs.
+
+Other code may hold a function by any name, so it is its code that is exchanged: for one that looks
+in which thread it runs and whether an edit of the function is on, and calls the function as it was
+otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import Any
+
+from taxpr._editing.alteration import Alteration, Bound
+from taxpr._errors import ArgumentError
+from taxpr._source.files import is_user_file
+
+Function = Callable[..., Any]
+
+
+def with_result(function: Any, alteration: Alteration, text: str, place: str) -> Any:
+    """A function whose result is changed."""
+    if not callable(function):
+        raise ArgumentError(f"edit: {text} ({place}): {function!r} is no function.")
+    inner = inspect.unwrap(function)
+    if inspect.isgeneratorfunction(inner) or inspect.iscoroutinefunction(inner):
+        raise ArgumentError(f"edit: {text} ({place}) is a generator: it yields, and returns none.")
+
+    @functools.wraps(function)
+    def changed(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+
+        def names() -> Mapping[str, Any]:
+            return {**getattr(inner, "__globals__", {}), "result": result}
+
+        return alteration.of(Bound(result, text, place, 0, names))
+
+    return changed
+
+
+def found_at(text: str, fun: Function) -> Iterator[types.FunctionType]:
+    """The functions of modules and classes that a text may mean, those of the user first.
+
+    Args:
+        text: Such as ``"block"``, ``"Block.__call__"`` or with the module before it.
+        fun: The function that is edited, whose module is looked into first.
+    """
+    first, *rest = text.split(".")
+    found: dict[int, types.FunctionType] = {}
+    modules = [one for one in list(sys.modules.values()) if isinstance(one, types.ModuleType)]
+    users = [one for one in modules if is_user_file(getattr(one, "__file__", None) or "")]
+    scopes = [getattr(inspect.unwrap(fun), "__globals__", {}), *map(vars, users)]
+    if "__main__" in sys.modules:
+        scopes.append(vars(sys.modules["__main__"]))
+    for scope in scopes:
+        found.update(_within(scope.get(first), rest))
+    if not found:
+        found.update(_within(*_module_of(text)))
+    if not found and rest:
+        for module in modules:
+            found.update(_within(vars(module).get(first), rest))
+    return iter(found.values())
+
+
+def full_path(text: str) -> types.FunctionType | None:
+    """The function at a path that begins with its module; None if there is none."""
+    thing, rest = _module_of(text)
+    return next(iter(dict(_within(thing, rest)).values()), None) if rest else None
+
+
+def _module_of(text: str) -> tuple[Any, list[str]]:
+    parts = text.split(".")
+    for k in range(len(parts) - 1, 0, -1):
+        if (module := sys.modules.get(".".join(parts[:k]))) is not None:
+            return module, parts[k:]
+    return None, []
+
+
+def _within(thing: Any, rest: Iterable[str]) -> Iterator[tuple[int, types.FunctionType]]:
+    for name in rest:
+        held = vars(thing) if isinstance(thing, (type, types.ModuleType)) else {}
+        if isinstance(thing, type):  # as the class has it, and not bound
+            held = next((vars(one) for one in thing.__mro__ if name in vars(one)), {})
+        thing = held.get(name)
+    if (function := plain(thing)) is not None:
+        yield id(function), function
+
+
+def plain(thing: Any) -> types.FunctionType | None:
+    """The function of Python below decorators; None of anything else."""
+    for _ in range(100):
+        if isinstance(thing, types.FunctionType):
+            inner = getattr(thing, "__wrapped__", None)
+            if inner is None:
+                return thing
+            thing = inner
+        elif isinstance(thing, (staticmethod, classmethod, types.MethodType)):
+            thing = thing.__func__
+        elif isinstance(thing, property):
+            thing = thing.fget
+        elif isinstance(thing, functools.partial):
+            thing = thing.func
+        elif isinstance(thing, (type, types.ModuleType)) or thing is None:
+            return None
+        else:
+            thing = getattr(thing, "__wrapped__", None) or getattr(thing, "method", None)
+    return None
+
+
+class _Now(threading.local):
+    """What takes the place of functions in this thread: for each one, innermost edit first."""
+
+    changed: tuple[Mapping[int, Callable[[Function], Function]], ...] = ()
+
+
+_now = _Now()
+_lock = threading.Lock()
+_exchanged: dict[int, tuple[int, types.CodeType]] = {}
+# The same function each time, so that JAX knows again what is made of it.
+_as_before: weakref.WeakKeyDictionary[types.FunctionType, types.FunctionType] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+@contextlib.contextmanager
+def exchanged(
+    changes: Mapping[types.FunctionType, Callable[[Function], Function]],
+) -> Generator[None, None, None]:
+    """For the time in which others take the place of functions, in this thread.
+
+    Args:
+        changes: What makes another function of each one.
+    """
+    before = _now.changed
+    by_id = {id(function): change for function, change in changes.items()}
+    with contextlib.ExitStack() as stack:
+        for function in changes:
+            stack.enter_context(_with_another_code(function))
+        stack.callback(setattr, _now, "changed", before)
+        _now.changed = (by_id, *before)
+        yield
+
+
+@contextlib.contextmanager
+def _with_another_code(function: types.FunctionType) -> Generator[None, None, None]:
+    with _lock:
+        count, code = _exchanged.get(id(function), (0, function.__code__))
+        if not count:
+            if function not in _as_before or _as_before[function].__code__ is not code:
+                _as_before[function] = _as_it_is(function)
+            vars(function).setdefault("__signature__", _Signature(inspect.signature(function)))
+            function.__code__ = _leading_to(function, _as_before[function])
+        _exchanged[id(function)] = count + 1, code
+    try:
+        yield
+    finally:
+        with _lock:
+            count, code = _exchanged.pop(id(function))
+            if count > 1:
+                _exchanged[id(function)] = count - 1, code
+            else:
+                function.__code__ = code
+                if isinstance(vars(function).get("__signature__"), _Signature):
+                    del vars(function)["__signature__"]
+
+
+class _Signature(inspect.Signature):
+    """The signature of a function whose code is exchanged; it goes when the code comes back."""
+
+    def __init__(self, of: inspect.Signature) -> None:
+        super().__init__(
+            list(of.parameters.values()), return_annotation=of.return_annotation
+        )
+
+
+def _as_it_is(function: types.FunctionType) -> types.FunctionType:
+    same = types.FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    same.__kwdefaults__ = function.__kwdefaults__
+    same.__qualname__, same.__module__ = function.__qualname__, function.__module__
+    same.__doc__ = function.__doc__
+    return same
+
+
+def _template(*args: Any, **kwargs: Any) -> Any:
+    call: Any = "the function that is called"
+    return call(*args, **kwargs)
+
+
+def _leading_to(function: types.FunctionType, original: types.FunctionType) -> types.CodeType:
+    """Code that calls what takes the place of a function, with as many free variables."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        now: Function = original
+        for one in _now.changed:
+            now = one[id(function)](now) if id(function) in one else now
+        return now(*args, **kwargs)
+
+    code = _template.__code__
+    consts = tuple(call if isinstance(one, str) and "is called" in one else one for one in code.co_consts)
+    return code.replace(co_consts=consts, co_freevars=function.__code__.co_freevars)

@@ -1,0 +1,88 @@
+"""Which bindings of a variable one of its occurrences is, as `Program.variables` counts them.
+
+The function is traced once more before, without a change. What a variable held is in the program
+then, and the marks in there tell which binding left them. A body that JAX traces several times to
+find its types is bound several times; all but the last leave nothing, and are changed like that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from taxpr import _compat
+from taxpr._editing.changer import Changer, Edits, Logged
+from taxpr._errors import RefusedError
+from taxpr._variables.frames import changing, marks_left, watching
+from taxpr._variables.hidden import with_hidden
+from taxpr._variables.select import Var, chosen
+from taxpr._variables.table import Variables
+
+
+def occurrences(
+    edits: Edits, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[int, frozenset[int]]:
+    """For each edit of one occurrence the numbers of the bindings that it means.
+
+    Raises:
+        SelectorError: If there is no such occurrence.
+        RefusedError: If a binding is several occurrences, of which others are not meant.
+    """
+    changer = Changer(edits, watched=marks_left)
+    leaves, tree = jax.tree.flatten((args, dict(kwargs)))
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, (jax.Array, np.ndarray))]
+
+    def of_arrays(*arrays: Any) -> Any:
+        new = list(leaves)
+        for k, array in zip(places, arrays, strict=True):
+            new[k] = array
+        args, kwargs = jax.tree.unflatten(tree, new)
+        out = fun(*args, **kwargs)
+        return [one for one in jax.tree.leaves(out) if isinstance(one, jax.Array)]
+
+    with jax.disable_jit(False), changing(changer, object()) as told, watching():
+        if not told:
+            return {}
+        jaxpr, _ = _compat.make_jaxpr_and_shapes(of_arrays)(*(leaves[k] for k in places))
+        variables = Variables(with_hidden(jaxpr))
+    found: dict[int, frozenset[int]] = {}
+    for number, one in enumerate(edits.edits):
+        if one.occurrence is None:
+            continue
+        where = Var(one.text, one.line, one.occurrence)
+        every = chosen(variables.table, Var(one.text, one.line), True)
+        wanted = chosen(variables.table, where, one.optional)
+        at = _bindings(changer.log, number)
+        of = {one: at.get(variables.number_of(one), -1) for one in every}
+        meant, left = {of[one] for one in wanted}, set(of.values())
+        if also := [one for one in every if of[one] in meant and one not in wanted]:
+            raise RefusedError(
+                f"edit: {edits.edits[number]!r} is {also[0]}, too: JAX has traced the function once "
+                "for both. Leave out occurrence= to change all, or inject changes one of them."
+            )
+        found[number] = frozenset(_with_earlier(changer.log, number, meant, left))
+    return found
+
+
+def _bindings(log: list[Logged], edit: int) -> dict[int, int]:
+    """The bindings that left marks, by the numbers of these: the last one before each."""
+    return {one.marks + 1: k for k, one in enumerate(log) if one.binds.edit == edit}
+
+
+def _with_earlier(
+    log: list[Logged], edit: int, meant: set[int], left: set[int]
+) -> Iterator[int]:
+    """The bindings that are meant, and those before them that left nothing in the program."""
+    following: dict[tuple[Any, int], int] = {}
+    for k in range(len(log) - 1, -1, -1):
+        one = log[k]
+        if one.binds.edit != edit:
+            continue
+        same = one.binds, one.code
+        if k in left:
+            following[same] = k
+        if following.get(same) in meant:
+            yield k
