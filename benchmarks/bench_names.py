@@ -3,7 +3,8 @@
     python benchmarks/bench_names.py [the most equations]
 
 Of a train step, and of Python loops with 1,000, 10,000 and 100,000 equations, which append to a
-list, fill a dict, bind the same variables again, and of as many lines that bind one each. JAX's
+list, fill a dict, bind the same variables again, and of as many lines that bind one each. Also what
+a `taxpr.edit` costs, as a ratio to tracing with names. JAX's
 caches are cleared before each measurement, and the two kinds take turns. Each figure is a median of
 ratios of processor time, and also goes to build/bench_names.json.
 """
@@ -153,10 +154,28 @@ def ratio(fn: Any, args: Any, runs: int) -> float:
     return statistics.median(seconds(True) / seconds(False) for _ in range(runs))
 
 
+def edited(fn: Any, where: str, args: Any, runs: int) -> float:
+    """Tracing with an edit, as a ratio to tracing with names."""
+
+    def with_edit() -> Any:
+        return taxpr.trace(taxpr.edit(fn, where, taxpr.scale(0.5)))(*args)
+
+    def with_names() -> Any:
+        return taxpr.trace(fn, names=True)(*args)
+
+    with_edit()
+    return statistics.median(
+        programs.cpu_seconds(with_edit, 1) / programs.cpu_seconds(with_names, 1)
+        for _ in range(runs)
+    )
+
+
 def main() -> None:
     most = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     step = ratio(train_step, shapes(4), RUNS)
     goals = [programs.reached("tracing a train step with names", step, 1.6, " times without")]
+    edit = edited(train_step, "attention.weights", shapes(4), RUNS)
+    goals.append(programs.reached("tracing a train step with an edit", edit, 1.3, " times names"))
     for size, runs in SIZES.items():
         for name, program in LOOPS.items():
             if size <= most:

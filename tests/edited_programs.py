@@ -69,7 +69,7 @@ def loaded(source, folder, name, change=None):
     return module
 
 
-SOURCES = r'''
+SOURCES = r"""
 #### plain
 def f(x):
     y = jnp.sin(x)
@@ -1078,6 +1078,6 @@ def f(x):
     # EDIT y = f.y
     return (y if y.ndim else x).sum()
 args = (X,)
-'''
+"""
 
 PROGRAMS = list(_programs())

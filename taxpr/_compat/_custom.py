@@ -97,7 +97,7 @@ def _coming_from(new: Callable[[Any], Any]) -> Generator[None, None, None]:
 
 def origin() -> Any:
     """Where an equation comes from that is made now; None where this JAX does not tell."""
-    return or_else(_source_info_util.current, None)
+    return or_else(lambda: _source_info_util.current(), None)
 
 
 def coming_from(origin: Any) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""What `edit` does with a value: a function, an array, an injector or an expression makes another."""
+"""How `edit` changes a value: by a function, an array, an injector or an expression."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from taxpr._errors import ArgumentError, InjectorError, name_of, unfit
 from taxpr._injectors.edits import replace
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
+from taxpr._jaxprs.trees import as_arrays
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,12 +89,10 @@ def alteration(given: Any) -> Alteration:
         raise InjectorError(f"edit: {given.name} has no values yet. Call it: {given.name}(...).")
     if isinstance(given, Injector):
         return _injector(given)
-    if isinstance(given, (list, tuple)) and any(
-        isinstance(one, Injector | InjectorKind) for one in given
-    ):
+    if _compat.is_sequence(given) and any(isinstance(x, Injector | InjectorKind) for x in given):
         every = [alteration(one) for one in given]
         return Alteration(", ".join(one.text for one in every), _in_turn(every), True, True)
-    if callable(given) and not isinstance(given, jax.core.Tracer):
+    if callable(given) and not _compat.is_tracer(given):
         if wrong := unfit(given, None):
             raise ArgumentError(
                 f"edit: {name_of(given)}{wrong[0]} is called with the value alone, and that does "
@@ -129,16 +128,22 @@ def _injector(given: Injector) -> Alteration:
 
     def make(bound: Bound) -> Any:
         site: Any = types.SimpleNamespace(address=bound.text)
-        state = given.new_state(None if given.shared else site)
+        state: Any = given.new_state(None if given.shared else site)
         leaves = jax.tree.leaves(state)
-        if leaves and not (isinstance(state, dict) and set(state) == {"fired", "site"}):
+        if leaves and getattr(state, "keys", set)() != {"fired", "site"}:
             raise InjectorError(
                 f"edit: {given!r} has a state, which is handed on from one value to the next. A "
                 "line of the source has none: give it to inject, or a function of the value here."
             )
         if leaves:  # a stream of random numbers
             state = {**state, "fired": state["fired"] + bound.count}
-        token, _ = given.fire(dict(given.values), state, bound.value, {"name": bound.text})
+        values = {
+            name: as_arrays(f"{given.name}: {name}", value, InjectorError)
+            if name in given.keys
+            else value
+            for name, value in given.values.items()
+        }
+        token, _ = given.fire(values, state, bound.value, {"name": bound.text})
         given.check_token(bound.value, token)
         return token
 

@@ -7,8 +7,8 @@ import inspect
 import types
 from collections.abc import Iterator, Sequence
 
-from taxpr._errors import RefusedError
 from taxpr._editing.spelled import RETURN, Key, keys_of, owners_of, rest_of
+from taxpr._errors import RefusedError
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
 from taxpr._variables.assigned import goes_on
@@ -60,7 +60,9 @@ class Plan:
         return self.settled.union(self.stores)
 
 
-def plan_of(code: types.CodeType, texts: Sequence[tuple[str, int | None]], first: int) -> Plan | None:
+def plan_of(
+    code: types.CodeType, texts: Sequence[tuple[str, int | None]], first: int
+) -> Plan | None:
     """Where a function binds what is edited; None if nowhere.
 
     Args:
@@ -116,7 +118,9 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 def _may_mean(text: str, code: types.CodeType, name: str) -> bool:
     in_full = not is_user_file(code.co_filename)
-    return any(rest_of(text, function, name, in_full) is not None for function in _owners(code, name))
+    return any(
+        rest_of(text, function, name, in_full) is not None for function in _owners(code, name)
+    )
 
 
 def _owners(code: types.CodeType, name: str) -> list[str]:

@@ -137,7 +137,7 @@ class Changer:
         self._watched = watched
         self.error: BaseException | None = None
         self.applied: dict[int, str] = {}
-        self._frames: dict[int, list[Binds]] = {}
+        self._frames: dict[int, dict[Binds, Any]] = {}  # with where it comes from
         self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def wants(self, code: types.CodeType) -> bool:
@@ -154,9 +154,8 @@ class Changer:
         plan = self.edits.plan(frame.f_code)
         if plan is None:
             return
-        self._frames[id(frame)] = []
-        if plan.parameters:
-            self._change(frame, plan.parameters)
+        self._frames[id(frame)] = dict.fromkeys(plan.parameters, _compat.origin())
+        self._settle(frame)
 
     def line(self, frame: types.FrameType, line: int) -> None:
         """A line is about to run: what the last one has bound is changed."""
@@ -170,7 +169,8 @@ class Changer:
             return
         if offset in plan.settled:
             self._settle(frame)
-        waiting += plan.stores.get(offset, ())
+        if offset in plan.stores:
+            waiting.update(dict.fromkeys(plan.stores[offset], _compat.origin()))
 
     def called(self, function: object, first: Any) -> None:
         """Not of interest."""
@@ -198,15 +198,15 @@ class Changer:
         self.applied[edit] = place
 
     def _settle(self, frame: types.FrameType) -> None:
-        if waiting := self._frames.get(id(frame)):
-            bound = tuple(dict.fromkeys(waiting))
-            waiting.clear()
-            self._change(frame, bound)
-
-    def _change(self, frame: types.FrameType, bound: Sequence[Binds]) -> None:
+        waiting = self._frames.get(id(frame))
+        if not waiting:
+            return
+        bound = sorted(waiting.items(), key=lambda pair: pair[0].edit)
+        waiting.clear()
         try:
-            for one in sorted(bound, key=lambda one: one.edit):
-                self._changed(frame, one)
+            for one, origin in bound:
+                with _compat.coming_from(origin):  # the equations are of the line that binds it
+                    self._changed(frame, one)
         except BaseException as error:
             self.error = self.error or error
             raise
@@ -221,9 +221,8 @@ class Changer:
             part = part_at(value, one.keys)
         except (LookupError, AttributeError, TypeError):
             wanted, has = "".join(map(str, one.keys)), parts_of(value)
-            self.edits.missed[one.edit] = (
-                f"what {one.name} holds ({place}) has no {wanted}"
-                + (f"; it has {has}" if has else "")
+            self.edits.missed[one.edit] = f"what {one.name} holds ({place}) has no {wanted}" + (
+                f"; it has {has}" if has else ""
             )
             return
         self.log.append(Logged(one, id(code), self._watched() if self._watched else 0))
@@ -241,18 +240,18 @@ class Changer:
 
     def _new(self, frame: types.FrameType, edit: Edit, part: Any, place: str) -> Any:
         trace = _compat.innermost_jaxpr_trace()
-        count = self._counts.get(trace, 0) if trace is not None else 0
-        if trace is not None:
-            self._counts[trace] = count + 1
-        bound = Bound(
-            part, edit.text, place, count, lambda: {**frame.f_globals, **frame.f_locals}
-        )
+        counted: Any = self if trace is None else trace
+        count = self._counts.get(counted, 0)
+        self._counts[counted] = count + 1
+        bound = Bound(part, edit.text, place, count, lambda: {**frame.f_globals, **frame.f_locals})
         try:
             return edit.alteration.of(bound)
         except TaxprError:
             raise
         except Exception as error:
-            say_where(error, f"raised by the change of {edit!r} ({place}) to {edit.alteration.text}.")
+            say_where(
+                error, f"raised by the change of {edit!r} ({place}) to {edit.alteration.text}."
+            )
             raise
 
 

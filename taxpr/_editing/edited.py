@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from taxpr._editing.alteration import Alteration, Bound, alteration
 from taxpr._editing.bindings import in_comprehension, near
@@ -95,10 +95,12 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = _NOTHING) -> Callabl
             )
         where = {where: change}
     elif change is not _NOTHING:
-        raise ArgumentError("edit: with a mapping the changes are in it. Leave out the third argument.")
+        raise ArgumentError(
+            "edit: with a mapping the changes are in it. Leave out the third argument."
+        )
     if not where:
         raise ArgumentError("edit: the mapping is empty. Give variables and their changes.")
-    edited = _Edited(fun, where)
+    edited = _Edited(fun, cast("Mapping[Any, Any]", where))
 
     @functools.wraps(fun, updated=())
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -131,9 +133,9 @@ class _Edited:
                 edits.append(Edit(name_of(place), None, None, alteration(change), optional))
             else:
                 raise ArgumentError(
-                    f"edit: where={place!r} is of the type {type(place).__name__}. Give a variable, "
-                    "\"attend.weights\" or taxpr.var(\"weights\", line=12), or a function. Other "
-                    "values have no line that binds them: inject changes them as they were traced."
+                    f"edit: where={place!r} is of the type {type(place).__name__}. Give a "
+                    'variable, "attend.weights" or taxpr.var("weights", line=12), or a function. '
+                    "Other values have no line that binds them: inject changes them as traced."
                 )
         self._edits = Edits(edits)
 
@@ -202,8 +204,11 @@ class _Edited:
             new = one.alteration.of(Bound(function, one.text, place, 0, dict))
         except Exception as error:
             what = f"raised by the change of the function {one.text} ({place})"
-            say_where(error, f"{what}. A variable of that name is selected with its function: "
-                      f"var('step.{one.text}').")
+            say_where(
+                error,
+                f"{what}. A variable of that name is selected with its function: "
+                f"var('step.{one.text}').",
+            )
             raise
         if not callable(new):
             raise ArgumentError(

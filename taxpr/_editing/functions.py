@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 from taxpr._editing.alteration import Alteration, Bound
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, name_of
 from taxpr._source.files import is_user_file
 
 Function = Callable[..., Any]
@@ -29,8 +29,7 @@ def with_result(function: Any, alteration: Alteration, text: str, place: str) ->
     if not callable(function):
         raise ArgumentError(f"edit: {text} ({place}): {function!r} is no function.")
     inner = inspect.unwrap(function)
-    if inspect.isgeneratorfunction(inner) or inspect.iscoroutinefunction(inner):
-        raise ArgumentError(f"edit: {text} ({place}) is a generator: it yields, and returns none.")
+    _refuse_generator(inner, text)
 
     @functools.wraps(function)
     def changed(*args: Any, **kwargs: Any) -> Any:
@@ -44,6 +43,14 @@ def with_result(function: Any, alteration: Alteration, text: str, place: str) ->
     return changed
 
 
+def _refuse_generator(function: Any, text: str) -> None:
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        raise ArgumentError(
+            f"edit: {text}: {name_of(function)} is a generator, for which no other function can be "
+            "put. Edit its variables."
+        )
+
+
 def found_at(text: str, fun: Function) -> Iterator[types.FunctionType]:
     """The functions of modules and classes that a text may mean, those of the user first.
 
@@ -53,7 +60,7 @@ def found_at(text: str, fun: Function) -> Iterator[types.FunctionType]:
     """
     first, *rest = text.split(".")
     found: dict[int, types.FunctionType] = {}
-    modules = [one for one in list(sys.modules.values()) if isinstance(one, types.ModuleType)]
+    modules = [one for one in list(sys.modules.values()) if hasattr(one, "__dict__")]
     users = [one for one in modules if is_user_file(getattr(one, "__file__", None) or "")]
     scopes = [getattr(inspect.unwrap(fun), "__globals__", {}), *map(vars, users)]
     if "__main__" in sys.modules:
@@ -84,12 +91,15 @@ def _module_of(text: str) -> tuple[Any, list[str]]:
 
 def _within(thing: Any, rest: Iterable[str]) -> Iterator[tuple[int, types.FunctionType]]:
     for name in rest:
-        held = vars(thing) if isinstance(thing, (type, types.ModuleType)) else {}
-        if isinstance(thing, type):  # as the class has it, and not bound
-            held = next((vars(one) for one in thing.__mro__ if name in vars(one)), {})
-        thing = held.get(name)
+        # As a class has it, and not bound.
+        classes: tuple[Any, ...] = thing.__mro__ if isinstance(thing, type) else ()
+        scopes = (thing,) if isinstance(thing, types.ModuleType) else classes
+        thing = next((vars(one)[name] for one in scopes if name in vars(one)), None)
     if (function := plain(thing)) is not None:
         yield id(function), function
+
+
+_METHODS: Any = (staticmethod, classmethod, types.MethodType)
 
 
 def plain(thing: Any) -> types.FunctionType | None:
@@ -100,7 +110,7 @@ def plain(thing: Any) -> types.FunctionType | None:
             if inner is None:
                 return thing
             thing = inner
-        elif isinstance(thing, (staticmethod, classmethod, types.MethodType)):
+        elif isinstance(thing, _METHODS):
             thing = thing.__func__
         elif isinstance(thing, property):
             thing = thing.fget
@@ -152,6 +162,7 @@ def _with_another_code(function: types.FunctionType) -> Generator[None, None, No
     with _lock:
         count, code = _exchanged.get(id(function), (0, function.__code__))
         if not count:
+            _refuse_generator(function, function.__qualname__)
             if function not in _as_before or _as_before[function].__code__ is not code:
                 _as_before[function] = _as_it_is(function)
             vars(function).setdefault("__signature__", _Signature(inspect.signature(function)))
@@ -174,9 +185,7 @@ class _Signature(inspect.Signature):
     """The signature of a function whose code is exchanged; it goes when the code comes back."""
 
     def __init__(self, of: inspect.Signature) -> None:
-        super().__init__(
-            list(of.parameters.values()), return_annotation=of.return_annotation
-        )
+        super().__init__(list(of.parameters.values()), return_annotation=of.return_annotation)
 
 
 def _as_it_is(function: types.FunctionType) -> types.FunctionType:
@@ -208,5 +217,7 @@ def _leading_to(function: types.FunctionType, original: types.FunctionType) -> t
         return now(*args, **kwargs)
 
     code = _template.__code__
-    consts = tuple(call if isinstance(one, str) and "is called" in one else one for one in code.co_consts)
+    consts = tuple(
+        call if isinstance(one, str) and "is called" in one else one for one in code.co_consts
+    )
     return code.replace(co_consts=consts, co_freevars=function.__code__.co_freevars)

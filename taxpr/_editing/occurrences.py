@@ -1,8 +1,8 @@
 """Which bindings of a variable one of its occurrences is, as `Program.variables` counts them.
 
-The function is traced once more before, without a change. What a variable held is in the program
-then, and the marks in there tell which binding left them. A body that JAX traces several times to
-find its types is bound several times; all but the last leave nothing, and are changed like that one.
+The function is traced once more before, without a change. The marks in that program tell which
+binding left them. A body that JAX traces several times to find its types binds its variables each
+time; all but the last time leave nothing in the program, and are changed like the last one.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ def occurrences(
         if one.occurrence is None:
             continue
         where = Var(one.text, one.line, one.occurrence)
-        every = chosen(variables.table, Var(one.text, one.line), True)
+        every = chosen(variables.table, Var(one.text, one.line), may_be_empty=True)
         wanted = chosen(variables.table, where, one.optional)
         at = _bindings(changer.log, number)
         of = {one: at.get(variables.number_of(one), -1) for one in every}
         meant, left = {of[one] for one in wanted}, set(of.values())
         if also := [one for one in every if of[one] in meant and one not in wanted]:
             raise RefusedError(
-                f"edit: {edits.edits[number]!r} is {also[0]}, too: JAX has traced the function once "
-                "for both. Leave out occurrence= to change all, or inject changes one of them."
+                f"edit: {edits.edits[number]!r} is {also[0]}, too: JAX has traced the function "
+                "once for both. Leave out occurrence= to change all, or inject changes one of them."
             )
         found[number] = frozenset(_with_earlier(changer.log, number, meant, left))
     return found
@@ -72,9 +72,7 @@ def _bindings(log: list[Logged], edit: int) -> dict[int, int]:
     return {one.marks + 1: k for k, one in enumerate(log) if one.binds.edit == edit}
 
 
-def _with_earlier(
-    log: list[Logged], edit: int, meant: set[int], left: set[int]
-) -> Iterator[int]:
+def _with_earlier(log: list[Logged], edit: int, meant: set[int], left: set[int]) -> Iterator[int]:
     """The bindings that are meant, and those before them that left nothing in the program."""
     following: dict[tuple[Any, int], int] = {}
     for k in range(len(log) - 1, -1, -1):

@@ -1,15 +1,16 @@
-"""What the text of a selector means for `edit`: a variable, a part of it, what a function returns."""
+"""What a text means for `edit`: a variable, a part of it, or what a function returns."""
 
 from __future__ import annotations
 
 import ast
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from taxpr._errors import SelectorError
 
 RETURN = ".return"  # what a function returns, after its name
+_SHOWN = 8  # parts in a message
 
 
 class Key(NamedTuple):
@@ -82,7 +83,7 @@ def part_at(value: Any, keys: Sequence[Key]) -> Any:
 
 
 def with_part(value: Any, keys: Sequence[Key], new: Any) -> Any:
-    """A copy of what a variable holds with another part. The containers themselves stay as they are."""
+    """A copy of what a variable holds, with another part. The containers stay as they are."""
     if not keys:
         return new
     (key, is_attribute), *deeper = keys
@@ -94,14 +95,15 @@ def with_part(value: Any, keys: Sequence[Key], new: Any) -> Any:
         object.__setattr__(copied, key, new)  # a frozen dataclass refuses its own
         return copied
     if isinstance(value, tuple):
-        elements: list[Any] = list(value)
+        elements: list[Any] = list(cast("tuple[Any, ...]", value))
         elements[key] = new
-        return value._make(elements) if hasattr(value, "_make") else type(value)(elements)
-    if isinstance(value, Mapping) and not hasattr(value, "__setitem__"):  # a frozen one
-        return type(value)({**value, key: new})
+        kind: Any = cast("Any", value).__class__
+        return getattr(kind, "_make", kind)(elements)  # a named tuple takes no list
     copied = copy.copy(value)
-    if hasattr(copied, "at") and not hasattr(type(copied), "__setitem__"):
+    if hasattr(copied, "at"):  # an array
         return copied.at[key].set(new)
+    if not hasattr(copied, "__setitem__"):  # a mapping that is frozen
+        return type(copied)({**copied, key: new})
     copied[key] = new
     return copied
 
@@ -109,8 +111,10 @@ def with_part(value: Any, keys: Sequence[Key], new: Any) -> Any:
 def parts_of(value: Any) -> str:
     """The parts that a value has, in words."""
     if isinstance(value, Mapping):
-        return ", ".join(f"[{key!r}]" for key in list(value)[:8])
+        keys: list[Any] = list(cast("Mapping[Any, Any]", value))
+        return ", ".join(f"[{key!r}]" for key in keys[:_SHOWN])
     if isinstance(value, (list, tuple)):
-        return f"[0] to [{len(value) - 1}]" if value else ""
+        count = len(cast("Sequence[Any]", value))
+        return f"[0] to [{count - 1}]" if count else ""
     names = [name for name in getattr(value, "__dict__", {}) if not name.startswith("_")]
-    return ", ".join(f".{name}" for name in names[:8])
+    return ", ".join(f".{name}" for name in names[:_SHOWN])

@@ -54,7 +54,8 @@ def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
     warn(
         f"inject: {_first(tags)}: the program was differentiated before this is changed, and its "
         "derivative stays that of the function as it was. For that of the changed function inject "
-        "first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]).",
+        "first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]). Or let a "
+        'variable be changed before anything differentiates: taxpr.edit(fun, "x", injector).',
         StaleDerivativeWarning,
         _levels_to_the_caller(),
     )

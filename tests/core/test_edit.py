@@ -1,12 +1,20 @@
 """`edit`: the meaning of an edit is the source edited by hand, bit by bit."""
 
+import concurrent.futures
+import functools
+import random
+import sys
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from edited_programs import PROGRAMS, loaded
+from threads import at_once
 
 import taxpr
+from taxpr._variables import frames
 
 
 def scaled(x):
@@ -35,7 +43,7 @@ def same(a, b):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("change", [scaled, bent])
+@pytest.mark.parametrize("change", [scaled, pytest.param(bent, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("program", PROGRAMS, ids=repr)
 def test_an_edit_is_the_source_edited_by_hand(program, change, tmp_path):
     plain = loaded(program.source, tmp_path, f"plain_{program}")
@@ -48,3 +56,337 @@ def test_an_edit_is_the_source_edited_by_hand(program, change, tmp_path):
         assert float(edited(*plain.args)) == float(by_hand.f(*by_hand.args))
     same(outcome(plain, edited), outcome(by_hand, by_hand.f))
     same(outcome(plain, plain.f), before)  # nothing of it stays
+
+
+X = jnp.arange(6.0).reshape(2, 3) / 7 + 0.1
+WS = jnp.stack([jnp.eye(3) * k for k in (1.0, 2.0, 3.0)])
+
+
+def layers(x):
+    for w in WS:
+        h = jnp.tanh(x @ w)
+        x = x + h
+    return x.sum()
+
+
+def layers_with(x, which, change):
+    for k, w in enumerate(WS):
+        h = jnp.tanh(x @ w)
+        x = x + (change(h) if k in which else h)
+    return x.sum()
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_one_occurrence(which):
+    edited = taxpr.edit(layers, taxpr.var("h", occurrence=which), taxpr.scale(0.5))
+    by_hand = layers_with(X, [which], lambda h: h * 0.5)
+    assert float(edited(X)) == float(by_hand)
+    assert float(jax.jit(edited)(X)) == float(
+        jax.jit(lambda x: layers_with(x, [which], lambda h: h * 0.5))(X)
+    )
+
+
+@jax.jit
+def shared(x):
+    h = jnp.sin(x)
+    return h * 2
+
+
+def twice(x):
+    return (shared(x) + shared(x * 2)).sum()
+
+
+def test_an_occurrence_that_jax_traced_once_with_another_is_refused():
+    edited = taxpr.edit(twice, taxpr.var("h", occurrence=0), taxpr.zero())
+    with pytest.raises(taxpr.RefusedError, match=r"is shared.h 1, too: JAX has traced"):
+        edited(X)
+    assert float(taxpr.edit(twice, "h", taxpr.zero())(X)) == 0.0
+
+
+def test_an_occurrence_in_a_body_that_is_traced_twice_to_find_its_types():
+    def f(x):
+        def body(c, w):
+            d = c + (x @ w).sum()
+            return d, d
+
+        return jax.lax.scan(body, 0, WS)[0]
+
+    edited = taxpr.edit(f, taxpr.var("d", occurrence=0), lambda d: d * 0.5)
+    c = 0.0
+    for w in WS:
+        c = (c + (X @ w).sum()) * 0.5
+    np.testing.assert_allclose(edited(X), c, rtol=1e-6)
+
+
+def block(w, x):
+    return x + jnp.tanh(x @ w)
+
+
+def model(ws, x):
+    for w in ws:
+        x = block(w, x)
+    return (x**2).sum()
+
+
+def test_functions_of_modules():
+    plain = str(jax.make_jaxpr(jax.grad(model))(WS, X))
+    for where in (block, taxpr.var("block"), taxpr.var("test_edit.block")):
+        text = str(jax.make_jaxpr(jax.grad(taxpr.edit(model, where, jax.checkpoint)))(WS, X))
+        assert "remat2" in text or "checkpoint" in text
+        same_value = taxpr.edit(model, where, jax.checkpoint)(WS, X)
+        assert float(same_value) == float(model(WS, X))
+    assert str(jax.make_jaxpr(jax.grad(model))(WS, X)) == plain
+    other = taxpr.edit(model, "jax.numpy.tanh", lambda x: x)
+    by_hand = model.__globals__["jnp"].tanh
+    assert by_hand is jnp.tanh
+    x = X
+    for w in WS:
+        x = x + x @ w
+    assert float(other(WS, X)) == float((x**2).sum())
+
+
+def test_a_local_function():
+    def outer(x):
+        def inner(x):
+            return jnp.sin(x) * 2
+
+        return inner(x).sum()
+
+    edited = taxpr.edit(outer, "inner", lambda f: lambda x: f(x) * 0.5)
+    assert float(edited(X)) == float((jnp.sin(X) * 2 * 0.5).sum())
+
+
+def test_only_this_thread_sees_another_function():
+    at_work, done = threading.Event(), threading.Event()
+
+    def waiting(x):
+        at_work.set()
+        assert done.wait(60)
+        return x * 0
+
+    edited = taxpr.edit(model, block, lambda b: lambda w, x: waiting(x))
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        one = pool.submit(edited, WS, X)
+        assert at_work.wait(60)
+        here = float(model(WS, X))
+        done.set()
+        assert float(one.result()) == 0.0
+    assert here == float(model(WS, X)) != 0.0
+    assert block.__code__.co_name == "block"
+    assert "__signature__" not in vars(block)
+
+
+def test_each_call_is_as_if_it_were_alone():
+    """Plain and edited calls in random orders, in two threads."""
+
+    def train(w, x):
+        value, grad = jax.value_and_grad(lambda w: (shared(x @ w) ** 2).sum())(w)
+        return value, jax.checkpoint(lambda g: w - 0.1 * g)(grad)
+
+    edits = {
+        "plain": train,
+        "half": taxpr.edit(train, "shared.h", taxpr.scale(0.5)),
+        "bent": taxpr.edit(train, {"shared.h": "jnp.where(h > 0.2, h * x, h)"}),
+        "both": taxpr.edit(taxpr.edit(train, "shared.h", "h + 1"), "value", "value * 2"),
+        "function": taxpr.edit(train, shared, lambda f: lambda x: x),
+        "error": taxpr.edit(train, "shared.h", lambda h: h @ h),
+    }
+
+    def call(name, jits):
+        try:
+            out = (jax.jit(edits[name]) if jits else edits[name])(WS[0], X)
+        except TypeError:
+            return None if name == "error" else "failed"
+        return tuple(np.asarray(one).tobytes() for one in out)
+
+    alone = {}
+    for name in edits:
+        for jits in (False, True):
+            jax.clear_caches()
+            alone[name, jits] = call(name, jits)
+    assert len({alone[name, True] for name in edits}) == len(edits)
+    rng = random.Random(0)
+    orders = [[rng.choice(list(alone)) for _ in range(100)] for _ in range(2)]
+
+    def run(order):
+        return [call(*one) == alone[one] for one in order]
+
+    assert all(map(all, at_once(*(lambda order=order: run(order) for order in orders))))
+    assert not frames.changers()
+
+
+def test_the_edit_of_an_edit():
+    inner = taxpr.edit(layers, "h", "h + 1")
+    outer = taxpr.edit(inner, "h", "h * 2")  # the inner one comes first
+    assert float(outer(X)) == float(layers_with(X, range(3), lambda h: (h + 1) * 2))
+
+
+def test_the_users_containers_stay():
+    def f(params):
+        return params["w"].sum()
+
+    params = {"w": X}
+    assert float(taxpr.edit(f, "params['w']", taxpr.zero())(params)) == 0.0
+    assert params["w"] is X
+
+
+def test_noise_is_another_each_time():
+    zeros = jnp.zeros((2, 3))
+
+    def f(x):
+        h = x + zeros
+        first = h
+        h = x * 1.0
+        return first, h
+
+    one, other = taxpr.edit(f, "h", taxpr.noise(key=0, stddev=1.0))(zeros)
+    assert not np.array_equal(one, other)
+    again = jax.jit(taxpr.edit(f, "h", taxpr.noise(key=0, stddev=1.0)))(zeros)
+    np.testing.assert_allclose(again[0], one, rtol=1e-5)
+
+
+def test_a_traced_number_is_an_input():
+    traces = []
+
+    @jax.jit
+    def run(factor, x):
+        traces.append(1)
+        return taxpr.edit(twice, "h", lambda h: h * factor)(x)
+
+    for factor in (0.0, 0.5, 1.0):
+        wanted = 2 * factor * (jnp.sin(X) + jnp.sin(2 * X)).sum()
+        np.testing.assert_allclose(run(factor, X), wanted, rtol=1e-6)
+    assert len(traces) == 1
+    grad = jax.grad(run)(0.5, X)
+    np.testing.assert_allclose(grad, 2 * (jnp.sin(X) + jnp.sin(2 * X)).sum(), rtol=1e-6)
+
+
+def test_python_numbers_and_flags():
+    def f(x, deep=False):
+        n = 3
+        return x * n if not deep else x
+
+    assert float(taxpr.edit(f, "n", "n + 1")(2.0)) == 8.0
+    assert float(taxpr.edit(f, "n", 5)(2.0)) == 10.0
+    assert float(taxpr.edit(f, "deep", lambda deep: True)(2.0)) == 2.0
+
+
+def test_static_arguments_of_a_jitted_function():
+    @functools.partial(jax.jit, static_argnames="n")
+    def f(x, n):
+        h = x
+        for _ in range(n):
+            h = h * x
+        return h
+
+    edited = taxpr.edit(f, "h", taxpr.scale(0.5))
+    assert float(edited(2.0, n=2)) == 1.0
+    assert float(taxpr.watch(edited)(2.0, n=2)["h"][2]) == 1.0
+
+
+def test_questions_go_around_an_edit():
+    edited = taxpr.edit(layers, "h", "jnp.log(h - 1)")
+    [row] = taxpr.find_nan(edited)(X).rows[:1]
+    assert row.variable == "layers.h" or row.variable == "h"
+    found = taxpr.first_difference(layers, taxpr.edit(layers, "h", taxpr.scale(0.5)))(X)
+    assert found.first.variable.startswith("h")
+    rec = taxpr.watch(taxpr.edit(layers, "h", taxpr.zero()))(X)
+    assert not np.any(rec["h"][0])
+
+
+def captured(x):
+    return sum([jnp.sin(x * number).sum() for number in range(3)])
+
+
+def generates(x):
+    yield x
+
+
+MISTAKES = [
+    (
+        layers,
+        {"where": "g"},
+        taxpr.errors.SelectorError,
+        r"var\('g'\): no line .*Nearest|There are",
+    ),
+    (layers, {"where": "layers.hh"}, taxpr.errors.SelectorError, r"Nearest: layers\.h"),
+    (layers, {"where": taxpr.var("h", line=3)}, taxpr.errors.SelectorError, r"bound in line \d+\."),
+    (layers, {"where": taxpr.var("h", occurrence=7)}, taxpr.errors.SelectorError, "other values"),
+    (layers, {"where": "h['w']"}, taxpr.errors.SelectorError, r"h holds .*has no \['w'\]"),
+    (layers, {"where": "h["}, taxpr.errors.SelectorError, "is no path"),
+    (layers, {"where": taxpr.line(3)}, taxpr.errors.ArgumentError, "Give a variable"),
+    (layers, {"where": {}}, taxpr.errors.ArgumentError, "mapping is empty"),
+    (layers, {"where": "h", "change": None}, taxpr.errors.ArgumentError, "None changes nothing"),
+    (
+        layers,
+        {"where": "h", "change": "h *"},
+        taxpr.errors.ArgumentError,
+        "no expression of Python",
+    ),
+    (layers, {"where": "h", "change": "h * sacle"}, taxpr.errors.ArgumentError, "no 'sacle' where"),
+    (layers, {"where": "h", "change": taxpr.scale}, taxpr.errors.InjectorError, "no values yet"),
+    (layers, {"where": "h", "change": taxpr.count()}, taxpr.errors.InjectorError, "has a state"),
+    (
+        layers,
+        {"where": "h", "change": lambda a, b, c: a},
+        taxpr.errors.ArgumentError,
+        "the value al",
+    ),
+    (layers, {"where": "h", "change": lambda h: print(end="")}, taxpr.errors.ArgumentError, "None"),
+    (layers, {"where": "h", "change": lambda h: h.foo}, AttributeError, r"raised by the change of"),
+    (
+        layers,
+        {"where": "h", "change": lambda h: h[:1, :2]},
+        TypeError,
+        "Meanwhile var.* was changed",
+    ),
+    (captured, {"where": "number"}, taxpr.errors.SelectorError, "a comprehension binds it"),
+    (generates, {"where": "generates.return"}, taxpr.errors.ArgumentError, "is a generator"),
+    (model, {"where": block, "change": lambda b: 3}, taxpr.errors.ArgumentError, "made a int of"),
+]
+
+
+@pytest.mark.parametrize(("fun", "given", "kind", "text"), MISTAKES)
+def test_a_mistake_is_named(fun, given, kind, text):
+    args = (WS, X) if fun is model else (X,)
+    change = () if isinstance(given["where"], dict) else (given.get("change", taxpr.scale(0.5)),)
+    with pytest.raises(kind, match=text):
+        taxpr.edit(fun, given["where"], *change)(*args)
+    assert not frames.changers()
+
+
+def test_an_error_that_the_program_catches_is_raised_all_the_same():
+    def f(x):
+        try:
+            y = jnp.sin(x)
+            z = y * 2
+        except ZeroDivisionError:
+            z = x
+        return z
+
+    with pytest.raises(ZeroDivisionError, match=r"raised by the change of var\('y'\)"):
+        taxpr.edit(f, "y", lambda y: 1 / 0)(X)
+
+
+def test_a_variable_of_several_functions_is_said():
+    def g(x):
+        h = jnp.sin(x)
+        return h
+
+    def f(x):
+        h = g(x)
+        return h
+
+    with pytest.raises(taxpr.errors.SelectorError, match=r"several functions: .*g\.h .*f\.h"):
+        taxpr.edit(f, "h", taxpr.zero())(X)
+    assert not np.any(taxpr.edit(f, "f.h", taxpr.zero())(X))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="there is room for several from 3.12 on")
+def test_another_tool_that_traces_is_said():
+    sys.settrace(lambda *_: None)
+    try:
+        with pytest.raises(taxpr.RefusedError, match="Run without the debugger"):
+            taxpr.edit(layers, "h", taxpr.zero())(X)
+    finally:
+        sys.settrace(None)
