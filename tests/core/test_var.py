@@ -731,7 +731,7 @@ def test_a_place_without_tags_offers_its_values():
         "where": lax.sin_p,
     }
     for written, where in asked.items():
-        tagged = re.escape(f" tag it first: taxpr.trace(fn)(*args).tag_at({written}).")
+        tagged = re.escape(f" tag it first: taxpr.trace(fun)(*args).tag_at({written}).")
         with pytest.raises(taxpr.SelectorError, match=rf"{tagged} Or .*, such as taxpr.var\('y'\)"):
             taxpr.collect(f, where)(X)
         with pytest.raises(taxpr.SelectorError, match=f"{tagged}$"):
