@@ -43,10 +43,9 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     from taxpr._programs.program import Program
     from taxpr._programs.transforms import collect, inject
     from taxpr._programs.until import until_error
-    from taxpr._sites.criteria import line, maybe, scope
+    from taxpr._sites.criteria import each, line, maybe, scope
     from taxpr._states.make_jaxpr import make_jaxpr
     from taxpr._states.uncurry import uncurry
-    from taxpr._sweep.points import each
     from taxpr._variables.cotangent import cotangent
     from taxpr._variables.select import var
     from taxpr.injectors import (
@@ -157,10 +156,9 @@ _HOMES = {
     "_programs.program": ("Program",),
     "_programs.transforms": ("collect", "inject"),
     "_programs.until": ("until_error",),
-    "_sites.criteria": ("line", "maybe", "scope"),
+    "_sites.criteria": ("each", "line", "maybe", "scope"),
     "_states.make_jaxpr": ("make_jaxpr",),
     "_states.uncurry": ("uncurry",),
-    "_sweep.points": ("each",),
     "_variables.cotangent": ("cotangent",),
     "_variables.select": ("var",),
 }

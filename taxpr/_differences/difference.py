@@ -26,6 +26,7 @@ from taxpr._errors import (
 from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
+from taxpr._recordings.wanted import EVERY_VARIABLE
 from taxpr._sites.criteria import Selector
 
 np: Any = numpy  # which leaves types of arrays unknown
@@ -90,7 +91,7 @@ def first_difference(
     *,
     atol: float | None = None,
     rtol: float | None = None,
-    where: Selector = None,
+    where: Selector = EVERY_VARIABLE,
     memory: int | None = None,
 ) -> Callable[..., Differences]:
     """Say where two runs stop agreeing, in the order of execution.
@@ -117,7 +118,7 @@ def first_difference(
             times the precision of the coarsest type that the value was computed in, of its greatest
             number, and what differs by another number each time that the arguments move.
         rtol: See ``atol``; one of them alone has 0 for the other.
-        where: What is compared, as for `watch`; None means all variables.
+        where: What is compared, as for `watch`; all variables if you do not give one.
         memory: As for `watch`.
 
     Returns:
@@ -162,7 +163,7 @@ def first_difference(
     def of(first: tuple[Any, ...], second: tuple[Any, ...], kwargs: dict[str, Any]) -> Differences:
         runs = Run(Way("a", fun), first, kwargs), Run(of_b, second, kwargs)
         known = all(run.program.variables() for run in runs)
-        chosen = where if where is not None or known else "*"
+        chosen = where if where != EVERY_VARIABLE or known else "*"
         both = [run.record(chosen, memory) for run in runs]
         parts = [one.parts for one in both]
         if not known:  # of one alone they would keep its values from their partners

@@ -27,6 +27,7 @@ from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.functions import trace
 from taxpr._programs.program import Injected, Program
 from taxpr._recordings.part import Part
+from taxpr._recordings.wanted import EVERY_VARIABLE
 from taxpr._recordings.watch import watch
 from taxpr._sites.criteria import Selector
 from taxpr._sites.walk import iter_eqns
@@ -146,7 +147,7 @@ class Run:
         """Run it, and keep values.
 
         Args:
-            where: As for `watch`; None means what chooses branches, too.
+            where: As for `watch`; with all variables what chooses branches, too.
             memory: As for `watch`.
             given: Other arguments, by position and by name.
         """
@@ -155,8 +156,8 @@ class Run:
             args = (self.program.ctx, *args)
         # The program was traced before, so that only what runs is run op by op.
         op_by_op = jax.disable_jit() if self._way.op_by_op else contextlib.nullcontext()
-        if where is None:
-            where = [None, *dict.fromkeys(self.choices.values())]
+        if where == EVERY_VARIABLE:
+            where = [where, *map(Address, dict.fromkeys(self.choices.values()))]
         with self._settings(), op_by_op:
             rec = watch(self.program, where, keep="values", memory=memory)(*args, **kwargs)
         if not rec.complete:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -15,16 +15,17 @@ from taxpr._compat import Array, JaxprEqn, PyTree
 from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.inject import handler_for
 from taxpr._engine.iterations import Counters
-from taxpr._errors import InjectorError, SelectorError, name_of, unfit
+from taxpr._errors import ArgumentError, InjectorError, SelectorError, name_of, unfit
 from taxpr._hops.protocol import Options
 from taxpr._injectors.injector import Injector, from_function
 from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.parameters import Parameter
+from taxpr._injectors.per_iteration import in_iterations
 from taxpr._injectors.site_injector import SiteInjector, site_handler
-from taxpr._sites.criteria import Maybe, Selector, is_list
-from taxpr._sites.selectors import select_to_inject
+from taxpr._sites.criteria import Each, Maybe, Places, Selector, is_list
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
+from taxpr._where.pick import Tags, pick
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -88,9 +89,9 @@ def attach_one(injector: Injector | Chain, sites: Sequence[Site], options: Optio
 
 
 def attach_many(
-    mapping: Mapping[Selector, Given], sites: Sequence[Site], options: Options
+    pairs: Iterable[tuple[Selector, Given]], sites: Sequence[Site], options: Options
 ) -> Attached:
-    """Attach injectors to the sites that their keys select, with a dict of contexts.
+    """Attach injectors to the sites that their selectors mean, with a dict of contexts.
 
     Raises:
         SelectorError: If a key selects nothing, or two select one site.
@@ -99,8 +100,9 @@ def attach_many(
     parts: dict[str | None, tuple[Injector | Chain, Sequence[Site]]] = {}
     taken: dict[str, str] = {}
     skipped: list[tuple[Skipped, ...]] = []
-    for where, given in mapping.items():
-        key, (found, over) = _key(where), select_to_inject(sites, where)
+    for where, given in pairs:
+        where, given = in_some(where, given)
+        key, (found, over) = _key(where), pick(Tags(sites), where, change=True)
         skipped.append(over)
         if _has_predicate(where):
             key = _unused(key, parts)
@@ -158,6 +160,33 @@ def as_injector(given: Given) -> Injector | Chain:
             raise InjectorError("inject: the list of injectors is empty.")
         return tuple(_single(one) for one in given)
     return _single(given)
+
+
+def in_some(where: Selector, given: Given) -> tuple[Selector, Given]:
+    """A selector without `each`, and the injector in the iterations that this has.
+
+    Raises:
+        ArgumentError: If it takes parts of values one by one.
+        InjectorError: If a function is given that has a context of its own.
+    """
+    if not isinstance(where, Each):
+        return where, given
+    if where.axis is not None:
+        raise ArgumentError(
+            f"inject: each: axis={where.axis} is for sweep and patch, which take the parts of a "
+            "value one by one. inject acts at all of them: leave it out."
+        )
+    if isinstance(where.iterations, bool):
+        return where.where, given
+    made = as_injector(given)
+    if not isinstance(given, (Injector, list, tuple)):
+        raise InjectorError(
+            f"inject: each(iterations=...) takes an injector, and {name_of(given)} is a function "
+            "whose context would be for all iterations. Give taxpr.from_function(fun, ctx)."
+        )
+    every = made if isinstance(made, tuple) else (made,)
+    some = tuple(in_iterations(one, where.iterations) for one in every)
+    return where.where, some if isinstance(made, tuple) else some[0]
 
 
 def _are_several(given: Given) -> TypeIs[Sequence[One]]:
@@ -242,8 +271,8 @@ def _parameters(key: str | None, given: Injector | Chain, indices: PyTree) -> It
 
 def _key(where: Selector) -> str:
     """The key of a selector's context. It is equal in each run, so it contains no ``id()``."""
-    if isinstance(where, str):
-        return where
+    if isinstance(where, (str, Places)):
+        return where if isinstance(where, str) else where.text
     if isinstance(where, Maybe):
         return _key(where.where)
     if isinstance(where, Site):

@@ -1,19 +1,20 @@
-"""`by_iteration`: let an injector keep a state for each iteration of the loops around its tag."""
+"""Injectors that keep a state for each iteration of the loops around a tag, or act in some only."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._compat import PyTree
+from taxpr._compat import Array, PyTree
 from taxpr._engine.iterations import loops_around
-from taxpr._errors import InjectorError
+from taxpr._errors import ArgumentError, InjectorError
 from taxpr._injectors.injector import Injector, Report
 from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.site_injector import Firing, SiteInjector, without_site
+from taxpr._injectors.switched import Gated
 from taxpr._sites.site import Site, described
 
 
@@ -111,6 +112,52 @@ class _PerIteration(SiteInjector):
                 )
             sizes.append(size)
         return tuple(sizes)
+
+
+def in_iterations(one: Injector, iterations: tuple[int, ...]) -> Injector:
+    """An injector that acts in some iterations of each loop around a tag only."""
+    return _InIterations.of(one, fire=without_site(one.name), one=one, iterations=iterations)
+
+
+@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
+class _InIterations(Gated):
+    iterations: tuple[int, ...]
+
+    def initial(self, sites: Sequence[Site]) -> dict[str, PyTree]:
+        for site in sites:
+            if not loops_around(site):
+                raise ArgumentError(
+                    f"each: iterations={list(self.iterations)}, and the {site} is in no loop. "
+                    "Leave out iterations, or select the tags in a loop alone."
+                )
+            refuse_beyond(site, self.iterations)
+        return self.inner.initial(sites)
+
+    def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
+        del part
+        return [True] * len(loops_around(site))
+
+    def is_on(self, at: Firing, ctx: PyTree) -> Array:
+        del ctx
+        wanted = jnp.asarray(self.iterations, jnp.int32)
+        places = [k for k in at.places if k is not None]  # all are counted
+        return jnp.all(jnp.stack([jnp.any(wanted == k) for k in places]))
+
+
+def refuse_beyond(site: Site, iterations: Iterable[int]) -> None:
+    """Raise if a loop around a tag has no such iteration.
+
+    Raises:
+        ArgumentError: If it has not.
+    """
+    for address, step in loops_around(site):
+        trips = step.nested.trips
+        beyond = [k for k in iterations if isinstance(trips, int) and k >= trips]
+        if beyond:
+            raise ArgumentError(
+                f"each: iterations has {beyond[0]}, and the loop {described(address, step.eqn)} "
+                f"has {trips}, counted from 0. This is for the {site}."
+            )
 
 
 def _open_ended(site: Site) -> bool:

@@ -68,43 +68,62 @@ def switched(
 
 
 @dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
-class _Switched(SiteInjector):
+class Gated(SiteInjector):
+    """An injector that acts at some firings; at others token and state stay as they are."""
+
     one: Injector
 
     def at(self, sites: Sequence[Site]) -> Injector:
         one = self.one.at(sites)
         return dataclasses.replace(self, one=one, report=one.report)
 
-    def initial(self, sites: Sequence[Site]) -> dict[str, PyTree]:
-        ctx = self._inner.initial(sites)
-        return {**ctx, "values": {**ctx["values"], _ON: jnp.asarray(self.values[_ON])}}
+    def is_on(self, at: Firing, ctx: PyTree) -> Array:
+        """Whether it acts at a firing."""
+        raise NotImplementedError
 
-    def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
-        if isinstance(self.one, SiteInjector):
-            return self.one.counted(site, _without_switch(part))
-        return super().counted(site, part)
+    def part(self, ctx: PyTree) -> PyTree:
+        """The context of the injector in its own."""
+        return ctx
 
     def fire_at(self, at: Firing, ctx: PyTree, token: PyTree) -> tuple[PyTree, PyTree]:
-        on, inner = ctx["values"][_ON], _without_switch(ctx)
+        on, inner = self.is_on(at, ctx), self.part(ctx)
         given = token if self.observes else _silenced(on, token)
-        result = inject_at(self._inner, at, _silenced(on, inner), given)
+        result = inject_at(self.inner, at, _silenced(on, inner), given)
         if not (isinstance(result, tuple) and len(result) == 2):
             return result  # not a pair: the caller reports the error
         after, state = result[0], result[1]["state"]
         return _either(on, after, token), {**ctx, "state": _either(on, state, ctx["state"])}
 
     @property
-    def _inner(self) -> Injector:
-        """The injector with the values that this one has now, the switch left out."""
+    def inner(self) -> Injector:
+        """The injector with the values that this one has now."""
+        return dataclasses.replace(self.one, values=self.values)
+
+
+@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
+class _Switched(Gated):
+    def initial(self, sites: Sequence[Site]) -> dict[str, PyTree]:
+        ctx = self.inner.initial(sites)
+        return {**ctx, "values": {**ctx["values"], _ON: jnp.asarray(self.values[_ON])}}
+
+    def counted(self, site: Site, part: PyTree) -> Sequence[bool]:
+        if isinstance(self.one, SiteInjector):
+            return self.one.counted(site, self.part(part))
+        return super().counted(site, part)
+
+    def is_on(self, at: Firing, ctx: PyTree) -> Array:
+        return ctx["values"][_ON]
+
+    def part(self, ctx: PyTree) -> PyTree:
+        return {**ctx, "values": {k: v for k, v in ctx["values"].items() if k != _ON}}
+
+    @property
+    def inner(self) -> Injector:
         values = {name: value for name, value in self.values.items() if name != _ON}
         return dataclasses.replace(self.one, values=values)
 
     def __repr__(self) -> str:
-        return f"switched({self._inner!r}, on={self.values[_ON]})"
-
-
-def _without_switch(ctx: PyTree) -> PyTree:
-    return {**ctx, "values": {k: v for k, v in ctx["values"].items() if k != _ON}}
+        return f"switched({self.inner!r}, on={self.values[_ON]})"
 
 
 def _silenced(on: Array, tree: PyTree) -> PyTree:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from taxpr import _compat
@@ -11,17 +11,15 @@ from taxpr._compat import Array, Atom, J, Jaxpr, JaxprEqn, PyTree, StoredJaxpr, 
 from taxpr._engine.handler import NOTHING
 from taxpr._engine.inject import Predicate
 from taxpr._engine.plan import Plan, plan_key, plan_of, plan_of_rule
-from taxpr._errors import AddressError, RefusedError, TagError, refuse_function, refuse_no_function
+from taxpr._errors import RefusedError, TagError, refuse_function, refuse_no_function
 from taxpr._hops.protocol import Change
 from taxpr._hops.table import nested_jaxprs, replace_nested, with_rules
 from taxpr._jaxprs.splice import rewired, substituted, without
 from taxpr._primitives.cotangent import tag_cotangent
 from taxpr._primitives.tag import AtVariable, tag
 from taxpr._programs.inside import InCalls, Known, in_calls
-from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site, around, described, value_text
-from taxpr._sites.skipped import Skipped
-from taxpr._sites.values import Value, select_values_to_tag
+from taxpr._sites.values import Value
 from taxpr._sites.walk import find_sites
 from taxpr._variables.frames import unwatched
 
@@ -129,24 +127,19 @@ TagParams = dict[str, Any] | Callable[[str], AtVariable | dict[str, Any]]
 _NOTHING = Known()
 
 
-def tag_where(
+def tag_values(
     jaxpr: J,
-    where: Selector,
+    values: Sequence[Value],
     params: TagParams,
-    names: Mapping[str, str] | None = None,
     known: Callable[[str], Known] = lambda address: _NOTHING,
     *,
     cotangents: bool = False,
-) -> tuple[J, tuple[Skipped, ...]]:
-    """Put a tag on each selected value, directly after the equation that makes it.
+) -> J:
+    """Put a tag on each value, directly after the equation that makes it.
 
-    ``names`` has addresses by alternative names, ``known`` says more of the value at an address.
-    With ``cotangents`` it tags the cotangents, as `tag_cotangent` does. Also returns the skipped
-    places.
+    ``known`` says more of the value at an address. With ``cotangents`` it tags the cotangents, as
+    `tag_cotangent` does.
     """
-    if where is None:
-        raise AddressError("tag_at: say which values. A predicate that is always true means all.")
-    values, skipped = select_values_to_tag(jaxpr, where, names or {})
     plan = _Tags()
     for value in values:
         _refuse_hidden("tag_at", value)
@@ -164,7 +157,7 @@ def tag_where(
             done[key] = _with_tags(stored, plan, tagged)
         return done[key]
 
-    return tagged(jaxpr, plan), skipped
+    return tagged(jaxpr, plan)
 
 
 class _New(NamedTuple):

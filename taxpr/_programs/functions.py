@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import jax
@@ -24,21 +24,22 @@ from taxpr._given import refuse_unfit
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import arguments_of
 from taxpr._programs.closed import closed_over
-from taxpr._programs.edit import tag_where
-from taxpr._programs.named import Names, meant, names_for, telling, with_addresses
-from taxpr._programs.program import Program
+from taxpr._programs.edit import tag_values
+from taxpr._programs.program import SAY_WHICH, Program
 from taxpr._programs.static import asked_static, say_static, static_both_ways
 from taxpr._programs.until import keep_until
 from taxpr._sites.criteria import Selector
-from taxpr._sites.selectors import select
 from taxpr._sites.site import Site
-from taxpr._sites.values import Value, select_values
+from taxpr._sites.values import Value
 from taxpr._sites.walk import find_sites
 from taxpr._variables.frames import watching
 from taxpr._variables.hidden import with_hidden
 from taxpr._variables.table import Variables, size
+from taxpr._where.meaning import Names, OfJaxpr, may_be_variables, names_for
+from taxpr._where.select import describes, select
 
 _Wrapper = TypeVar("_Wrapper", bound=Callable[..., Any])
+_R = TypeVar("_R")
 
 
 def trace(
@@ -141,22 +142,39 @@ def trace(
     return _ToTrace(fun, traced)
 
 
-@contextlib.contextmanager
-def telling_of(
-    fun: Callable[..., Any], args: tuple[PyTree, ...], kwargs: dict[str, PyTree], *where: Any
-) -> Generator[None, None, None]:
-    """A context for selecting tags of a function: errors say what is a variable of it."""
-    try:
-        yield
-    except (SelectorError, AddressError) as error:
-        if any(map(names_for, where)):  # then they are known, and it was said
-            raise
-        more = ""
-        with contextlib.suppress(Exception):  # of the function's own
-            more = meant(trace(fun, names=True)(*args, **kwargs), where, error)
-        if not more:
-            raise
-        raise type(error)(f"{error}{more}") from None
+class Tracing:
+    """Traces a function for selectors, with the names of its variables if these need them.
+
+    Args:
+        fun: The function.
+        *where: The selectors.
+    """
+
+    def __init__(self, fun: Callable[..., Any], *where: Any) -> None:
+        self._where, self._names = where, names_for(*where)
+        self._named = trace(fun, names=self._names or True)
+        self._trace = trace(fun, names=self._names)
+
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> Program:
+        program = self._trace(*args, **kwargs)
+        if not self._names and may_be_variables(program, *self._where):
+            # Names cost time, and in Python loops a lot of it. A tag comes first whatever the
+            # variables are, so they are noted only if a text is no tag, and then from the start.
+            self._names, self._trace = True, self._named
+            program = self._named(*args, **kwargs)
+        return program
+
+    def ask(
+        self, ask: Callable[[Program], _R], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+    ) -> _R:
+        """What ``ask(program)`` returns; an error also says what variables there are."""
+        program = self(*args, **kwargs)
+        try:
+            return ask(program)
+        except SelectorError:
+            if self._names or not any(map(describes, self._where)):
+                raise
+        return ask(self._named(*args, **kwargs))
 
 
 class _NotTracedError(ArgumentError, AttributeError):
@@ -207,15 +225,16 @@ def find_tags(program: Any, where: Selector = None) -> list[Site]:
         program: A `Program`, or an open or closed jaxpr.
         where: A selector:
 
-            * a name; where no tag has it, the address of a tag or of the value that it marks;
-              else a glob of names such as ``"block_*"``, or with a colon of addresses:
-              ``"*:scan/*"`` selects the tags inside of scans;
+            * a text: the name of a tag; else of a variable, if the program knows them; else an
+              address; or a glob of each, such as ``"block_*"``, ``"*:scan/*"``. Of a variable or
+              a value it means the tags on it;
             * a `Site`, of this program or one that it was made from;
             * a dict of params that must be equal;
             * a primitive: tags on what its equations return, such as `jax.lax.sin_p`. Of
               `jax.lax.scan_p` these are the results of scans, not what is inside of them;
             * `scope` or `line`; of a `Program` whose variables are known a `var`;
             * a predicate on sites, such as ``lambda site: not site.recomputed``;
+            * None or ``"*"``: all;
             * a list of these, each of which must find something;
             * `maybe` around any of them, where nothing need be found.
 
@@ -241,8 +260,7 @@ def find_tags(program: Any, where: Selector = None) -> list[Site]:
     if isinstance(program, Program):
         return program.tags(where)
     refuse_function("find_tags", program)
-    sites = find_sites(program)
-    return sites if where is None else select(sites, where)
+    return find_sites(program) if where is None else select(OfJaxpr(program), where, Site).found
 
 
 def find_values(program: Any, where: Selector = None) -> list[Value]:
@@ -250,13 +268,15 @@ def find_values(program: Any, where: Selector = None) -> list[Value]:
 
     Args:
         program: A `Program`, or an open or closed jaxpr.
-        where: A selector of values: an address such as ``"3:scan/body/4:sin.0"``, or without
-            ``.0`` where the equation has one result; ``"in0"`` for an input, ``"const0"`` for a
-            closed-over value, ``"out0"`` for what is an output; of a `Program` also the name of an
-            input or output, such as ``"params['w']"``; a glob of addresses; a `Site`, for what a
-            tag returns; a primitive, such as `jax.lax.sin_p` for all that is made by sin; `scope`
+        where: A selector of values: a text, as for `find_tags`, which means what a tag of that
+            name returns; else what a variable held; else the value at an address such as
+            ``"3:scan/body/4:sin.0"``, or without ``.0`` where the equation has one result.
+            ``"in0"`` is an input, ``"const0"`` a closed-over value, ``"out0"`` what is an output;
+            of a `Program` their names will do, such as ``"params['w']"``. A `Site` or params, for
+            what tags return; a primitive, such as `jax.lax.sin_p`, for all that it makes; `scope`
             or `line`; of a `Program` whose variables are known a `var`; a predicate ``(address,
-            eqn) -> bool`` on what equations make; a list of these; a `maybe`. None means all.
+            eqn) -> bool`` on what equations make; a list of these; a `maybe`. None and ``"*"``
+            mean all.
 
     Raises:
         AddressError: If an address is of no value; it names what is near.
@@ -270,11 +290,9 @@ def find_values(program: Any, where: Selector = None) -> list[Value]:
         ['0:jit/call/0:sin.0', '1:sin.0']
     """
     if isinstance(program, Program):
-        where = with_addresses(program, where)
-        with telling(program, where):
-            return select_values(program.jaxpr, where, program.addresses)
+        return select(program, where, Value).found
     refuse_function("find_values", program)
-    return select_values(program, where)
+    return select(OfJaxpr(program), where, Value).found
 
 
 def tag_at(program: Any, where: Selector, /, **params: Any) -> Any:
@@ -282,10 +300,10 @@ def tag_at(program: Any, where: Selector, /, **params: Any) -> Any:
 
     Args:
         program: A `Program`, or a jaxpr.
-        where: The address of a value, or any other selector of values, see `find_values`; all
-            that it selects is tagged. Where a tag could not be injected, as in a kernel, an
-            address, a name or a `Site` tags the value nevertheless, to be looked at; any other
-            selector passes over it, unless nothing else is left, and `Program.skipped` says why.
+        where: A selector of values, see `find_values`; all that it selects is tagged. Where a tag
+            could not be injected, as in a kernel, an address, a tag's name or a `Site` tags the
+            value nevertheless, to be looked at; any other selector passes over it, unless nothing
+            else is left, and `Program.skipped` says why.
         **params: What the tags carry, as for `tag`. With several values a ``name`` becomes the
             name of all of their tags.
 
@@ -310,4 +328,6 @@ def tag_at(program: Any, where: Selector, /, **params: Any) -> Any:
     if isinstance(program, Program):
         return program.tag_at(where, **params)
     refuse_function("tag_at", program)
-    return tag_where(program, where, params)[0]
+    if where is None:
+        raise AddressError(SAY_WHICH)
+    return tag_values(program, select(OfJaxpr(program), where, Value, change=True).found, params)

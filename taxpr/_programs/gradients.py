@@ -22,13 +22,13 @@ from taxpr._hops.protocol import Options
 from taxpr._injectors.collect import Masked, by_name, collection, together
 from taxpr._primitives.cotangent import mark_cotangent
 from taxpr._primitives.tag import tag_tree
-from taxpr._programs.functions import called_as, telling_of, trace
-from taxpr._programs.named import names_for, telling
+from taxpr._programs.functions import Tracing, called_as, trace
 from taxpr._programs.placed import tagged
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Selector
-from taxpr._sites.selectors import select_to_inject
 from taxpr._sites.site import Site, around, described
+from taxpr._where.pick import Tags, pick
+from taxpr._where.select import telling
 
 _MARK = "taxpr.grad_at"
 
@@ -42,7 +42,7 @@ def grad_at(
 
     Args:
         fun: A function of PyTrees of arrays, or a `Program`, that returns one real scalar.
-        where: A selector of tags; None means all.
+        where: A selector, as for `inject`; None means all tags.
         stack: Whether tags may have one name, as for `Program.collect`.
         custom_rules: As for `inject`. A tag in a rule that is kept has no gradient; with
             ``"drop"`` the functions themselves are differentiated around the tags selected.
@@ -74,13 +74,14 @@ def grad_at(
     options = options_of(custom_rules)
     if isinstance(fun, Program):
         return lambda *args, **kwargs: _gradients(fun, where, stack, options, args, kwargs)
-    program_of = trace(fun, names=names_for(where))
+    tracing = Tracing(fun, where)
 
     @called_as(fun)
     def gradients(*args: PyTree, **kwargs: PyTree) -> dict[str, Any]:
-        program = program_of(*args, **kwargs)
-        with telling_of(fun, args, kwargs, where):
+        def ask(program: Program) -> dict[str, Any]:
             return _gradients(program, where, stack, options, args, kwargs)
+
+        return tracing.ask(ask, args, kwargs)
 
     return gradients
 
@@ -95,10 +96,9 @@ def _gradients(
 ) -> dict[str, Any]:
     """Mark the cotangents of the tokens, and collect them from the backward pass."""
     _check_result(program)
-    if (variables := tagged(program, where, each=True, stack=stack)) is not None:
-        program, where = variables
+    program, where = tagged(program, where, each=True, stack=stack)
     with telling(program, where):
-        sites = select_to_inject(sites_of(program.jaxpr, options), where).sites
+        sites = pick(Tags(sites_of(program.jaxpr, options)), where, change=True).found
     for site in sites:
         _check_site(site, options)
     named = by_name("grad_at", sites, stack)

@@ -1,7 +1,7 @@
 """The steps of `Program.inject`: attach injectors, thread the context, make the report."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -19,14 +19,13 @@ from taxpr._injectors.attach import (
     Given,
     as_injector,
     attach_function,
-    attach_many,
     attach_one,
+    in_some,
 )
 from taxpr._injectors.injector import Injector
-from taxpr._programs.named import is_mapping
 from taxpr._sites.criteria import Selector
-from taxpr._sites.selectors import select_to_inject
 from taxpr._sites.site import Site
+from taxpr._where.pick import Tags, pick
 
 
 class _NotGiven:
@@ -38,29 +37,28 @@ class _NotGiven:
 NO_CTX: Any = _NotGiven()
 
 
+def refuse_more(ctx: PyTree, where: Selector) -> None:
+    """Raise if a context or a selector is given beside a mapping of injectors."""
+    if ctx is not NO_CTX or where is not None:
+        raise ArgumentError(
+            "inject: with a mapping, neither ctx nor where is given. Its keys are the "
+            "selectors, and a function gets a context by from_function(fun, ctx)."
+        )
+
+
 def attached_at(
-    sites: Sequence[Site],
-    injector: Given | Mapping[Selector, Given],
-    ctx: PyTree,
-    where: Selector,
-    options: Options,
+    sites: Sequence[Site], injector: Given, ctx: PyTree, where: Selector, options: Options
 ) -> Attached:
     """Attach what was given to `Program.inject`; ``sites`` are those that can be injected."""
-    if is_mapping(injector):
-        if ctx is not NO_CTX or where is not None:
-            raise ArgumentError(
-                "inject: with a mapping, neither ctx nor where is given. Its keys are the "
-                "selectors, and a function gets a context by from_function(fun, ctx)."
-            )
-        return attach_many(injector, sites, options)
     if isinstance(ctx, str):
         raise ArgumentError(
             f"inject: the ctx is the str {ctx!r}. A selector is given by its keyword: "
             f"where={ctx!r}."
         )
+    where, injector = in_some(where, injector)
     ready = as_injector(injector)
     # That there is nothing to select is an error also where all tags are meant.
-    chosen, over = select_to_inject(sites, where)
+    chosen, over = pick(Tags(sites), where, change=True)
     if not isinstance(injector, (Injector, Sequence)):
         attached = attach_function(injector, () if ctx is NO_CTX else ctx, chosen)
     elif ctx is not NO_CTX:

@@ -11,16 +11,18 @@ from taxpr._compat import ClosedJaxpr, Token, is_sequence
 from taxpr._engine.memo import made_of
 from taxpr._errors import SelectorError
 from taxpr._primitives.tag import AtVariable
-from taxpr._programs.edit import tag_where
+from taxpr._programs.edit import tag_values
 from taxpr._programs.inside import Known, calls_of, elsewhere
-from taxpr._programs.named import is_mapping, names_for, replaced, variables_in
 from taxpr._programs.traced import Traced
-from taxpr._sites.criteria import Selector, TagsOf
+from taxpr._sites.criteria import Selector, TagsOf, Untagged
+from taxpr._sites.site import Site
+from taxpr._sites.values import Value, value_at
 from taxpr._sites.walk import find_sites
 from taxpr._variables.calls import Call
 from taxpr._variables.cotangent import Cotangent, Found, cotangents
 from taxpr._variables.select import Var, chosen, labels
 from taxpr._variables.table import Variable
+from taxpr._where.meaning import names_for, names_in, replaced, said
 
 P = TypeVar("P", bound=Traced)
 
@@ -32,26 +34,36 @@ class Tagged(NamedTuple, Generic[P]):
     where: Any
 
 
-def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -> Tagged[P] | None:
-    """The `Program` with tags at the variables in a selector; None where there are none.
+def tagged(
+    program: P, where: Any, *, each: bool = False, stack: bool = False, keys: bool = False
+) -> Tagged[P]:
+    """The `Program` with tags at all that a selector names and that has none.
 
-    A value that several of them held has one tag, or with ``each`` one for each. With ``stack`` the
-    values of one variable have one name.
+    Args:
+        program: The program.
+        where: The selector, or with ``keys`` a list of those of a mapping.
+        each: Whether a value that several variables held has one tag for each, else one for all.
+        stack: Whether the values of one variable have one name.
+        keys: Whether each selector has a context of its own, by its text.
     """
-    wanted: dict[Var | Cotangent, bool] = {}
-    for one, may_be_empty in variables_in(where):
+    given, where = where, said(program, where, Site)
+    wanted: dict[Any, bool] = {}
+    for one, may_be_empty in names_in(where):
         wanted[one] = wanted.get(one, True) and may_be_empty
     if not wanted:
-        return None
+        return Tagged(program, where)
     found = {
-        one: chosen(program.variables(), one, empty)
+        one: [_unnamed(program, address) for address in sorted(one.addresses)]
+        if isinstance(one, Untagged)
+        else chosen(program.variables(), one, empty)
         for one, empty in wanted.items()
-        if isinstance(one, Var)
+        if not isinstance(one, Cotangent)
     }
     selected = {variable for held in found.values() for variable in held}
     every = [variable for variable in program.variables() if variable in selected]
+    every += [variable for variable in selected if not variable.function]
     names = dict(zip(every, labels(every, not stack), strict=True))
-    if is_sequence(where) and not all(map(names_for, where)):  # beside tags of these names
+    if is_sequence(where) and not keys and not all(map(names_for, where)):  # beside tags
         tags = {site.name for site in find_sites(program.jaxpr)}
         names = {one: f"var({name!r})" if name in tags else name for one, name in names.items()}
     back = {
@@ -62,7 +74,9 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
     wanted_back = [one for of in back.values() for one in of]
     at_cotangents, numbers = _cotangent_tags(program, wanted_back)
     # What is looked at is the same for all uses of a value.
-    groups: dict[Any, Var | None] = {one: one if one.inside and not each else None for one in found}
+    groups: dict[Any, Var | None] = {
+        one: one if isinstance(one, Var) and one.inside and not each else None for one in found
+    }
     facts = {
         group: _known(program, [one for one in found if groups[one] is group], found, each)
         for group in groups.values()
@@ -87,12 +101,16 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
         ("variables", tags, tuple(at_cotangents.items())),
         lambda: _Made(_with_tags(program, by_address, at_cotangents)),
     ).jaxpr
-    taken = {key for key in where if isinstance(key, str)} if is_mapping(where) else set[str]()
-    means: dict[Var | Cotangent, TagsOf] = {}
+    # The key of a context is the text of its selector.
+    pairs: Any = zip(where, given, strict=True) if keys else ()
+    texts = {one: text for one, text in pairs if isinstance(text, str)}
+    taken = {*texts.values()}
+    means: dict[Any, TagsOf] = {}
     for one, held in {**found, **back}.items():
         known = [names[x] if isinstance(x, Variable) else x.name for x in held]
-        text = known[0] if len(known) == 1 else one.text
+        text = known[0] if len(known) == 1 and not isinstance(one, Untagged) else one.text
         text = text if text not in taken else repr(one)
+        text = texts.get(one, text)
         taken.add(text)
         places = (
             at[groups[one], x]
@@ -102,11 +120,18 @@ def tagged(program: P, where: Any, *, each: bool = False, stack: bool = False) -
         )
         means[one] = TagsOf(text, frozenset(places))
 
-    def marked(one: Var | Cotangent, may_be_empty: bool) -> Any:
-        del may_be_empty
-        return means[one]
+    where = replaced(where, lambda one, _: means[one])
+    return Tagged(dataclasses.replace(program, jaxpr=jaxpr), where)
 
-    return Tagged(dataclasses.replace(program, jaxpr=jaxpr), replaced(where, marked))
+
+def _unnamed(program: Traced, address: str) -> Variable:
+    """A value that is named by its address, as a variable that held it."""
+    value = value_at(program.jaxpr, address)
+    named = program.named
+    stale = named is not None and value.address in named.differentiated
+    return Variable(
+        value.address, "", "", "", 0, 0, 0, value.address, value.aval, differentiated=stale
+    )
 
 
 class _Put(NamedTuple):
@@ -141,7 +166,7 @@ def known_of(program: Traced, where: Selector) -> Callable[[str], Known]:
     """
     found = {
         one: chosen(program.variables(), one, empty)
-        for one, empty in variables_in(where)
+        for one, empty in names_in(said(program, where, Value))
         if isinstance(one, Var)
     }
     inside = [one for one in found if one.inside]
@@ -181,12 +206,11 @@ def _with_tags(
         jaxpr = program.named.with_tags(at_cotangents)
     # The last one at a value first, as each stands directly after what makes the value.
     for k in reversed(range(max(map(len, by_address.values()), default=0))):
-        values: list[Selector] = [one for one, held in by_address.items() if len(held) > k]
-        jaxpr, _ = tag_where(
+        jaxpr = tag_values(
             jaxpr,
-            values,
+            [value_at(jaxpr, one) for one, held in by_address.items() if len(held) > k],
             lambda address, k=k: by_address[address][k].tag,
-            known=lambda address, k=k: by_address[address][k].known,
+            lambda address, k=k: by_address[address][k].known,
         )
     return jaxpr
 

@@ -11,39 +11,39 @@ import jax
 from taxpr import _compat
 from taxpr._compat import Array, PyTree
 from taxpr._engine.inject import options_of, sites_of
-from taxpr._errors import ArgumentError, SelectorError
+from taxpr._errors import AddressError, ArgumentError, SelectorError
 from taxpr._given import refuse_no_flag
 from taxpr._hops.protocol import Shards
+from taxpr._injectors.attach import attach_many
 from taxpr._injectors.collect import Collection, axes_of, collection
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.parameters import Parameter, with_values
 from taxpr._injectors.plant import plant
 from taxpr._jaxprs.prune import pruned
 from taxpr._jaxprs.trees import named_leaves
-from taxpr._programs.edit import dissolve_sites, tag_where
+from taxpr._programs.edit import dissolve_sites, tag_values
 from taxpr._programs.injecting import (
     NO_CTX,
     attached_at,
     check_ctx,
     names_of,
+    refuse_more,
     report_of,
     strong_array,
     threaded,
 )
-from taxpr._programs.named import (
-    as_collected,
-    is_mapping,
-    names_for,
-    telling,
-    with_addresses,
-)
 from taxpr._programs.placed import known_of, tagged
 from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Selector
-from taxpr._sites.selectors import select, select_to_inject
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
+from taxpr._sites.values import Value
 from taxpr._sites.walk import find_sites
+from taxpr._where.meaning import is_mapping, names_for
+from taxpr._where.pick import Tags, pick
+from taxpr._where.select import select, telling
+
+SAY_WHICH = 'tag_at: say which values. A predicate that is always true means all, and so does "*".'
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -95,10 +95,7 @@ class Program(Traced):
             >>> [site.address for site in program.tags("s")]
             ['t1']
         """
-        sites = find_sites(self.jaxpr)
-        where = with_addresses(self, where)
-        with telling(self, where):
-            return sites if where is None else select(sites, where)
+        return find_sites(self.jaxpr) if where is None else select(self, where, Site).found
 
     def tag_at(self, where: Selector, /, **params: Any) -> Program:
         """Add a tag to each selected value; returns a new program.
@@ -125,9 +122,11 @@ class Program(Traced):
                 "have others, so that a tag at it would mean more. Select it by inject, collect or "
                 "plant."
             )
-        where, known = with_addresses(self, where), known_of(self, where)
-        with telling(self, where):
-            jaxpr, skipped = tag_where(self.jaxpr, where, params, self.addresses, known)
+        if where is None:
+            raise AddressError(SAY_WHICH)
+        known = known_of(self, where)
+        found, skipped = select(self, where, Value, change=True)
+        jaxpr = tag_values(self.jaxpr, found, params, known)
         return dataclasses.replace(self, jaxpr=jaxpr, skipped=merged(self.skipped, skipped))
 
     def dissolve(self, where: Selector = None) -> Program:
@@ -165,7 +164,8 @@ class Program(Traced):
                 after the other at each tag; or a mapping from selectors to any of these, all
                 run in one pass.
             ctx: The context of a function, a PyTree of arrays. An `Injector` has its own.
-            where: A selector of tags; None means all. Not with a mapping.
+            where: A selector, see `find_tags`, or `each` of one, for some iterations; None means
+                all tags. A value that has no tag gets one. Not with a mapping.
             custom_rules: ``"keep"`` or ``"drop"``, for `jax.custom_jvp` and `jax.custom_vjp`
                 around a tag; see `taxpr.inject`.
             shards: How contexts of the devices in a `jax.shard_map` become one; see
@@ -203,16 +203,15 @@ class Program(Traced):
             Array(10., dtype=float32, weak_type=True)
         """
         options = options_of(custom_rules, shards)
-        if (variables := tagged(self, where)) is not None:
-            return variables.program.inject(
-                injector, ctx, where=variables.where, custom_rules=custom_rules, shards=shards
-            )
-        if is_mapping(injector) and (variables := tagged(self, injector)) is not None:
-            return variables.program.inject(
-                variables.where, ctx, where=where, custom_rules=custom_rules, shards=shards
-            )
-        with telling(self, *(injector if is_mapping(injector) else [where])):
-            attached = attached_at(sites_of(self.jaxpr, options), injector, ctx, where, options)
+        keys = list(injector) if is_mapping(injector) else None
+        program, at = tagged(self, where if keys is None else keys, keys=keys is not None)
+        with telling(program, at):
+            sites = sites_of(program.jaxpr, options)
+            if is_mapping(injector):
+                refuse_more(ctx, where)
+                attached = attach_many(zip(at, injector.values(), strict=True), sites, options)
+            else:
+                attached = attached_at(sites, injector, ctx, at, options)
         args_tree, kwargs_tree = self.in_tree.children()
         names = tuple(name for name, _ in named_leaves("ctx", attached.ctx))
         args = jax.tree.unflatten(args_tree, range(args_tree.num_leaves))
@@ -223,7 +222,7 @@ class Program(Traced):
             return self._in_order(result[0]), result[1]
 
         return Injected(
-            jaxpr=threaded(self.jaxpr, attached, options),
+            jaxpr=threaded(program.jaxpr, attached, options),
             in_tree=jax.tree.structure(((attached.ctx, *args), kwargs)),
             out_tree=jax.tree.structure((out, attached.ctx)),
             in_names=names + self.in_names,
@@ -285,7 +284,7 @@ class Program(Traced):
         planted = self.inject(
             {
                 key: value if isinstance(value, Injector) else plant(value, at)
-                for key, value in as_collected(self, values).items()
+                for key, value in values.items()
             },
             custom_rules=custom_rules,
             shards=shards,
@@ -311,7 +310,7 @@ class Program(Traced):
         """Make a program that also returns the values of tags.
 
         Args:
-            where: A selector of tags; None means all.
+            where: A selector, as for `inject`; None means all tags.
             max_steps: The number of iterations of while loops to keep, from the first. None keeps
                 only the last one.
             stack: Whether several tags may have one name. Their values are stacked on a new leading
@@ -378,11 +377,10 @@ class Program(Traced):
     ) -> tuple[Collection, tuple[Skipped, ...]]:
         options = options_of(custom_rules)
         refuse_no_flag("collect", stack=stack)
-        if (variables := tagged(self, where, each=True, stack=stack)) is not None:
-            return variables.program._collection(variables.where, max_steps, stack, custom_rules)
-        with telling(self, where):
-            sites, skipped = select_to_inject(sites_of(self.jaxpr, options), where)
-        found = collection(self.jaxpr, self.out_tree, sites, max_steps, stack, options)
+        program, where = tagged(self, where, each=True, stack=stack)
+        with telling(program, where):
+            sites, skipped = pick(Tags(sites_of(program.jaxpr, options)), where, change=True)
+        found = collection(program.jaxpr, self.out_tree, sites, max_steps, stack, options)
         return found, skipped
 
     def until(
@@ -401,7 +399,7 @@ class Program(Traced):
         tag or in the same equation.
 
         Args:
-            where: A selector of tags; None means all. This and the rest as for `collect`.
+            where: A selector; None means all tags. This and the rest as for `collect`.
             max_steps: How many iterations of while loops are kept; None keeps the last one.
             stack: Whether tags may have one name.
             custom_rules: As for `collect`.
@@ -444,7 +442,7 @@ class Program(Traced):
         """Name the axes of the values that `collect` returns for the same arguments.
 
         Args:
-            where: A selector of tags; None means all. This and the rest as for `collect`.
+            where: A selector; None means all tags. This and the rest as for `collect`.
             max_steps: How many iterations of while loops are kept; None keeps the last one.
             stack: Whether tags may have one name.
             custom_rules: As for `collect`.

@@ -35,7 +35,7 @@ def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
     def asked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             given = signature.bind(*args, **kwargs).arguments
-            found = next((name for name in _SELECTS if _has_arrays(given.get(name))), None)
+            found = next((name for name in _SELECTS if _has_arrays(name, given.get(name))), None)
             why = f"{found} is an array" if found else ""
         except TypeError as error:
             why = str(error)
@@ -69,6 +69,8 @@ def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
     return asked
 
 
-def _has_arrays(given: Any) -> bool:
+def _has_arrays(name: str, given: Any) -> bool:
     arrays = (jax.Array, np.ndarray, np.generic, numbers.Number)
-    return any(isinstance(leaf, arrays) for leaf in jax.tree.leaves(given))
+    are_params = name == "where"
+    leaves = jax.tree.leaves(given, is_leaf=lambda x: are_params and isinstance(x, dict))
+    return any(isinstance(leaf, arrays) for leaf in leaves)

@@ -15,14 +15,14 @@ from taxpr._hops.protocol import Shards
 from taxpr._injectors.attach import as_injector
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
-from taxpr._programs.functions import called_as, telling_of, trace
+from taxpr._programs.functions import Tracing, called_as
 from taxpr._programs.injecting import NO_CTX, check_ctx
-from taxpr._programs.named import is_mapping, names_for
 from taxpr._programs.program import Injected, Program
 from taxpr._programs.static import has_statics, with_statics
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import Skipped
 from taxpr._variables.frames import unwatched
+from taxpr._where.meaning import is_mapping
 
 
 def inject(
@@ -71,7 +71,8 @@ def inject(
             is only the result of ``.init``, and calls may pass another one.
         predicate: For a jaxpr: ``(params, aval_tree) -> bool`` chooses the tags; None
             chooses all.
-        where: For a function or a `Program`: a selector of tags; None means all.
+        where: For a function or a `Program`: a selector, see `find_tags`, or `each` of one, for
+            some iterations; None means all tags. A value that has no tag gets one.
         custom_rules: What to do with `jax.custom_jvp` and `jax.custom_vjp` around a tag. ``"keep"``
             injects into their rules as into the functions, also at tags that only a jvp or forward
             rule has, and uses them for derivatives. The context has no derivative there: its
@@ -149,7 +150,7 @@ def _injected_function(
     fun: Any, injector: Any, ctx: PyTree, more: dict[str, Any]
 ) -> Callable[..., Any]:
     own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
-    names = names_for(more["where"], injector)
+    tracing = Tracing(fun, more["where"], [*injector] if is_mapping(injector) else None)
     said: set[str] = set()  # init, report and each call inject anew
 
     @called_as(fun)
@@ -161,11 +162,14 @@ def _injected_function(
 
     def at(ctx: PyTree, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Injected:
         _refuse_text("inject", fun, (args, kwargs), "inject(fun, injector, where={!r})")
+
         # Marks of a trace around it would move the addresses, which the context has.
+        def injected(program: Program) -> Injected:
+            with once_each(said):
+                return program.inject(injector, ctx, **more)
+
         with unwatched():
-            program = trace(fun, names=names)(*args, **kwargs)
-        with telling_of(fun, args, kwargs, injector, more["where"]), once_each(said):
-            return program.inject(injector, ctx, **more)
+            return tracing.ask(injected, args, kwargs)
 
     def init(*args: PyTree, **kwargs: PyTree) -> PyTree:
         return at(ctx, args, kwargs).ctx
@@ -213,7 +217,7 @@ def collect(
     Args:
         fun: A function of PyTrees of arrays, traced at each call; or a `Program`, for
             which this is `Program.collect` and returns a `Program`.
-        where: A selector of tags; this and the rest as for `Program.collect`.
+        where: A selector; this and the rest as for `Program.collect`.
         max_steps: How many iterations of while loops are kept; None keeps the last one.
         stack: Whether tags may have one name; their values are stacked.
         custom_rules: As for `inject`.
@@ -245,7 +249,7 @@ def collect(
         fixed = called_as(fun)(with_statics(of, {"f": fun}))
         vars(fixed)["skipped"] = with_statics(lambda bound: of(bound).skipped, {"f": fun})
         return fixed
-    program_of = trace(fun, names=names_for(where))
+    tracing = Tracing(fun, where)
 
     @called_as(fun)
     def collected(*args: PyTree, **kwargs: PyTree) -> PyTree:
@@ -253,9 +257,7 @@ def collect(
         return at(args, kwargs)(*args, **kwargs)
 
     def at(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Program:
-        program = program_of(*args, **kwargs)
-        with telling_of(fun, args, kwargs, where):
-            return program.collect(where, **more)
+        return tracing.ask(lambda program: program.collect(where, **more), args, kwargs)
 
     def skipped(*args: PyTree, **kwargs: PyTree) -> tuple[Skipped, ...]:
         return at(args, kwargs).skipped

@@ -22,6 +22,7 @@ from taxpr._programs.functions import called_as
 from taxpr._programs.question import question
 from taxpr._recordings.part import Part
 from taxpr._recordings.recording import Recording
+from taxpr._recordings.wanted import EVERY_VARIABLE
 from taxpr._recordings.watch import watch
 from taxpr._sites.criteria import Selector
 
@@ -107,7 +108,7 @@ class Flow(Answer):
 @question
 def flow(
     fun: Any,
-    where: Selector = None,
+    where: Selector = EVERY_VARIABLE,
     *,
     of: str | None = None,
     step: Callable[..., PyTree] | None = None,
@@ -122,7 +123,7 @@ def flow(
     Args:
         fun: A function of PyTrees of arrays with a scalar as its result, or a tuple that begins
             with one; or a `Program`.
-        where: Which values, as for `watch`; None means all variables.
+        where: Which values, as for `watch`; all variables if you do not give one.
         of: The name of the result to differentiate where that is not the first one:
             ``"out[1]['loss']"``, such as the loss that a step of a training returns.
         step: A step of an optimizer: a function of the same arguments that returns the new value of

@@ -15,10 +15,10 @@ from taxpr._compat import Array, ClosedJaxpr
 from taxpr._engine.memo import made_of
 from taxpr._errors import ArgumentError
 from taxpr._primitives.cotangent import hidden
-from taxpr._programs.edit import tag_where
+from taxpr._programs.edit import tag_values
 from taxpr._programs.program import Program
 from taxpr._recordings.wanted import Wanted
-from taxpr._sites.criteria import Selector, is_list
+from taxpr._sites.criteria import is_list
 from taxpr._sites.values import Value, value_at
 from taxpr._variables.table import Variables
 
@@ -89,8 +89,8 @@ def _gradient(
     by_text: dict[str, _compat.Token] = {**tokens}
     jaxpr = program.jaxpr
     if addresses:
-        where: list[Selector] = [*addresses]
-        jaxpr, _ = tag_where(jaxpr, where, lambda at: hidden(by_text[at]), cotangents=True)
+        values = [value_at(jaxpr, address) for address in addresses]
+        jaxpr = tag_values(jaxpr, values, lambda at: hidden(by_text[at]), cotangents=True)
     run = _compat.jaxpr_as_fun(jaxpr)
 
     def gradient(*flat: Array) -> list[Array]:

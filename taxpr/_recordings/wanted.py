@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from taxpr._compat import Jaxpr, StoredJaxpr, is_literal, open_jaxpr, shard_map_p
 from taxpr._compat import Var as JaxprVar
-from taxpr._errors import AddressError, RefusedError, SelectorError
+from taxpr._errors import RefusedError, SelectorError
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.tag import is_tag
-from taxpr._programs.named import telling, with_addresses
 from taxpr._programs.program import Program
-from taxpr._sites.criteria import Maybe, Selector, is_list, nearest
+from taxpr._sites.criteria import Every, Maybe, Selector, is_list
 from taxpr._sites.locate import Place
-from taxpr._sites.selectors import select
 from taxpr._sites.site import Site, home_of
 from taxpr._sites.skipped import Skipped, refusal_of, skipped
-from taxpr._sites.values import Value, select_values, values_of
-from taxpr._sites.walk import find_sites, numbered
+from taxpr._sites.values import Value, values_of
+from taxpr._sites.walk import numbered
 from taxpr._variables.cotangent import Cotangent, Found, cotangents
 from taxpr._variables.select import Var, chosen, labels, var
 from taxpr._variables.table import Variable
+from taxpr._where.meaning import said
+from taxpr._where.select import select
 
 _Slot = tuple[
     str, str, int, int | None
 ]  # the local address, and kind, number, result as in a `Place`
+EVERY_VARIABLE = var("*")
 NOTHING = "watch: nothing that was selected can be read: {}."
 
 
@@ -84,18 +84,15 @@ def every_value(program: Program) -> tuple[list[Wanted], tuple[Skipped, ...]]:
 
 def _selected(program: Program, where: Selector) -> list[Wanted]:
     make = _Wanting(program)
-    if where is None:
-        if not make.variables:
-            raise SelectorError(
-                "watch: the program knows no variables: it was traced without names=True, or it "
-                'has no function of your own. where="*" keeps what every equation makes.'
-            )
-        return make.of_variables(make.variables)
-    if where == "*":
-        return make.of_values([value for value in make.values if value.eqn is not None])
+    if where == EVERY_VARIABLE and not make.variables:
+        raise SelectorError(
+            "watch: the program knows no variables: it was traced without names=True, or it "
+            'has no function of your own. where="*" keeps what every equation makes.'
+        )
     found: dict[tuple[str, str], Wanted] = {}
-    for item in where if is_list(where) else [where]:
-        for one in _of_one(make, item):
+    where = said(program, where, Value)
+    for item in where if is_list(where) and where else [where]:
+        for one in _of_one(make, item, may_be_empty=False):
             found.setdefault((one.name + one.path, one.value.address), one)
     if not found:
         raise SelectorError(f"watch: where={where!r} selects nothing.")
@@ -113,43 +110,20 @@ def _told_apart(found: list[Wanted]) -> list[Wanted]:
     ]
 
 
-def _of_one(make: _Wanting, where: Any) -> list[Wanted]:
-    """What one selector chooses: tags by name, else variables, else values."""
-    program, given = make.program, where
-    if where is None:
-        return make.of_variables(make.variables)
+def _of_one(make: _Wanting, where: Any, may_be_empty: bool) -> list[Wanted]:
+    """What one selector means: each variable for itself, else values."""
     if isinstance(where, Maybe):
-        with contextlib.suppress(SelectorError):
-            return _of_one(make, where.where)
-        return []
+        return _of_one(make, where.where, may_be_empty=True)
+    if is_list(where) and where:
+        return [found for one in where for found in _of_one(make, one, may_be_empty)]
     if isinstance(where, Cotangent):
-        return make.of_cotangents(cotangents(program.named, where, may_be_empty=False))
+        return make.of_cotangents(cotangents(make.program.named, where, may_be_empty))
     if isinstance(where, Var):
-        return make.of_variables(chosen(make.variables, where, may_be_empty=False))
-    if isinstance(where, (str, dict, Site)):
-        with contextlib.suppress(SelectorError):
-            return [
-                one
-                for site in select(find_sites(program.jaxpr), given)
-                for one in make.of_tag(site)
-            ]
-    # What several functions have as a variable is told apart, and not taken for an argument.
-    named = isinstance(where, str) and chosen(make.variables, var(where), may_be_empty=True)
-    if named:
-        return make.of_variables(named)
-    where = with_addresses(program, given)
-    try:
-        with telling(program, where):
-            return make.of_values(select_values(program.jaxpr, where, program.addresses))
-    except (AddressError, SelectorError):
-        if not (isinstance(given, str) and given.replace(".", "").isidentifier()):
-            raise
-        known = {one.short if "." in given else one.text for one in make.variables}
-        known |= {str(site.name) for site in find_sites(program.jaxpr) if site.name is not None}
-        raise SelectorError(
-            f"watch: where={given!r}: no variable or tag has that name, and no value that address."
-            + nearest(given, sorted(known))
-        ) from None
+        return make.of_variables(chosen(make.variables, where, may_be_empty))
+    all_of_them = where is None or isinstance(where, Every)
+    values = select(make.program, Maybe(where) if may_be_empty else where, Value).found
+    # Arguments and constants would take as much memory again, and nothing computes them.
+    return make.of_values([one for one in values if one.eqn or not all_of_them])
 
 
 class _Wanting:
@@ -176,6 +150,9 @@ class _Wanting:
             first.setdefault(one.address, one)
         out: list[Wanted] = []
         for value in values:
+            if value.tag is not None:
+                out.append(_of_tag(value, value.tag))
+                continue
             variable = first.get(value.address)
             name = self._names[variable] if variable else value.address
             out.append(Wanted(name, value, self._outside(value), variable))
@@ -185,17 +162,6 @@ class _Wanting:
         """What flows back to variables, and to the tokens of tags."""
         every = [(one, self._at[one.address]) for one in found]
         return [Wanted(one.name, x, x, one.variable, cotangent=True) for one, x in every]
-
-    def of_tag(self, site: Site) -> list[Wanted]:
-        """The leaves of the token of a tag."""
-        name = str(site.name) if site.name is not None else site.address
-        home = site.steps[-1].nested.stored if site.steps else self.program.jaxpr
-        out: list[Wanted] = []
-        for k, (path, aval) in enumerate(named_leaves("", site.avals)):
-            place = Place(site.steps, home, "eqn", site.position, k)
-            value = Value(site.address.value(k), aval, site.eqn, site.steps, place)
-            out.append(Wanted(name, value, value, path=path))
-        return out
 
     def _outside(self, value: Value) -> Value:
         """The same value nearer to the outside: the operand that is an input of a nested jaxpr.
@@ -234,6 +200,13 @@ class _Wanting:
                     at[one] = f"{local}.{k}", "eqn", position, k
             self._homes[id(inner)] = inner, at
         return self._homes[id(inner)][1]
+
+
+def _of_tag(value: Value, site: Site) -> Wanted:
+    """A leaf of the token of a tag."""
+    name = str(site.name) if site.name is not None else site.address
+    path, _ = list(named_leaves("", site.avals))[value.place.out or 0]
+    return Wanted(name, value, value, path=path)
 
 
 def _shape(aval: Any) -> tuple[int, ...]:

@@ -11,7 +11,6 @@ from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError, RefusedError, refuse_no_function
 from taxpr._given import refuse_no_flag
 from taxpr._programs.functions import called_as, trace
-from taxpr._programs.named import names_for
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
 from taxpr._recordings.axes import UNTOLD, conditions, lanes_of, shape_of, with_lanes
@@ -20,10 +19,11 @@ from taxpr._recordings.part import Part
 from taxpr._recordings.recording import Recording, few
 from taxpr._recordings.run import Kept, Ran, run
 from taxpr._recordings.summary import WHOLE, by_lanes
-from taxpr._recordings.wanted import NOTHING, Wanted, wanted
+from taxpr._recordings.wanted import EVERY_VARIABLE, NOTHING, Wanted, wanted
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import merged
 from taxpr._sites.values import value_at
+from taxpr._where.meaning import names_for
 
 _KEEP = "auto", "values", "stats"
 
@@ -31,7 +31,7 @@ _KEEP = "auto", "values", "stats"
 @question
 def watch(
     fun: Any,
-    where: Selector = None,
+    where: Selector = EVERY_VARIABLE,
     *,
     keep: str = "auto",
     memory: int | None = None,
@@ -48,9 +48,9 @@ def watch(
     Args:
         fun: A function of PyTrees of arrays; or a `Program`, which knows its variables if it was
             traced with ``names=True``.
-        where: What to keep: a variable by its name or as `var`, the name of a tag, an address, a
-            primitive, or any other selector of values, see `find_values`; a list of these; None
-            means all variables, and ``"*"`` what every equation makes.
+        where: What to keep: a variable or a tag by its name, an address, a primitive, or any other
+            selector, see `find_values`. If you do not give one, all variables; ``"*"`` and None
+            mean all values that equations make.
         keep: ``"values"`` keeps all values, ``"stats"`` only their statistics (`Stats`).
             ``"auto"`` keeps the values if memory allows, else the statistics.
         memory: The bytes that the values may take at a time on a device. None means a quarter of

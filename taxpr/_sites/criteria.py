@@ -1,4 +1,4 @@
-"""The parts that selectors of tags and of values share: scopes, lines, lists, `maybe`."""
+"""The kinds of selectors: scopes, lines, places, `maybe`, `each`."""
 
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
@@ -6,15 +6,13 @@
 import dataclasses
 import difflib
 import fnmatch
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
-
-import jax
-import jax.core
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeGuard
 
 from taxpr import _compat
-from taxpr._errors import SelectorError, name_of
-from taxpr._places import file_text, is_called
+from taxpr._errors import ArgumentError, SelectorError
+from taxpr._given import listed
+from taxpr._places import is_called
 from taxpr._sites.site import Step
 
 
@@ -37,10 +35,7 @@ class Selectable(Protocol):
         ...
 
 
-S = TypeVar("S", bound=Selectable)
-
-# Chooses tags or values: a name, a glob, an address; a tag; params; a scope or a line; a primitive;
-# a predicate; a variable; a `maybe`; a list of these. None means all.
+# See the docstring of `taxpr._where` for what each means.
 Selector: TypeAlias = """(
     str
     | Selectable
@@ -48,7 +43,9 @@ Selector: TypeAlias = """(
     | Scope
     | Line
     | OfVariable
+    | Places
     | Maybe
+    | Each
     | _compat.Primitive
     | Callable[..., object]
     | list[Selector]
@@ -166,26 +163,43 @@ class OfVariable:
 
 
 @dataclasses.dataclass(frozen=True)
-class Holding(OfVariable):
-    """The places that a variable of the source means in one program."""
+class Places:
+    """The places that a name means in one program.
+
+    Attributes:
+        text: The text or variable that names them.
+        addresses: The addresses of tags or of values.
+        by: How it names them.
+    """
 
     text: str
     addresses: frozenset[str]
+    by: Literal["tag", "variable", "address", "glob"] = "variable"
 
     def fits(self, thing: Selectable) -> bool:
         """Whether a value, or a tag or what it marks, is one of them."""
         return bool({thing.address, getattr(thing, "value_address", None)} & self.addresses)
 
     def __repr__(self) -> str:
-        return self.text
+        return self.text if self.by == "variable" else repr(self.text)
 
 
-class TagsOf(Holding):
-    """The tags that stand for a variable in one program, by their addresses."""
+class Every(Places):
+    """All tags, or all values."""
+
+
+class Untagged(Places):
+    """The places of values that have no tag."""
+
+    inside: ClassVar[bool | None] = None  # as of a variable
+
+
+class TagsOf(Places):
+    """Tags that a selector has put for values, which are none of the program's own."""
 
     def fits(self, thing: Selectable) -> bool:
         """Whether a tag is one of them."""
-        return thing.address in self.addresses and getattr(thing, "variable", None) is not None
+        return thing.address in self.addresses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,6 +228,67 @@ def maybe(where: Selector) -> Maybe:
     return Maybe(where)
 
 
+@dataclasses.dataclass(frozen=True)
+class Each:
+    """A selector that means its places one by one, in some iterations; `each` makes it."""
+
+    where: Selector
+    axis: int | None = None
+    iterations: bool | tuple[int, ...] = True
+
+
+def each(
+    where: Selector = None, *, axis: int | None = None, iterations: bool | Iterable[int] = True
+) -> Each:
+    """The places of a selector in each iteration of the loops around them.
+
+    `sweep` and `patch` act at one of them after the other: at each tag or variable, in each
+    iteration, and each part of the value along an axis. `inject` acts at all of them in one run,
+    so that ``iterations=[3]`` means this iteration only.
+
+    Args:
+        where: A selector, as for `inject`.
+        axis: The axis of the value whose parts are taken one by one, such as that of the heads;
+            None takes the whole value. Not for `inject`.
+        iterations: Whether each iteration of a loop is a place of its own; or the numbers of those
+            to take, from 0, in each of the loops. With False all of them are one place.
+
+    Raises:
+        ArgumentError: If axis or iterations are no numbers.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> import taxpr
+        >>> def f(x):
+        ...     heads = jnp.sin(x)  # f32[3,2]
+        ...     return jnp.sum(heads)
+        >>> x = jnp.asarray([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+        >>> found = taxpr.sweep(f, taxpr.each("heads", axis=0), taxpr.zero())(x)
+        >>> [(row["index"], round(row["change"], 2)) for row in found.rows]
+        [(0, 0.0), (1, -1.68), (2, -1.82)]
+        >>> def total(xs):
+        ...     def step(c, x):
+        ...         c = c + x
+        ...         return c, c
+        ...     return jax.lax.scan(step, 0.0, xs)[1]
+        >>> new = taxpr.var("c", occurrence=1)
+        >>> once = taxpr.inject(total, taxpr.zero(), where=taxpr.each(new, iterations=[1]))
+        >>> once(once.init(jnp.ones(4)), jnp.ones(4))[0]
+        Array([1., 0., 1., 2.], dtype=float32)
+    """
+    if axis is not None and type(axis) is not int:
+        raise ArgumentError(f"each: axis={axis!r} is no number of an axis.")
+    if not isinstance(iterations, bool):
+        numbers = listed(iterations)
+        if numbers is None or not all(type(k) is int and k >= 0 for k in numbers):
+            raise ArgumentError(
+                f"each: iterations={iterations!r} are no numbers of iterations. Give a list of "
+                "them, from 0 on, True or False."
+            )
+        iterations = tuple(numbers)
+    return Each(where, axis, iterations)
+
+
 def is_list(where: Selector) -> TypeGuard[list[Selector] | tuple[Selector, ...]]:
     """Whether a selector is a list of others."""
     return isinstance(where, (list, tuple))
@@ -224,56 +299,6 @@ def is_params(where: Selector) -> TypeGuard[dict[str, Any]]:
     return isinstance(where, dict)
 
 
-def united(
-    things: Sequence[S], where: Selector, one: Callable[[Selector, bool], Iterable[S]]
-) -> list[S]:
-    """The selection of a selector, a `maybe` or a list of these, in program order.
-
-    ``one(where, may_be_empty)`` evaluates any other selector.
-    """
-
-    def found(where: Selector, may_be_empty: bool) -> dict[str, S]:
-        if isinstance(where, Maybe):
-            return found(where.where, True)
-        if (is_params(where) or is_list(where)) and not where:
-            if may_be_empty:
-                return {}
-            raise SelectorError(f"where={where!r} is empty and selects nothing.")
-        if is_list(where):
-            return {key: one for item in where for key, one in found(item, may_be_empty).items()}
-        if isinstance(where, jax.core.Tracer):
-            raise SelectorError(
-                f"where={where} is a value that is being traced. What is selected is decided "
-                "while tracing and cannot depend on it: use a Python value."
-            )
-        return {thing.address: thing for thing in one(where, may_be_empty)}
-
-    order = {thing.address: k for k, thing in enumerate(things)}
-    return sorted(found(where, False).values(), key=lambda one: order.get(one.address, len(order)))
-
-
-def answer(predicate: Callable[..., object], *args: object) -> bool:
-    """The result of the user's predicate, as a bool that is known while tracing.
-
-    A string or selector as result is an error: it would be true everywhere, and is a mistake.
-    """
-    result = predicate(*args)
-    if isinstance(result, (str, bytes, Scope, Line, Maybe)) and result:
-        raise SelectorError(
-            f"where: the predicate {name_of(predicate)} returned {result!r}, a "
-            f"{type(result).__name__}. It is asked about each in turn and answers with a bool, as "
-            "lambda site: site.name == 'h' does. Another selector is given itself: "
-            f"where={result!r}."
-        )
-    try:
-        return bool(result)
-    except jax.errors.ConcretizationTypeError:
-        raise SelectorError(
-            "where: the predicate returned a value that is being traced. What is selected is "
-            "decided while tracing: return a Python bool."
-        ) from None
-
-
 def nearest(wanted: str, known: Iterable[str], otherwise: int = 10) -> str:
     """The end of a message: similar names, or else the first names."""
     known = list(dict.fromkeys(known))
@@ -281,17 +306,3 @@ def nearest(wanted: str, known: Iterable[str], otherwise: int = 10) -> str:
     if not near and not known:
         return ""
     return f" {'Nearest' if near else 'There are'}: {', '.join(near or known[:otherwise])}."
-
-
-def nearest_scopes(things: Sequence[Selectable], where: Scope) -> str:
-    """The end of a message: similar scopes."""
-    scopes = ["/".join(inner for _, inner in parts_of(thing)) for thing in things]
-    return nearest(where.pattern, filter(None, scopes)) or " None has a named scope."
-
-
-def nearest_lines(things: Sequence[Selectable], where: Line) -> str:
-    """The end of a message: lines nearby."""
-    sources = {_compat.source_of(thing.eqn) for thing in things if thing.eqn}
-    lines = {(file_text(s.file), s.line) for s in sources if s}
-    near = sorted(lines, key=lambda line: (abs(line[1] - where.number), line))[:5]
-    return " Nearest: " + ", ".join(f"{file}:{number}" for file, number in near) + "."

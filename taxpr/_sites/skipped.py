@@ -1,8 +1,8 @@
 """Places that a selector skips because they cannot be injected, and the reasons."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 from taxpr._sites.site import Step
 
@@ -66,22 +66,6 @@ class Refusal(NamedTuple):
 def refusal_of(place: Place) -> Refusal | None:
     """Why a tag at a place cannot be injected; None if it can."""
     return next((Refusal(step, step.refusal) for step in place.steps if step.refusal), None)
-
-
-T = TypeVar("T", bound=Place)
-
-
-def parted(
-    found: Sequence[T], may_be_empty: bool, refusal: Callable[[T], Refusal | None]
-) -> tuple[list[T], list[tuple[T, Refusal]]]:
-    """Split selected places into those to use, and those to skip with their refusals.
-
-    If all are refused and the selection may not be empty, all are used, to be refused by name.
-    """
-    over = [(place, why) for place in found if (why := refusal(place)) is not None]
-    if len(over) == len(found) and not may_be_empty:
-        return list(found), []
-    return [place for place in found if refusal(place) is None], over
 
 
 def skipped(places: Iterable[tuple[Place, Refusal]]) -> tuple[Skipped, ...]:

@@ -1,33 +1,20 @@
-"""`Value`: the values of a program, and selectors that choose them."""
+"""`Value`: the values of a program."""
 
 import dataclasses
-import fnmatch
-import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
+
+import jax
 
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import AbstractValue, JaxprEqn, StoredJaxpr
-from taxpr._errors import AddressError, SelectorError
+from taxpr._errors import AddressError
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
-from taxpr._sites.criteria import (
-    Holding,
-    Line,
-    Scope,
-    Selector,
-    answer,
-    nearest,
-    nearest_lines,
-    nearest_scopes,
-    united,
-)
 from taxpr._sites.locate import Place, locate
-from taxpr._sites.selectors import same_site
 from taxpr._sites.site import Site, Step, described, value_text
-from taxpr._sites.skipped import Refusal, Skipped, parted, refusal_of, skipped
-from taxpr._sites.walk import find_sites, numbered
+from taxpr._sites.skipped import refusal_of
+from taxpr._sites.walk import numbered
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,6 +26,7 @@ class Value:
         aval: Its aval.
         eqn: The equation that makes it; None for an input or a constant.
         steps: The steps down to it.
+        tag: The tag that returns it, if a selector of tags means it.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -53,6 +41,7 @@ class Value:
     eqn: JaxprEqn | None = dataclasses.field(repr=False)
     steps: tuple[Step, ...] = dataclasses.field(repr=False)
     place: Place = dataclasses.field(repr=False)
+    tag: Site | None = dataclasses.field(default=None, repr=False)
 
     @property
     def refusal(self) -> str | None:
@@ -114,136 +103,17 @@ def value_at(jaxpr: StoredJaxpr, address: str) -> Value:
     return Value(whole.value(out), eqn.outvars[out].aval, eqn, place.steps, place._replace(out=out))
 
 
-class SelectedValues(NamedTuple):
-    """The values to tag, and the places that were skipped."""
-
-    values: list[Value]
-    skipped: tuple[Skipped, ...]
-
-
-def select_values_to_tag(
-    jaxpr: StoredJaxpr, where: Selector, names: Mapping[str, str]
-) -> SelectedValues:
-    """The chosen values at which a tag can be injected.
-
-    Others are skipped if the selector only describes values and does not name them.
-    """
-    over: list[tuple[Value, Refusal]] = []
-
-    def left(found: list[Value], may_be_empty: bool) -> list[Value]:
-        kept, gone = parted(found, may_be_empty, _refusal_to_tag)
-        over.extend(gone)
-        return kept
-
-    chosen = select_values(jaxpr, where, names, left)
-    taken = {value.address for value in chosen}
-    return SelectedValues(chosen, skipped(pair for pair in over if pair[0].address not in taken))
-
-
-def _refusal_to_tag(value: Value) -> Refusal | None:
-    hidden = (Refusal(step, _HIDDEN) for step in value.steps if not step.nested.replaceable)
-    return refusal_of(value) or next(hidden, None)
-
-
-_HIDDEN = "its jaxpr is hidden, and cannot be replaced by one with a tag"
-
-
-def select_values(
-    jaxpr: StoredJaxpr,
-    where: Selector,
-    names: Mapping[str, str] = types.MappingProxyType({}),
-    left: Callable[[list[Value], bool], list[Value]] = lambda found, may_be_empty: found,
-) -> list[Value]:
-    """The values that a selector chooses, in program order; see `taxpr.find_values`.
-
-    Args:
-        jaxpr: The jaxpr.
-        where: The selector.
-        names: Addresses by alternative names.
-        left: ``(found, may_be_empty) -> values``: filters the selection of a selector that
-            describes values and does not name one.
-
-    Raises:
-        AddressError: If there is no such address.
-        SelectorError: If nothing matches and that was not allowed.
-    """
-    where = names.get(where, where) if isinstance(where, str) else where
-    if isinstance(where, str) and not _is_glob(jaxpr, where):
-        # Avoid a walk through the whole program in the common case.
-        return [value_at(jaxpr, where)]
-    values = values_of(jaxpr)
-
-    def one(where: Selector, may_be_empty: bool) -> list[Value]:
-        if isinstance(where, str):
-            where = names.get(where, where)
-        if isinstance(where, Site):
-            where = _address_of(jaxpr, where, may_be_empty)
-            if where is None:
-                return []
-        if isinstance(where, str) and not _is_glob(jaxpr, where):
-            try:
-                return [value_at(jaxpr, where)]
-            except AddressError:
-                if may_be_empty:
-                    return []
-                raise
-        fits = _test_of(where)
-        found = [value for value in values if fits(value)]
-        if not found and not may_be_empty:
-            raise SelectorError(_nothing_found(values, where))
-        return left(found, may_be_empty)
-
-    return united(values, where, one)
-
-
-def _is_glob(jaxpr: StoredJaxpr, text: str) -> bool:
-    if "[" not in text or set("*?") & set(text):
-        return bool(set("*?") & set(text))
-    try:
-        locate(jaxpr, text)
-    except AddressError:
-        return True
-    return False  # labels of nested jaxprs may contain brackets
-
-
-def _address_of(jaxpr: StoredJaxpr, site: Site, may_be_empty: bool) -> str | None:
-    sites = find_sites(jaxpr)
-    same = same_site(sites, site)
-    found = next((one.address for one in sites if same(one)), None)
-    if found is None and not may_be_empty:
-        raise SelectorError(
-            f"where: this program has no {site}: the site is stale, of another program or of a "
-            "tag that was taken out." + nearest(site.address, (one.address for one in sites))
+def results_of(jaxpr: StoredJaxpr, site: Site) -> list[Value]:
+    """The values that a tag returns: the leaves of its token."""
+    home = site.steps[-1].nested.stored if site.steps else jaxpr
+    return [
+        Value(
+            site.address.value(k),
+            aval,
+            site.eqn,
+            site.steps,
+            Place(site.steps, home, "eqn", site.position, k),
+            site,
         )
-    return found
-
-
-def _test_of(where: Selector) -> Callable[[Value], bool]:
-    if where is None:
-        return lambda value: True
-    if isinstance(where, str):
-        return lambda value: fnmatch.fnmatchcase(value.address, where)
-    if isinstance(where, (Scope, Line, Holding)):
-        return where.fits
-    if isinstance(where, _compat.Primitive):
-        return lambda value: value.eqn is not None and value.eqn.primitive is where
-    if callable(where):
-        return lambda value: value.eqn is not None and answer(where, value.address, value.eqn)
-    raise AddressError(
-        f"{where!r} is a {type(where).__name__}. An address is a string such as "
-        "'3:scan/body/4:sin.0'. Values are selected by an address, a glob of addresses, a Site, "
-        "a primitive, a scope(), a line(), a predicate (address, eqn), or a list of these; in a "
-        "Program also by a var()."
-    )
-
-
-def _nothing_found(values: Sequence[Value], where: Selector) -> str:
-    said = f"where={where!r} matches none of the {len(values)} values."
-    if isinstance(where, Scope):
-        return said + nearest_scopes(values, where)
-    if isinstance(where, Line):
-        return said + nearest_lines(values, where)
-    if isinstance(where, _compat.Primitive):
-        makers = sorted({value.eqn.primitive.name for value in values if value.eqn})
-        return f"{said} They are made by {', '.join(makers) or 'no equation'}."
-    return said + nearest(str(where), (value.address for value in values))
+        for k, aval in enumerate(jax.tree.leaves(site.avals))
+    ]

@@ -17,12 +17,22 @@ from taxpr._injectors.plant import plant
 from taxpr._jaxprs.trees import named_leaves, refuse_no_arrays
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
-from taxpr._sites.criteria import TagsOf
-from taxpr._sites.site import Site
+from taxpr._sites.criteria import Each
 from taxpr._sweep.lanes import run_lanes
-from taxpr._sweep.points import AtPoint, Each, fired_at, places_of, points_of
+from taxpr._sweep.points import AtPoint, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
-from taxpr._sweep.target import Kept, Metric, asked, collected, metric_of, plain_metric, sites_at
+from taxpr._sweep.target import (
+    Kept,
+    Metric,
+    asked,
+    collected,
+    counts_of,
+    may_idle,
+    metric_of,
+    plain_metric,
+    sites_at,
+    that,
+)
 
 _RUNS = ("clean", "corrupted")
 
@@ -97,15 +107,18 @@ def patch(
     def patched(program: Program, given: dict[str, tuple[Any, ...]]) -> Swept:
         name = program.name
         program, _, sites = sites_at("patch", program, of.where, options)
-        points = points_of(sites, of)
-        if not points:
-            raise ArgumentError("patch: there is no place: the loop or the axis has length 0.")
         if max_steps is None and (looped := [s for s in sites if any(t.is_while for t in s.steps)]):
             raise ArgumentError(
                 f"patch: the {looped[0]} is in a while loop, whose values are kept for a number of "
                 "iterations that must be given: patch(..., max_steps=100)."
             )
         once = functools.partial(kept.once, program)
+        count = counts_of(program, sites, options, kept, max_steps)
+        counts = {run: count(given[run], {}) if may_idle(sites) else [] for run in _RUNS}
+        either = [a | b for a, b in zip(*counts.values(), strict=True)]
+        points = points_of(sites, of, either)
+        if not points:
+            raise ArgumentError("patch: there is no place: the loop or the axis has length 0.")
         values_of = once("values", lambda: collected(program, sites, max_steps, options))
         values = {run: values_of(given[run], {}) for run in _RUNS}
         plain = {run: plain_metric("patch", program, given[run], {}, metric, kept) for run in _RUNS}
@@ -117,7 +130,7 @@ def patch(
 
         def planting(run: str) -> dict[Any, Any]:
             return {
-                _that(site): AtPoint.around(plant(value), of, sites)
+                that(site): AtPoint.around(plant(value), of, sites)
                 for site, value in zip(sites, values[run], strict=True)
             }
 
@@ -144,7 +157,7 @@ def patch(
         for row, value in zip(rows, done.values, strict=False):
             before, whole = plain[into[row["source"]]], plain[row["source"]]
             row |= {"metric": float(value), "effect": (float(value) - before) / (whole - before)}
-        both = [all(fired_at(values[run][point.site], point) for run in _RUNS) for point in points]
+        both = [all(fired_at(counts[run], point) for run in _RUNS) for point in points]
         done = without_idle(rows, [*both] * len(taken), done)
         axes = {**({"source": list(taken)} if len(taken) > 1 else {}), **axes}
         coordinates = [
@@ -195,8 +208,3 @@ def _unlike(clean: Mapping[str, str], corrupted: Mapping[str, str]) -> str:
         if one != two:
             return f"the input {name} is {one} in the clean arguments and {two} in the corrupted"
     return "the clean and the corrupted arguments differ in structure"
-
-
-def _that(site: Site) -> Any:
-    """The selector of one tag."""
-    return TagsOf(site.address, frozenset({site.address})) if site.variable else site

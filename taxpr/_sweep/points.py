@@ -1,4 +1,4 @@
-"""Injectors that act at one of many places, and the places: `each`."""
+"""Injectors that act at one of many places, and the places."""
 
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,72 +15,19 @@ import jax.numpy as jnp
 import numpy
 
 from taxpr import _compat
-from taxpr._address import Address
 from taxpr._compat import Array, PyTree
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import ArgumentError, RefusedError
-from taxpr._given import listed
-from taxpr._injectors.collect import Masked, Steps
 from taxpr._injectors.injector import Injector
+from taxpr._injectors.per_iteration import refuse_beyond
 from taxpr._injectors.site_injector import Firing, SiteInjector, inject_at
-from taxpr._sites.criteria import Selector
-from taxpr._sites.site import Site, Step, described
+from taxpr._sites.criteria import Each
+from taxpr._sites.site import Site
 
 np: Any = numpy  # which leaves types of arrays unknown
 
 # The parameters of an injector that say where it acts.
 SITE, ITERATION, INDEX = "at site", "at iteration", "at index"
-
-
-@dataclasses.dataclass(frozen=True)
-class Each:
-    """A selector that means its places one by one; `each` makes it."""
-
-    where: Selector
-    axis: int | None = None
-    iterations: bool | tuple[int, ...] = True
-
-
-def each(
-    where: Selector = None, *, axis: int | None = None, iterations: bool | Iterable[int] = True
-) -> Each:
-    """The places of a selector one by one, for `sweep` and `patch`.
-
-    These are its tags or variables, each in every iteration of the loops around it, and each part
-    of the value along an axis.
-
-    Args:
-        where: A selector, as for `inject`.
-        axis: The axis of the value whose parts are taken one by one, such as that of the heads;
-            None takes the whole value.
-        iterations: Whether each iteration of a scan is a place of its own; or the numbers of those
-            to take. With False, and around while loops, all of them are one place.
-
-    Raises:
-        ArgumentError: If axis or iterations are no numbers.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> import taxpr
-        >>> def f(x):
-        ...     heads = jnp.sin(x)  # f32[3,2]
-        ...     return jnp.sum(heads)
-        >>> x = jnp.asarray([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
-        >>> found = taxpr.sweep(f, taxpr.each(taxpr.var("heads"), axis=0), taxpr.zero())(x)
-        >>> [(row["index"], round(row["change"], 2)) for row in found.rows]
-        [(0, 0.0), (1, -1.68), (2, -1.82)]
-    """
-    if axis is not None and type(axis) is not int:
-        raise ArgumentError(f"each: axis={axis!r} is no number of an axis.")
-    if not isinstance(iterations, bool):
-        numbers = listed(iterations)
-        if numbers is None or not all(type(k) is int and k >= 0 for k in numbers):
-            raise ArgumentError(
-                f"each: iterations={iterations!r} are no numbers of iterations. Give a list of "
-                "them, from 0 on, True or False."
-            )
-        iterations = tuple(numbers)
-    return Each(where, axis, iterations)
 
 
 class Point(NamedTuple):
@@ -97,8 +44,14 @@ class Point(NamedTuple):
     part: int = -1
 
 
-def points_of(sites: Sequence[Site], of: Each) -> list[Point]:
+def points_of(sites: Sequence[Site], of: Each, counts: Sequence[Any]) -> list[Point]:
     """All places, in program order.
+
+    Args:
+        sites: The tags.
+        of: Which places of them.
+        counts: For each tag how often it fired, with an axis for each loop around it. Of while
+            loops nothing else tells the iterations.
 
     Raises:
         ArgumentError: If a token has no such axis, or a loop no such iteration.
@@ -106,25 +59,31 @@ def points_of(sites: Sequence[Site], of: Each) -> list[Point]:
     """
     found: list[Point] = []
     for number, site in enumerate(sites):
-        turns = [_iterations(site, at, step, of) for at, step in loops_around(site)]
+        trips = [step.nested.trips for _, step in loops_around(site)]
         parts = [-1] if of.axis is None else range(_size(site, of.axis))
-        for *iteration, part in itertools.product(*turns, parts):
-            found.append(Point(number, tuple(iteration), part))
+        if of.iterations is False:
+            turns = [(-1,) * len(trips)]
+        elif of.iterations is not True:
+            refuse_beyond(site, of.iterations)
+            turns = itertools.product(*[of.iterations for _ in trips])
+        elif all(isinstance(n, int) for n in trips):
+            turns = itertools.product(*[range(n) for n in trips if isinstance(n, int)])
+        else:
+            turns = [tuple(map(int, turn)) for turn in np.argwhere(counts[number])]
+        found += [Point(number, turn, part) for turn in turns for part in parts]
     return found
 
 
-def fired_at(collected: PyTree, point: Point) -> bool:
-    """Whether a tag fired at a place, in the run whose values `collect` returned."""
-    if not isinstance(collected, (Masked, Steps)):
+def fired_at(counts: Sequence[Any], point: Point) -> bool:
+    """Whether a tag fired at a place; see `points_of`."""
+    if not len(counts):
         return True
-    mask = np.asarray(collected.mask)
-    if mask.ndim > len(point.iteration):  # devices, too
-        return bool(mask.any())
-    for k in point.iteration[: mask.ndim]:
-        if k >= len(mask):
+    count = counts[point.site]
+    for k in point.iteration:
+        if k >= len(count):
             return False
-        mask = mask.any(axis=0) if k < 0 else mask[k]
-    return bool(mask.any())
+        count = count.any(axis=0) if k < 0 else count[k]
+    return bool(count.any())
 
 
 def depth_of(sites: Sequence[Site]) -> int:
@@ -141,21 +100,6 @@ def places_of(points: Sequence[Point], sites: Sequence[Site]) -> dict[str, Any]:
         ITERATION: jnp.asarray(turns, jnp.int32).reshape(len(points), depth),
         INDEX: jnp.asarray([point.part for point in points], jnp.int32),
     }
-
-
-def _iterations(site: Site, address: Address, step: Step, of: Each) -> Sequence[int]:
-    trips = step.nested.trips
-    if of.iterations is False or (of.iterations is True and not isinstance(trips, int)):
-        return [-1]
-    if of.iterations is True:
-        return range(trips or 0)
-    beyond = [k for k in of.iterations if isinstance(trips, int) and k >= trips]
-    if beyond:
-        raise ArgumentError(
-            f"each: iterations has {beyond[0]}, and the loop {described(address, step.eqn)} has "
-            f"{trips}, counted from 0. This is for the {site}."
-        )
-    return of.iterations
 
 
 def _size(site: Site, axis: int) -> int:

@@ -25,10 +25,11 @@ from taxpr._jaxprs.trees import refuse_no_arrays
 from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
+from taxpr._sites.criteria import Each
 from taxpr._sweep.lanes import run_lanes
-from taxpr._sweep.points import AtPoint, Each, Point, fired_at, places_of, points_of
+from taxpr._sweep.points import AtPoint, Point, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
-from taxpr._sweep.target import Kept, Metric, asked, collected, metric_of, plain_metric, sites_at
+from taxpr._sweep.target import Kept, Metric, asked, counts_of, metric_of, plain_metric, sites_at
 
 np: Any = numpy  # which leaves types of arrays unknown
 
@@ -114,13 +115,17 @@ def sweep(
 
     def swept(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Swept:
         program, chosen, sites = sites_at("sweep", program, selector, options)
-        points = points_of(sites, of) if of else [Point(0)]
+        looped = any(step.is_while for site in sites for step in site.steps)
+        counts = list[Any]()
+        if of and of.iterations is not False and looped:  # only a run knows how often
+            counts = counts_of(program, sites, options, kept)(args, kwargs)
+        points = points_of(sites, of, counts) if of else [Point(0)]
         if not points:
             raise ArgumentError("sweep: each has no place: the loop or the axis has length 0.")
         acting = AtPoint.around(ready, of, sites) if of else ready
         injected = program.inject(acting, where=chosen, custom_rules=custom_rules)
-        counts = [len(jax.tree.leaves(one)[0]) for one in grid.values()]
-        every = list(itertools.product(range(len(points)), *map(range, counts)))
+        sizes = [len(jax.tree.leaves(one)[0]) for one in grid.values()]
+        every = list(itertools.product(range(len(points)), *map(range, sizes)))
         lanes = places_of([points[k] for k, *_ in every], sites) if of else {}
         for j, (name, one) in enumerate(grid.items()):
             lanes[name] = _taken(one, [at[j + 1] for at in every])
@@ -140,12 +145,8 @@ def sweep(
         rows = [{**places[k], **_setting(grid, at)} for k, *at in every]
         for row, value in zip(rows, done.values, strict=False):
             row |= {"metric": float(value), "change": float(value) - plain}
-        looped = any(step.is_while for site in sites for step in site.steps)
-        if of and not isinstance(of.iterations, bool) and looped:  # only a run knows how often
-            most = max(of.iterations, default=0) + 1
-            values_of = once("values", lambda: collected(program, sites, most, options))
-            held = values_of(args, kwargs)
-            fired = [fired_at(held[point.site], point) for point in points]
+        if counts:
+            fired = [fired_at(counts, point) for point in points]
             done = without_idle(rows, [fired[k] for k, *_ in every], done)
         where_on = [(*found[k], *at) for k, *at in every]
         return answer(f"sweep of {program.name}", rows, "metric", axes, where_on, done, plain)

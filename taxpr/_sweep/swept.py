@@ -10,9 +10,10 @@ import numpy
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Heat, Lines
 from taxpr._places import place_text
+from taxpr._sites.criteria import Each
 from taxpr._sites.site import Site
 from taxpr._sweep.lanes import Done
-from taxpr._sweep.points import Each, Point
+from taxpr._sweep.points import Point
 
 np: Any = numpy  # which leaves types of arrays unknown
 

@@ -1,10 +1,12 @@
 """The program that `sweep` and `patch` run: its tags, its metric, and what `collect` says of it."""
 
-from collections.abc import Callable, Hashable
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from taxpr import _compat
 from taxpr._compat import PyTree
@@ -12,38 +14,38 @@ from taxpr._engine.inject import sites_of
 from taxpr._errors import SelectorError
 from taxpr._hops.protocol import Options
 from taxpr._injectors.collect import collection
-from taxpr._programs.functions import telling_of, trace
-from taxpr._programs.named import names_for, telling
+from taxpr._injectors.probes import count
+from taxpr._programs.functions import Tracing
 from taxpr._programs.placed import tagged
 from taxpr._programs.program import Injected, Program
-from taxpr._sites.selectors import select_to_inject
+from taxpr._sites.criteria import TagsOf
 from taxpr._sites.site import Site
 from taxpr._sweep.lanes import check_number
+from taxpr._where.pick import Tags, pick
+from taxpr._where.select import telling
 
 _jax: Any = jax
 
 Metric = Callable[[Any], Any]
 T = TypeVar("T")
 _KEPT = 8  # programs of a question
+_ROWS = 16  # iterations of while loops that are counted at first
 
 
 def asked(fun: Any, where: Any, args: Any, kwargs: Any, ask: Callable[[Program], T]) -> T:
     """The answer of a function's program, traced with these arguments."""
     if isinstance(fun, Program):
         return ask(fun)
-    program = trace(fun, names=names_for(where))(*args, **kwargs)
-    with telling_of(fun, args, kwargs, where):
-        return ask(program)
+    return Tracing(fun, where).ask(ask, args, kwargs)
 
 
 def sites_at(
     what: str, program: Program, where: Any, options: Options
 ) -> tuple[Program, Any, list[Site]]:
     """The program with tags where a selector asks for variables, and the tags that it means."""
-    if (variables := tagged(program, where)) is not None:
-        program, where = variables.program, variables.where
+    program, where = tagged(program, where)
     with telling(program, where):
-        sites = select_to_inject(sites_of(program.jaxpr, options), where).sites
+        sites = pick(Tags(sites_of(program.jaxpr, options)), where, change=True).found
     if not sites:
         raise SelectorError(f"{what}: nothing is selected.")
     return program, where, sites
@@ -83,6 +85,53 @@ def plain_metric(
     check_number(what, _jax.eval_shape(run, args, kwargs))
     compiled = kept.once(program, "plain", lambda: _jax.jit(run))
     return float(compiled(args, kwargs))
+
+
+def may_idle(sites: Sequence[Site]) -> bool:
+    """Whether only a run tells how often tags fire: those in branches and while loops."""
+    return any(site.conditional or site.trips is None for site in sites)
+
+
+def counts_of(
+    program: Program, sites: Sequence[Site], options: Options, kept: Kept, most: int | None = None
+) -> Callable[[Any, Any], list[Any]]:
+    """A function ``(args, kwargs)`` that returns how often each tag fired in each iteration.
+
+    There is an axis for each loop around the tag; that of a while loop has ``most`` iterations, or
+    as many as there were.
+    """
+
+    def counts(args: Any, kwargs: Any) -> list[Any]:
+        rows = most or _ROWS
+        while True:
+            states = kept.once(program, ("counts", rows), functools.partial(_counting, rows))(
+                args, kwargs
+            )
+            found = [states[site.address] for site in sites]
+            if most or not any(int(one.get("beyond", 0)) for one in found):
+                return [np.asarray(one["rows"]) for one in found]
+            rows *= _ROWS
+
+    def _counting(rows: int) -> Any:
+        counter = count(per="iteration", max_steps=rows)
+        injected = program.inject(
+            counter,
+            where=[that(site) for site in sites],
+            custom_rules=options.custom_rules,
+            shards="psum",
+        )
+
+        def run(args: Any, kwargs: Any) -> Any:
+            return injected(injected.ctx, *args, **kwargs)[1]["state"]
+
+        return _jax.jit(run)
+
+    return counts
+
+
+def that(site: Site) -> Any:
+    """The selector of one tag."""
+    return TagsOf(site.address, frozenset({site.address})) if site.variable else site
 
 
 def collected(

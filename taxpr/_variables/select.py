@@ -4,6 +4,8 @@
 # pyright: reportUnnecessaryIsInstance=false
 
 import dataclasses
+import fnmatch
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,6 +16,7 @@ from taxpr._sites.criteria import OfVariable, nearest
 from taxpr._variables.table import Variable
 
 _SHOWN = 12  # candidates in a message
+_GLOB = "*?"  # brackets are those of what a variable holds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +53,8 @@ def var(
     Args:
         text: The variable as it is written, such as ``"scores"`` or ``"params['w']"``; with the
             function before it where several have one of that name: ``"attention.scores"``. A
-            variable that holds a PyTree means all arrays in it.
+            variable that holds a PyTree means all arrays in it. A glob means all variables that
+            fit, of all functions: ``"*"`` all there are.
         line: The line that bound it.
         occurrence: Which of its values, from 0.
         inside: Of what is changed, which uses of the value. A parameter holds a value of the
@@ -92,30 +96,50 @@ def var(
     return Var(text.strip().replace('"', "'"), line, occurrence, inside)
 
 
+def matching(variables: Sequence[Variable], where: Var) -> list[Variable]:
+    """All that a selector may mean, in whatever function."""
+    found = [
+        one
+        for one in _named(variables, where.text)
+        if where.line in (None, one.line) and where.occurrence in (None, one.occurrence)
+    ]
+    if where.text == "*":
+        return found
+    # What a backward pass computes once more is another value of the same variable.
+    return [one for one in found if not one.recomputed] or found
+
+
 def chosen(variables: Sequence[Variable], where: Var, may_be_empty: bool) -> list[Variable]:
     """Those that a selector means.
 
     Raises:
         SelectorError: If there are none, unless that is allowed; if functions of several names, or
-            files, have such a variable.
+            files, have such a variable, and these hold different values.
     """
-    named = [one for one in variables if _fits(one, where.text)]
-    found = [
-        one
-        for one in named
-        if where.line in (None, one.line) and where.occurrence in (None, one.occurrence)
-    ]
-    # What a backward pass computes once more is another value of the same variable.
-    found = [one for one in found if not one.recomputed] or found
+    found = matching(variables, where)
     if not found and not may_be_empty:
+        named = _named(variables, where.text)
         raise SelectorError(f"where={where!r}: {_missed(variables, named, where)}")
-    owners = {one.owner: one for one in found}
-    if len(owners) > 1:
-        raise SelectorError(
-            f"where={where!r} is a variable of {len(owners)} functions: "
-            f"{_listed(owners.values())}. Say which: {_which(found)}."
-        )
-    return found
+    owners: dict[Any, list[Variable]] = {}
+    for one in found:
+        owners.setdefault(one.owner, []).append(one)
+    if len(owners) < 2 or set(_GLOB) & set(where.text):
+        return found
+    held = {frozenset((one.path, one.address) for one in own) for own in owners.values()}
+    if len(held) == 1 and not where.inside:  # handed from one to the other
+        return next(iter(owners.values()))
+    raise SelectorError(
+        f"where={where!r} is a variable of {len(owners)} functions: "
+        f"{_listed(own[0] for own in owners.values())}. Say which: {_which(found)}."
+    )
+
+
+def _named(variables: Sequence[Variable], text: str) -> list[Variable]:
+    found = [one for one in variables if _fits(one, text)]
+    if found or not set(_GLOB) & set(text):
+        return found
+    fits = functools.partial(fnmatch.fnmatchcase, pat=text)
+    return [one for one in variables if fits(one.text) or fits(one.short)]
 
 
 def meaning(variables: Sequence[Variable], address: str) -> Var | None:

@@ -280,7 +280,7 @@ def test_a_site_of_another_program():
     stale = rf"has no tag 'other' {here('t0')}.* the site is stale, of another program .* are: "
     with pytest.raises(taxpr.SelectorError, match=stale + "c, 0:scan/body/t0"):
         program.inject(taxpr.count(), where=site)
-    with pytest.raises(taxpr.SelectorError, match=stale + "0:scan/body/t0"):
+    with pytest.raises(taxpr.SelectorError, match=stale + "c, 0:scan/body/t0"):
         program.tag_at(site, name="new")
 
 

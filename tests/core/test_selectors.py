@@ -107,7 +107,7 @@ def test_a_program_without_tags():
     with pytest.raises(taxpr.SelectorError, match=r"has no tags\. Put one"):
         taxpr.trace(jnp.sin)(1.0).collect()
     with pytest.raises(taxpr.SelectorError, match=r"no tags\. Put one with .*taxpr\.var"):
-        taxpr.trace(jnp.sin)(1.0).inject(taxpr.zero(), where="x")
+        taxpr.trace(jnp.sin)(1.0).inject(taxpr.zero(), where="y")
 
 
 # ---- primitives, scopes and lines --------------------------------------------
@@ -467,7 +467,12 @@ def test_what_a_tag_returns_can_be_tagged_by_its_site():
         (scope("lop"), taxpr.SelectorError, r"scope\('lop'\) matches none .* Nearest: loop\."),
         (line(1), taxpr.SelectorError, r"line\(1\) matches none .* Nearest: test_selectors.py:"),
         (None, taxpr.AddressError, "say which values. A predicate"),
-        ({"name": "x"}, taxpr.AddressError, r"Values are selected by an address, a glob of"),
+        ({"name": "x"}, taxpr.SelectorError, r"\{'name': 'x'\}: the program has no tags\."),
+        (
+            3,
+            taxpr.SelectorError,
+            r"where=3 is a int\. A selector is .*, a predicate \(address, eqn\),",
+        ),
         ([], taxpr.SelectorError, r"where=\[\] is empty"),
         (lambda a, e: jnp.int32(0), taxpr.SelectorError, "matches none of the"),
     ],

@@ -163,6 +163,110 @@ def test_nested_loops_branches_and_trees():
         same(row["metric"], hand((row["variable"], row["iteration"]), row["value"]))
 
 
+def halved(x, n):
+    """A while loop in a scan: two times as many iterations as in the turn before, or so."""
+
+    def outer(x, turns):
+        def body(state):
+            k, y = state
+            return k + 1, taxpr.tag(y * 0.5, name="y") + 1
+
+        return jax.lax.while_loop(lambda state: state[0] < turns, body, (0, x))[1], None
+
+    return jax.lax.scan(outer, x, n)[0]
+
+
+def halved_by_hand(x, n, at=()):
+    for i, turns in enumerate(n):
+        for k in range(turns):
+            x = (0.0 if (i, k) in at else x * 0.5) + 1
+    return x
+
+
+def test_each_iteration_of_a_while_loop_is_a_place_of_its_own():
+    def fn(x, n):
+        return jax.lax.fori_loop(0, n, lambda k, y: taxpr.tag(y * 0.5, name="y") + 1, x)
+
+    ask = taxpr.sweep(fn, each("y"), taxpr.zero())
+    for n in (3, 5, 1):  # one question, with other numbers of iterations
+        found = ask(8.0, n)
+        wanted = [halved_by_hand(8.0, [n], [(0, k)]) for k in range(n)]
+        same([row["metric"] for row in found.rows], wanted)
+        assert [row["iteration"] for row in found.rows] == list(range(n))
+    with pytest.raises(taxpr.ArgumentError, match="has no place: the loop"):
+        ask(8.0, 0)
+    at_once = taxpr.sweep(fn, each("y", iterations=False), taxpr.zero())(8.0, 3)
+    same([row["metric"] for row in at_once.rows], [1.0])
+    turns = jnp.asarray([2, 0, 3])
+    found = taxpr.sweep(halved, each("y"), taxpr.zero())(8.0, turns)
+    places = [(0, 0), (0, 1), (2, 0), (2, 1), (2, 2)]
+    assert [row["iteration"] for row in found.rows] == places
+    wanted = [halved_by_hand(8.0, [2, 0, 3], [at]) for at in places]
+    same([row["metric"] for row in found.rows], wanted)
+    patched = taxpr.patch(halved, "y", sources="clean", max_steps=4)((8.0, turns), (2.0, turns))
+    assert [row["iteration"] for row in patched.rows] == places
+
+
+def test_inject_acts_in_the_iterations_that_are_given():
+    turns = jnp.asarray([2, 0, 3])
+    for iterations in ([0], [1, 2]):
+        where = each("y", iterations=iterations)
+        at = [(i, k) for i in iterations for k in iterations]
+        for given in ({where: taxpr.zero()}, {"y": taxpr.zero()}):
+            here = None if where in given else where
+            injector = given if here is None else taxpr.zero()
+            injected = taxpr.inject(halved, injector, where=here)
+            out, ctx = injected(injected.init(8.0, turns), 8.0, turns)
+            same(out, halved_by_hand(8.0, [2, 0, 3], at))
+    chain = [taxpr.add(1.0), taxpr.count(), lambda ctx, token, params: (token * 3, ctx)]
+    injected = taxpr.inject(model, chain, where=each("heads", iterations=[1, 3]))
+    out, ctx = injected(injected.init(X), X)
+    same(norm(out), by_hand(lambda k, h: (h + 1) * 3 if k in (1, 3) else h))
+    [(_, counted)] = injected.report(ctx, X)[1].items()
+    assert counted["count"] == 2
+    kept = taxpr.inject(model, taxpr.record(slots=8), where=each("heads", iterations=[2]))
+    [recorded] = kept.report(kept(kept.init(X), X)[1], X).values()
+    same(recorded["values"], streams(X)[2][None])
+
+    def plain(x, n):
+        def body(k, y):
+            z = y * 0.5
+            return z + 1
+
+        return jax.lax.fori_loop(0, n, body, x)
+
+    for at in ([1], [0, 2], [9]):
+        by_variable = taxpr.inject(plain, taxpr.zero(), where=each("z", iterations=at))
+        out, _ = by_variable(by_variable.init(8.0, 3), 8.0, 3)
+        same(out, halved_by_hand(8.0, [3], [(0, k) for k in at]))
+
+
+@pytest.mark.parametrize(
+    ("where", "injector", "error", "words"),
+    [
+        (each("heads", axis=0), taxpr.zero(), "ArgumentError", "axis=0 is for sweep and patch"),
+        (
+            each("heads", iterations=[4]),
+            taxpr.zero(),
+            "ArgumentError",
+            "iterations has 4, and the loop scan .* has 4",
+        ),
+        (each("out", iterations=[0]), taxpr.zero(), "ArgumentError", "out.* is in no loop"),
+        (each("heads", iterations=[0]), lambda c, t, p: (t, c), "InjectorError", "from_function"),
+        ([each("heads")], taxpr.zero(), "SelectorError", "each.. is for inject, sweep and patch"),
+    ],
+)
+def test_mistakes_with_iterations_are_said_by_name(where, injector, error, words):
+    def fn(x):
+        return taxpr.tag(model(x), name="out")
+
+    with pytest.raises(getattr(taxpr, error), match=words):
+        taxpr.inject(fn, injector, where=where).init(X)
+    for ask in (taxpr.collect, taxpr.grad_at, taxpr.watch):
+        with pytest.raises(taxpr.SelectorError, match=r"each\(\) is for inject, sweep and patch"):
+            ask(lambda x: norm(fn(x)), each("heads"))(X)
+
+
 def test_iterations_that_a_while_loop_has_not_are_nan():
     def fn(x, n):
         return jax.lax.fori_loop(0, n, lambda k, y: taxpr.tag(y * 0.5, name="y") + 1, x)
@@ -370,7 +474,7 @@ def test_variables_of_different_shapes_branches_and_while_loops_are_patched():
         y = jax.lax.fori_loop(0, n, lambda k, y: taxpr.tag(y * 0.5, name="y"), y)
         return total + jnp.sum(wide) + jnp.sum(y)
 
-    places = [var("total"), var("wide"), "up", "y"]
+    places = [var("total"), "wide", "up", {"name": "y"}]  # y is a variable, too
     one, two = (jnp.ones(3), 3), (2 * jnp.ones(3), 3)
     found = taxpr.patch(fn, places, sources="clean", max_steps=3)(one, two)
     plain = 6 + 36 + 12 / 8, 3 + 9 + 6 / 8

@@ -1,0 +1,305 @@
+"""What texts mean in a program: a tag, else a variable, else an address."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from taxpr._address import Address
+from taxpr._compat import StoredJaxpr, is_sequence
+from taxpr._errors import AddressError, SelectorError
+from taxpr._sites.criteria import Each, Every, Maybe, Places, Selector, Untagged, nearest
+from taxpr._sites.site import Site, home_of
+from taxpr._sites.values import Value, value_at, values_of
+from taxpr._sites.walk import addresses_of, find_sites
+from taxpr._variables.cotangent import Cotangent
+from taxpr._variables.select import Var, matching, named_var
+from taxpr._variables.table import Variable, Variables
+from taxpr._where.pick import Tags, Values, telling_of_tuples
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+Names = bool | Literal["cotangents"]
+UNNAMED = (
+    " Its variables are not known: to select one, trace the function with taxpr.trace(fun, "
+    "names=True), or give the function itself."
+)
+
+
+class Known(Protocol):
+    """A program, as far as selecting goes."""
+
+    @property
+    def jaxpr(self) -> StoredJaxpr: ...
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Addresses of inputs and outputs by their names."""
+        ...
+
+    @property
+    def named(self) -> Variables | None:
+        """The variables; None if they are not known."""
+        ...
+
+    @property
+    def used(self) -> Sequence[str]:
+        """The tags that injections have used up."""
+        ...
+
+
+class OfJaxpr(NamedTuple):
+    """A jaxpr, which has no names but those of tags."""
+
+    jaxpr: StoredJaxpr
+    addresses: Mapping[str, str] = {}
+    named: Variables | None = None
+    used: Sequence[str] = ()
+
+
+# ---- selectors with names in them ---------------------------------------------------------------
+
+
+def replaced(where: Any, held: Callable[[Any, bool], Any], may_be_empty: bool = False) -> Any:
+    """A selector in which ``held(one, may_be_empty)`` stands for each text and variable."""
+    if isinstance(where, (str, Var, Cotangent, Untagged)):
+        return held(where, may_be_empty)
+    if isinstance(where, Maybe):
+        return Maybe(replaced(where.where, held, True))
+    if isinstance(where, Each):
+        return dataclasses.replace(where, where=replaced(where.where, held, may_be_empty))
+    if is_sequence(where):
+        found = [replaced(one, held, may_be_empty) for one in where]
+        return tuple(found) if isinstance(where, tuple) else found
+    return where
+
+
+def names_in(where: Any, may_be_empty: bool = False) -> list[tuple[Any, bool]]:
+    """The texts and variables in a selector, and whether they may match nothing."""
+    found: list[tuple[Any, bool]] = []
+
+    def note(one: Any, may_be_empty: bool) -> None:
+        found.append((one, may_be_empty))
+
+    replaced(where, note, may_be_empty)
+    return found
+
+
+def is_mapping(where: object) -> TypeIs[Mapping[Any, Any]]:
+    """Whether it is one, of any types."""
+    return isinstance(where, Mapping)
+
+
+def names_for(*where: Any) -> Names:
+    """What is to be noted while tracing for variables in selectors; see `trace`."""
+    asked = [one for some in where for one, _ in names_in(some)]
+    if any(isinstance(one, Cotangent) or str(one).startswith("∂ ") for one in asked):
+        return "cotangents"
+    return any(isinstance(one, Var) for one in asked)
+
+
+def may_be_variables(program: Known, *where: Any) -> bool:
+    """Whether texts in selectors are no tags and no addresses, so that variables may be meant."""
+    texts = [one for some in where for one, _ in names_in(some) if isinstance(one, str)]
+    sites = find_sites(program.jaxpr) if texts else []
+    return any(
+        _may_be_variable(text)
+        and (text in program.addresses or not _is_place(program, text, sites))
+        for text in texts
+    )
+
+
+def _is_place(program: Known, text: str, sites: Sequence[Site]) -> bool:
+    return isinstance(meant(program, text, Site, sites=sites), Places)
+
+
+def _may_be_variable(text: str) -> bool:
+    # What is before a bracket is the variable; addresses of equations have a colon.
+    begins = re.match(r"[^\W\d]|[*?]", text) and not isinstance(text, Address)
+    return bool(begins) and ":" not in text.partition("[")[0]
+
+
+# ---- what one text means ------------------------------------------------------------------------
+
+
+def said(program: Known, where: Selector, of: type[Site] | type[Value]) -> Any:
+    """A selector in which texts are replaced by what they mean.
+
+    Args:
+        program: The program.
+        where: The selector.
+        of: Whether tags or values are selected, which tells what a glob of addresses means.
+
+    Raises:
+        SelectorError: If a text means nothing, or two things.
+        AddressError: If an address is of no value.
+    """
+
+    def meaning(one: Any, may_be_empty: bool) -> Any:
+        if not isinstance(one, str):
+            return one
+        found = meant(program, one, of)
+        if found is None and not may_be_empty:
+            raise _nothing(program, one, of)
+        return found or Places(one, frozenset(), "tag")
+
+    given: Any = where
+    with telling_of_tuples(where, find_sites(program.jaxpr) if given.__class__ is tuple else ()):
+        return replaced(where, meaning)
+
+
+def meant(
+    program: Known, text: str, of: type[Site] | type[Value], sites: Sequence[Site] | None = None
+) -> Places | Var | Cotangent | None:
+    """What a text means; None if that is nothing.
+
+    Raises:
+        SelectorError: If it means two things.
+    """
+    sites = find_sites(program.jaxpr) if sites is None else sites
+    sites = [site for site in sites if site.variable is None]
+    if text == "*":
+        return Every(text, frozenset(), "glob")
+    if isinstance(text, Address):  # which no variable or tag has as its name
+        return _at(program, sites, text, of)
+    exact = bool(program.named and text.strip() and not set("*?") & set(text))
+    held = matching(program.named.table, Var(text)) if program.named and exact else []
+    at_held = {one.address for one in held}
+    if tags := [site for site in sites if site.name == text]:
+        if held and not _marked(program, tags) <= at_held:
+            # Else the tag is on what the variable held, and says which of its values is meant.
+            raise _two(text, f"the {tags[0]}", f"{{'name': {text!r}}}", held)
+        return Places(text, _addresses(tags), "tag")
+    place = _at(program, sites, text, of)
+    if held:
+        if place is not None and not _values_at(program, sites, place) <= at_held:
+            raise _two(text, f"the address {text}", f"taxpr.Address({text!r})", held)
+        return Var(text)
+    if place is None and text in program.addresses:
+        place = _at(program, sites, program.addresses[text], of)
+    return place or _of_result(program, text) or _of_glob(program, sites, text, of)
+
+
+def _addresses(sites: Sequence[Site]) -> frozenset[str]:
+    return frozenset(site.address for site in sites)
+
+
+def _at(
+    program: Known, sites: Sequence[Site], text: str, of: type[Site] | type[Value]
+) -> Places | None:
+    """What an address means, of a tag, a value or an equation with one result."""
+    if of is Site and (found := [s for s in sites if text in (s.address, s.value_address)]):
+        return Places(text, _addresses(found), "address")
+    if not Address(text).kind:
+        return None
+    try:
+        value = value_at(program.jaxpr, text)
+    except AddressError:
+        return None
+    if of is Value:
+        return Places(text, frozenset({value.address}), "address")
+    found = [site for site in sites if site.value_address == value.address]
+    if found:
+        return Places(text, _addresses(found), "address")
+    return Untagged(text, frozenset({value.address}), "address")
+
+
+def _of_result(program: Known, text: str) -> Var | Cotangent | None:
+    """What a name that values have in results means, such as ``"h#1"`` or ``"∂ h"``."""
+    back, name = text.startswith("∂ "), text.removeprefix("∂ ").strip()
+    if program.named is None or not name:
+        return None
+    one = named_var(name)
+    if matching(program.named.table, one):
+        return Cotangent(one) if back else one if one.text != text else None
+    marked = back and any(mark.name == name for mark in program.named.marks)
+    return Cotangent(name) if marked else None
+
+
+def _of_glob(
+    program: Known, sites: Sequence[Site], text: str, of: type[Site] | type[Value]
+) -> Places | Var | None:
+    if not set("*?[") & set(text):
+        return None
+    named = [s for s in sites if isinstance(s.name, str) and fnmatch.fnmatchcase(s.name, text)]
+    if named:
+        return Places(text, _addresses(named), "glob")
+    if program.named and matching(program.named.table, Var(text)):
+        return Var(text)
+    # Addresses of equations contain a colon, so a glob with a colon is one of addresses.
+    if of is Site and ":" not in text:
+        return None
+    if of is Site and (found := [s for s in sites if fnmatch.fnmatchcase(s.address, text)]):
+        return Places(text, _addresses(found), "glob")
+    values = [one for one in values_of(program.jaxpr) if fnmatch.fnmatchcase(one.address, text)]
+    at = frozenset(one.address for one in values)
+    return (Untagged if of is Site else Places)(text, at, "glob") if at else None
+
+
+def _values_at(program: Known, sites: Sequence[Site], place: Places) -> set[str]:
+    """The addresses of the values at an address."""
+    tags = [site for site in sites if site.address in place.addresses]
+    return _marked(program, tags) if tags else set(place.addresses)
+
+
+def _marked(program: Known, sites: Sequence[Site]) -> set[str]:
+    """The addresses of what tags mark, looking through other tags."""
+    found: set[str] = set()
+    for site in sites:
+        stored = site.steps[-1].nested.stored if site.steps else program.jaxpr
+        at = addresses_of(stored, home_of(site.steps))
+        found.update(at[id(atom)] for atom in site.eqn.invars if id(atom) in at)
+    return found
+
+
+# ---- errors -------------------------------------------------------------------------------------
+
+
+def _two(text: str, other: str, by: str, held: Sequence[Variable]) -> SelectorError:
+    one = held[0]
+    return SelectorError(
+        f"where={text!r} is {other} and the variable {one.short} ({one.place}), and they hold "
+        f"different values. Say which: {by}, or taxpr.{Var(text)!r}."
+    )
+
+
+class _NothingError(AddressError, SelectorError):
+    """A text that could be an address or a name, and is none."""
+
+
+def _nothing(program: Known, text: str, of: type[Site] | type[Value]) -> LookupError:
+    """The error that a text means nothing: what is near, and how variables come to be known."""
+    sites = [site for site in find_sites(program.jaxpr) if site.variable is None]
+    table = program.named.table if program.named else ()
+    more = ""
+    if text in program.used:
+        more = (
+            f" The tag {text!r} was used up by an injection before. Several injectors run in turn "
+            "if they are given as a list: [scale(3.0), record()]."
+        )
+    elif program.named is None and _may_be_variable(text):
+        more = UNNAMED
+    known = [str(site.name) for site in sites if site.name is not None]
+    known += [one.short if "." in text else one.text for one in table]
+    if of is Site:
+        none = Tags(sites).none(Places(text, frozenset(), "tag"))
+        near = nearest(text, known) if table else ""
+        if sites:
+            near = nearest(text, [*known, *(site.address for site in sites)])
+            none = f"where={text!r} matches none of the {len(sites)} tags."
+        return SelectorError(none + near + more)
+    if set("*?[") & set(text):
+        return SelectorError(Values(program.jaxpr).none(Places(text, frozenset(), "glob")) + more)
+    near = nearest(text, sorted(known))
+    try:
+        value_at(program.jaxpr, text)
+    except AddressError as error:
+        if not _may_be_variable(text) or Address(text).kind:
+            return AddressError(f"{error}{more}")
+        near = near if near.startswith(" Nearest") else f" {error}{near}"
+    said = f"where={text!r}: no variable or tag has that name, and no value that address."
+    return _NothingError(said + near + more)
