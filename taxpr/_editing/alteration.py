@@ -123,19 +123,32 @@ def _in_turn(every: list[Alteration]) -> Callable[[Bound], Any]:
     return make
 
 
+def has_state(given: Injector) -> bool:
+    """Whether an injector hands something on from one value to the next. Random streams do not."""
+    state = _state_of(given, "")
+    return bool(jax.tree.leaves(state)) and not _is_stream(state)
+
+
+def _state_of(given: Injector, text: str) -> Any:
+    site: Any = types.SimpleNamespace(address=text)
+    return given.new_state(None if given.shared else site)
+
+
+def _is_stream(state: Any) -> bool:
+    return getattr(state, "keys", set)() == {"fired", "site"}
+
+
 def _injector(given: Injector) -> Alteration:
     """By an injector that needs no memory of what it did before."""
 
     def make(bound: Bound) -> Any:
-        site: Any = types.SimpleNamespace(address=bound.text)
-        state: Any = given.new_state(None if given.shared else site)
-        leaves = jax.tree.leaves(state)
-        if leaves and getattr(state, "keys", set)() != {"fired", "site"}:
+        if has_state(given):
             raise InjectorError(
                 f"edit: {given!r} has a state, which is handed on from one value to the next. A "
                 "line of the source has none: give it to inject, or a function of the value here."
             )
-        if leaves:  # a stream of random numbers
+        state = _state_of(given, bound.text)
+        if _is_stream(state):
             state = {**state, "fired": state["fired"] + bound.count}
         values = {
             name: as_arrays(f"{given.name}: {name}", value, InjectorError)

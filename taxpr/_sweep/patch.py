@@ -18,6 +18,7 @@ from taxpr._jaxprs.trees import named_leaves, refuse_no_arrays
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
 from taxpr._sites.criteria import Each
+from taxpr._sweep.by_edit import NOTE, edited
 from taxpr._sweep.lanes import run_lanes
 from taxpr._sweep.points import AtPoint, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
@@ -35,6 +36,7 @@ from taxpr._sweep.target import (
 )
 
 _RUNS = ("clean", "corrupted")
+PLANTED = "planted"  # the values of the other run, beside the place of a run
 
 
 @question
@@ -105,7 +107,7 @@ def patch(
     kept = Kept()
 
     def patched(program: Program, given: dict[str, tuple[Any, ...]]) -> Swept:
-        name = program.name
+        name, named = program.name, program
         program, _, sites = sites_at("patch", program, of.where, options)
         if max_steps is None and (looped := [s for s in sites if any(t.is_while for t in s.steps)]):
             raise ArgumentError(
@@ -134,14 +136,23 @@ def patch(
                 for site, value in zip(sites, values[run], strict=True)
             }
 
-        injected = program.inject(planting(taken[0]), custom_rules=custom_rules)
+        by_edit = edited(
+            fun, of.where, named, sites, (of, points), lambda k, lane: lane[PLANTED][k]
+        )
+        injected = (
+            program if by_edit else program.inject(planting(taken[0]), custom_rules=custom_rules)
+        )
 
         def contexts(run: str) -> PyTree:
+            if by_edit:
+                return values[run]
             pairs = zip(sites, planting(run).values(), strict=True)
             return {str(site.address): one.initial([site]) for site, one in pairs}
 
         def run_at(lane: dict[str, Any], both: PyTree) -> Any:
             ctx, args = both
+            if by_edit:
+                return metric_of(by_edit({**lane, PLANTED: ctx}), args, {}, metric)
             moved = {
                 key: {**part, "values": {**part["values"], **lane}} for key, part in ctx.items()
             }
@@ -151,6 +162,8 @@ def patch(
         settings = [(contexts(run), given[into[run]]) for run in taken]
         more: dict[str, Any] = {"memory": memory, "chunk": chunk, "progress": progress}
         done = run_lanes("patch", run_at, places_of(points, sites), settings, once=once, **more)
+        if by_edit:
+            done = done._replace(notes=(*done.notes, NOTE))
         places = place_rows(sites, points, of)
         axes, found = axes_of(places)
         rows: list[dict[str, Any]] = [{"source": run, **row} for run in taken for row in places]

@@ -17,6 +17,7 @@ from taxpr import _compat
 from taxpr._answers.charts import number
 from taxpr._answers.progress import Tells
 from taxpr._compat import PyTree
+from taxpr._editing.alteration import has_state
 from taxpr._engine.inject import options_of
 from taxpr._errors import ArgumentError, InjectorError, name_of, refuse_no_function
 from taxpr._injectors.injector import Injector
@@ -26,6 +27,7 @@ from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
 from taxpr._sites.criteria import Each
+from taxpr._sweep.by_edit import NOTE, edited, with_values
 from taxpr._sweep.lanes import run_lanes
 from taxpr._sweep.points import AtPoint, Point, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
@@ -114,6 +116,7 @@ def sweep(
     kept = Kept()
 
     def swept(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Swept:
+        named = program
         program, chosen, sites = sites_at("sweep", program, selector, options)
         looped = any(step.is_while for site in sites for step in site.steps)
         counts = list[Any]()
@@ -122,8 +125,16 @@ def sweep(
         points = points_of(sites, of, counts) if of else [Point(0)]
         if not points:
             raise ArgumentError("sweep: each has no place: the loop or the axis has length 0.")
+        by_edit = None
+        if not has_state(ready):
+            each_one = (of, points) if of else None
+            by_edit = edited(
+                fun, selector, named, sites, each_one, lambda _, lane: with_values(ready, lane)
+            )
         acting = AtPoint.around(ready, of, sites) if of else ready
-        injected = program.inject(acting, where=chosen, custom_rules=custom_rules)
+        injected: Any = (
+            program if by_edit else program.inject(acting, where=chosen, custom_rules=custom_rules)
+        )
         sizes = [len(jax.tree.leaves(one)[0]) for one in grid.values()]
         every = list(itertools.product(range(len(points)), *map(range, sizes)))
         lanes = places_of([points[k] for k, *_ in every], sites) if of else {}
@@ -131,6 +142,8 @@ def sweep(
             lanes[name] = _taken(one, [at[j + 1] for at in every])
 
         def run(lane: dict[str, Any], args: PyTree) -> Any:
+            if by_edit:
+                return metric_of(by_edit(lane), args[0], args[1], metric)
             ctx = injected.ctx
             ctx["values"] |= lane
             return metric_of(injected, (ctx, *args[0]), args[1], metric)
@@ -138,6 +151,8 @@ def sweep(
         once = functools.partial(kept.once, program)
         more: dict[str, Any] = {"memory": memory, "chunk": chunk, "progress": progress}
         done = run_lanes("sweep", run, lanes, [(args, kwargs)], once=once, **more)
+        if by_edit:
+            done = done._replace(notes=(*done.notes, NOTE))
         plain = plain_metric("sweep", program, args, kwargs, metric, kept)
         places = place_rows(sites, points, of) if of else [dict[str, Any]()]
         axes, found = axes_of(places) if of else (dict[str, list[str]](), [()])

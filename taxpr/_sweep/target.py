@@ -67,7 +67,9 @@ class Kept:
         return made
 
 
-def metric_of(program: Program, args: Any, kwargs: Any, metric: Metric | None) -> Any:
+def metric_of(
+    program: Program | Callable[..., Any], args: Any, kwargs: Any, metric: Metric | None
+) -> Any:
     """The metric of a run, as an array."""
     out = program(*args, **kwargs)
     out = out[0] if isinstance(program, Injected) else out

@@ -390,3 +390,46 @@ def test_another_tool_that_traces_is_said():
             taxpr.edit(layers, "h", taxpr.zero())(X)
     finally:
         sys.settrace(None)
+
+
+# ---- sweep and patch of what is differentiated ---------------------------------
+
+
+def loss(w, x, change=lambda h: h):
+    hidden = jnp.tanh(x @ w)
+    h2 = change(hidden)
+    return (h2**2).mean()
+
+
+def step(w, x, change=lambda h: h):
+    _, grad = jax.value_and_grad(loss)(w, x, change)
+    new = w - grad
+    return (new**2).sum()
+
+
+W = jnp.eye(3) * 0.7
+
+
+def test_a_sweep_over_a_train_step_shows_the_new_parameters():
+    ask = taxpr.sweep(step, taxpr.var("hidden"), taxpr.scale, [0.0, 0.5, 1.0])
+    found = ask(W, X)
+    by_hand = [float(step(W, X, lambda h, f=f: h * f)) for f in (0.0, 0.5, 1.0)]
+    np.testing.assert_allclose(found.values, by_hand, rtol=1e-6)
+    assert any("the derivative is that of the changed function" in note for note in found.notes)
+    of_program = taxpr.sweep(
+        taxpr.trace(step, names=True)(W, X), taxpr.var("hidden"), taxpr.scale, [0.0, 0.5]
+    )
+    with pytest.warns(taxpr.errors.StaleDerivativeWarning, match=r"taxpr\.edit\("):
+        assert of_program(W, X).values[0] != by_hand[0]
+
+
+def test_a_sweep_over_columns_of_what_is_differentiated():
+    found = taxpr.sweep(step, taxpr.each(taxpr.var("hidden"), axis=1), taxpr.zero())(W, X)
+    by_hand = [float(step(W, X, lambda h, k=k: h.at[:, k].set(0.0))) for k in range(3)]
+    np.testing.assert_allclose(found.values, by_hand, rtol=1e-6)
+
+
+def test_a_patch_of_what_is_differentiated():
+    found = taxpr.patch(step, taxpr.var("hidden"), sources="clean")((W, X), (W, X * 2))
+    by_hand = step(W, X * 2, lambda h: jnp.tanh(X @ W))
+    assert found.rows[0]["metric"] == pytest.approx(float(by_hand), rel=1e-6)
