@@ -18,13 +18,14 @@ from taxpr._compat import (
     with_settings,
 )
 from taxpr._errors import warnings_to
+from taxpr._hops.places import numbered
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import injectable, is_hop, nested_jaxprs
 from taxpr._places import file_text
 from taxpr._primitives.tag import is_tag, tag_avals, tag_params, tag_tree
 from taxpr._primitives.unfinished import Failure, failure_of, is_unfinished
 from taxpr._programs.edit import iter_tags
-from taxpr._sites.walk import iter_eqns, numbered
+from taxpr._sites.walk import iter_eqns
 from taxpr._source.files import is_library_file, is_user_file
 from taxpr._source.statements import Statement, statements_of
 from taxpr._states.stateful import states_of

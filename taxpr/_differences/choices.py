@@ -7,8 +7,8 @@ import jax
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Atom, JaxprEqn, StoredJaxpr
+from taxpr._hops.places import addresses_of, numbered
 from taxpr._hops.table import nested_jaxprs
-from taxpr._sites.walk import addresses_of, numbered
 
 _PROGRAM = Address()
 _PASSED = {jax.lax.convert_element_type_p: 0, jax.lax.clamp_p: 1}

@@ -9,10 +9,11 @@ from typing import Any
 import jax.numpy
 import numpy
 
+from taxpr import _compat
 from taxpr._address import Address
-from taxpr._compat import JaxprEqn, StoredJaxpr
-from taxpr._differences.flowing import flowing
+from taxpr._compat import StoredJaxpr, Var
 from taxpr._errors import ArgumentError
+from taxpr._hops.interpreter import Forwards
 
 np: Any = numpy  # which leaves types of arrays unknown
 _jnp: Any = jax.numpy
@@ -31,27 +32,23 @@ def precisions(jaxpr: StoredJaxpr) -> tuple[dict[str, Any], list[Any]]:
 
     A sum in float32 of numbers that were rounded to bfloat16 is no more precise than these.
     """
-    flow = _Coarsest()
-    return flow.found, flowing(jaxpr, flow)
+    flow, inputs = _Coarsest(), len(_compat.open_jaxpr(jaxpr).invars)
+    return flow.found, flow.run(jaxpr, [None] * inputs, Address())
 
 
-class _Coarsest:
-    """A `Flow` of types."""
+class _Coarsest(Forwards[Any]):
+    nothing = None
 
     def __init__(self) -> None:
+        super().__init__()
         self.found: dict[str, Any] = {}
 
-    def join(self, given: Sequence[Any]) -> Any:
-        return coarsest(given)
+    def join(self, each: Sequence[Any]) -> Any:
+        return coarsest(each)
 
-    def made(self, eqn: JaxprEqn, of: Any) -> Any:
-        return of
-
-    def held(self, address: Address, var: Any, of: Any) -> Any:
-        self.found[address] = one = coarsest([of, getattr(var.aval, "dtype", None)])
-        return one
-
-    def back(self, loop: Address, of: Any) -> Any:
+    def held(self, var: Var, of: Any, address: Address | None) -> Any:
+        if address is not None:
+            self.found[address] = of = coarsest([of, getattr(var.aval, "dtype", None)])
         return of
 
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import jax
 
+from taxpr import _compat
 from taxpr._address import Address
-from taxpr._compat import JaxprEqn, StoredJaxpr
-from taxpr._differences.flowing import flowing
+from taxpr._compat import JaxprEqn, StoredJaxpr, Var
+from taxpr._hops.interpreter import Forwards
 
 _lax: Any = jax.lax
 # What only says where numbers stand.
@@ -51,32 +52,34 @@ _NOTHING = Made()
 
 def sources(jaxpr: StoredJaxpr, asked: Collection[str]) -> tuple[dict[str, Made], list[Made]]:
     """For each of some values, by address, what it was made of; and for each result."""
-    flow = _Sources(asked)
-    results = flowing(jaxpr, flow)
+    flow, inputs = _Sources(asked), len(_compat.open_jaxpr(jaxpr).invars)
+    results = flow.run(jaxpr, [None] * inputs, Address())
     return flow.found, [one or _NOTHING for one in results]
 
 
-class _Sources:
-    """A `Flow` of values that others are made of."""
+class _Sources(Forwards[Made | None]):
+    nothing = None
 
     def __init__(self, asked: Collection[str]) -> None:
+        super().__init__()
         self._asked = asked
         self.found: dict[str, Made] = {}
 
-    def join(self, given: Sequence[Made | None]) -> Made | None:
-        known = [one for one in given if one is not None]
+    def join(self, each: Sequence[Made | None]) -> Made | None:
+        known = [one for one in each if one is not None]
         computed = any(one.computed for one in known)
         return Made(frozenset[Source]().union(*(one.of for one in known)), computed)
 
-    def made(self, eqn: JaxprEqn, of: Made | None) -> Made:
-        of = of or _NOTHING
-        return of._replace(computed=of.computed or eqn.primitive not in _PLACES)
+    def made(self, eqn: JaxprEqn, operands: Sequence[Made | None]) -> list[Made | None]:
+        of = self.join(operands) or _NOTHING
+        made = of._replace(computed=of.computed or eqn.primitive not in _PLACES)
+        return [made] * len(eqn.outvars)
 
-    def held(self, address: Address, var: Any, of: Made | None) -> Made | None:
-        if address not in self._asked:
+    def held(self, var: Var, of: Made | None, address: Address | None) -> Made | None:
+        if address is None or address not in self._asked:
             return of
         self.found[address] = of or _NOTHING
         return Made(frozenset([Source(address)]))
 
-    def back(self, loop: Address, of: Made | None) -> Made | None:
+    def handed_on(self, of: Made | None, loop: Address | None) -> Made | None:
         return of and of._replace(of=frozenset(Source(one.address, loop) for one in of.of))

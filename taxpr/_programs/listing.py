@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._places import file_text
 from taxpr._primitives.tag import is_tag
-from taxpr._sites.walk import numbered
 from taxpr._source.files import is_library_file
 from taxpr._source.parsed import functions_around, parsed_of
 from taxpr._source.statements import Statement, statements_in

@@ -18,6 +18,7 @@ from jax import lax
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._hops.places import addresses_of, numbered
 from taxpr._hops.protocol import Nested
 from taxpr._primitives.tag import is_tag
 from taxpr._questions.bits import (
@@ -43,7 +44,6 @@ from taxpr._questions.decisions import (
 )
 from taxpr._questions.turns import Call, Loop, fitted
 from taxpr._recordings.axes import Level
-from taxpr._sites.walk import addresses_of, numbered
 
 np: Any = numpy  # which leaves types of arrays unknown
 

@@ -12,13 +12,13 @@ from jax import lax
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._hops.places import addresses_of, numbered
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import injectable, is_loop, nested_jaxprs
 from taxpr._questions.copies import deciding
 from taxpr._questions.depends import Depends
 from taxpr._questions.turns import Call, Devices, Loop
 from taxpr._recordings.axes import Level, batched_condition, placed
-from taxpr._sites.walk import addresses_of, numbered
 
 np: Any = numpy  # which leaves types of arrays unknown
 jnp: Any = jax.numpy

@@ -14,13 +14,13 @@ from jax import lax
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._hops.places import addresses_of, numbered
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
 from taxpr._questions.bits import key_of
 from taxpr._questions.copies import shape_of
 from taxpr._questions.depends import Depends
-from taxpr._sites.walk import addresses_of, numbered
 
 Axes = tuple[int, ...]
 

@@ -10,6 +10,7 @@ import numpy
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._hops.places import addresses_of, numbered
 from taxpr._hops.protocol import Nested
 from taxpr._primitives.tag import is_tag
 from taxpr._questions.bits import (
@@ -28,7 +29,6 @@ from taxpr._questions.copies import shape_of
 from taxpr._questions.decisions import DECIDED, chooses, selects, tested
 from taxpr._questions.turns import Call, Loop, fitted
 from taxpr._recordings.axes import Level
-from taxpr._sites.walk import addresses_of, numbered
 
 np: Any = numpy  # which leaves types of arrays unknown
 

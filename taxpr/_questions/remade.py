@@ -15,6 +15,7 @@ from jax import lax
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import StoredJaxpr
+from taxpr._hops.places import addresses_of
 from taxpr._hops.table import nested_jaxprs
 from taxpr._questions.bits import key_of
 from taxpr._questions.copies import COPIES, Copy, shape_of
@@ -22,7 +23,6 @@ from taxpr._recordings.run import Kept
 from taxpr._recordings.wanted import Wanted
 from taxpr._sites.site import around, home_of, runs_once
 from taxpr._sites.values import Value
-from taxpr._sites.walk import addresses_of
 
 np: Any = numpy  # which leaves types of arrays unknown
 

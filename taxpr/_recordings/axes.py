@@ -12,10 +12,10 @@ import numpy
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._hops.places import addresses_of
 from taxpr._hops.table import nested_jaxprs
 from taxpr._recordings.run import Kept
 from taxpr._sites.values import Value
-from taxpr._sites.walk import addresses_of
 
 np: Any = numpy  # which leaves types of arrays unknown
 jnp: Any = jax.numpy

@@ -9,6 +9,7 @@ from typing import Any
 from taxpr._compat import Jaxpr, StoredJaxpr, is_literal, open_jaxpr, shard_map_p
 from taxpr._compat import Var as JaxprVar
 from taxpr._errors import RefusedError, SelectorError
+from taxpr._hops.places import numbered
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.tag import is_tag
 from taxpr._programs.program import Program
@@ -17,7 +18,6 @@ from taxpr._sites.locate import Place
 from taxpr._sites.site import Site, home_of
 from taxpr._sites.skipped import Skipped, refusal_of, skipped
 from taxpr._sites.values import Value, values_of
-from taxpr._sites.walk import numbered
 from taxpr._variables.cotangent import Cotangent, Found, cotangents
 from taxpr._variables.select import Var, chosen, labels, var
 from taxpr._variables.table import Variable

@@ -13,9 +13,10 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr
 from taxpr._errors import AddressError
+from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._sites.site import Step, around, described, home_of
-from taxpr._sites.walk import iter_eqns, numbered
+from taxpr._sites.walk import iter_eqns
 
 
 class Place(NamedTuple):

@@ -14,12 +14,12 @@ from jax import lax
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Token
+from taxpr._hops.places import numbered
 from taxpr._hops.table import is_loop, nested_jaxprs, replace_nested
 from taxpr._jaxprs.splice import rewired, substituted
 from taxpr._places import place_text
 from taxpr._primitives.cotangent import token_of
 from taxpr._primitives.tag import AtVariable, is_tag
-from taxpr._sites.walk import numbered
 from taxpr._variables.calls import Call, call_of
 from taxpr._variables.mark import Binding, mark_p
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from taxpr._address import Address
 from taxpr._compat import StoredJaxpr, is_sequence
 from taxpr._errors import AddressError, SelectorError
+from taxpr._hops.places import addresses_of
 from taxpr._sites.criteria import Each, Every, Maybe, Places, Selector, Untagged, nearest
 from taxpr._sites.site import Site, home_of
 from taxpr._sites.values import Value, value_at, values_of
-from taxpr._sites.walk import addresses_of, find_sites
+from taxpr._sites.walk import find_sites
 from taxpr._variables.cotangent import Cotangent
 from taxpr._variables.select import Var, matching, named_var
 from taxpr._variables.table import Variable, Variables
