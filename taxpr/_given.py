@@ -13,6 +13,15 @@ _T = TypeVar("_T")
 _E = TypeVar("_E")
 
 
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "not given"
+
+
+# The default of an argument that may be anything, None included.
+NOT_GIVEN: Any = _NotGiven()
+
+
 def of_equation(fun: Callable[Concatenate[_E, _P], _T]) -> Callable[Concatenate[_E, _P], _T]:
     """A decorator of functions of an equation: what is none is refused by name."""
 

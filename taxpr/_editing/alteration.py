@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
+import contextlib
 import dataclasses
 import difflib
 import types
@@ -30,6 +32,7 @@ class Bound:
         place: The line, such as ``"model.py:12"``.
         count: How many values of it were changed before in the same jaxpr.
         names: The names that can be seen there.
+        before: What the variable held before, if anything; None if no line binds it.
     """
 
     value: Any
@@ -37,6 +40,7 @@ class Bound:
     place: str
     count: int
     names: Callable[[], Mapping[str, Any]]
+    before: Mapping[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,17 +168,35 @@ def _injector(given: Injector) -> Alteration:
 
 
 def _expression(text: str) -> Alteration:
-    """By an expression that sees the variables of the frame and of its module."""
+    """By an expression that sees the variables of the frame and of its module.
+
+    A line such as ``x = x - h`` sees them as they were before the line that it takes the place of.
+    """
+    target, expression = _target_and_value(text)
     try:
-        code = compile(text.strip(), "<edit>", "eval")
+        code = compile(expression, "<edit>", "eval")
     except SyntaxError as error:
         raise ArgumentError(
             f"edit: {text!r} is no expression of Python: {error.msg} at column "
-            f"{error.offset or 1}. Give the new value alone, such as 'weights * mask'."
+            f"{error.offset or 1}. Give the new value alone, such as 'weights * mask', or the line "
+            "that takes the place of the old one, such as 'x = x - h'."
         ) from None
 
     def make(bound: Bound) -> Any:
         names = dict(bound.names())
+        if target:
+            if target != bound.text.split(".")[-1]:
+                raise ArgumentError(
+                    f"edit: {text!r} binds {target}, and {bound.text} is what is edited "
+                    f"({bound.place}). Give the new value alone."
+                )
+            if bound.before is None:
+                raise ArgumentError(
+                    f"edit: {text!r}: {bound.text} is a parameter, which no line binds "
+                    f"({bound.place}). Give the new value alone, {expression!r}."
+                )
+            names.pop(target, None)
+            names |= bound.before
         try:
             # As globals, so that comprehensions and lambdas in it see them, too.
             return eval(code, names)
@@ -187,6 +209,18 @@ def _expression(text: str) -> Alteration:
             ) from None
 
     return Alteration(repr(text), make, of_values=True)
+
+
+def _target_and_value(text: str) -> tuple[str, str]:
+    """The variable that a line binds, and its right-hand side; an expression has no variable."""
+    text = text.strip()
+    with contextlib.suppress(SyntaxError):
+        match ast.parse(text).body:
+            case [ast.Assign(targets=[ast.Name(id=name)], value=value)]:
+                return name, ast.get_source_segment(text, value) or ""
+            case _:
+                pass
+    return "", text
 
 
 def _is_number(leaf: Any) -> bool:

@@ -109,6 +109,18 @@ class Logged(NamedTuple):
     marks: int
 
 
+class _Waiting(NamedTuple):
+    """A variable that is about to be bound.
+
+    Attributes:
+        origin: Where its equations come from.
+        before: What it held before; None for a parameter.
+    """
+
+    origin: Any
+    before: Mapping[str, Any] | None
+
+
 class Changer:
     """Changes variables while a function runs; a `taxpr._variables.frames.Listener`.
 
@@ -137,7 +149,7 @@ class Changer:
         self._watched = watched
         self.error: BaseException | None = None
         self.applied: dict[int, str] = {}
-        self._frames: dict[int, dict[Binds, Any]] = {}  # with where it comes from
+        self._frames: dict[int, dict[Binds, _Waiting]] = {}
         self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def wants(self, code: types.CodeType) -> bool:
@@ -154,7 +166,8 @@ class Changer:
         plan = self.edits.plan(frame.f_code)
         if plan is None:
             return
-        self._frames[id(frame)] = dict.fromkeys(plan.parameters, _compat.origin())
+        waiting = _Waiting(_compat.origin(), None)
+        self._frames[id(frame)] = dict.fromkeys(plan.parameters, waiting)
         self._settle(frame)
 
     def line(self, frame: types.FrameType, line: int) -> None:
@@ -170,7 +183,10 @@ class Changer:
         if offset in plan.settled:
             self._settle(frame)
         if offset in plan.stores:
-            waiting.update(dict.fromkeys(plan.stores[offset], _compat.origin()))
+            origin, variables = _compat.origin(), frame.f_locals
+            for one in plan.stores[offset]:
+                held = {one.name: variables[one.name]} if one.name in variables else {}
+                waiting[one] = _Waiting(origin, held)
 
     def called(self, function: object, first: Any) -> None:
         """Not of interest."""
@@ -204,14 +220,16 @@ class Changer:
         bound = sorted(waiting.items(), key=lambda pair: pair[0].edit)
         waiting.clear()
         try:
-            for one, origin in bound:
+            for one, (origin, before) in bound:
                 with _compat.coming_from(origin):  # the equations are of the line that binds it
-                    self._changed(frame, one)
+                    self._changed(frame, one, before)
         except BaseException as error:
             self.error = self.error or error
             raise
 
-    def _changed(self, frame: types.FrameType, one: Binds) -> None:
+    def _changed(
+        self, frame: types.FrameType, one: Binds, before: Mapping[str, Any] | None
+    ) -> None:
         code, variables = frame.f_code, frame.f_locals
         if one.name not in variables:  # deleted in the same line
             return
@@ -234,16 +252,27 @@ class Changer:
         if one.returned:
             new = with_result(part, edit.alteration, edit.text, place)
         else:
-            new = self._new(frame, edit, part, place)
+            new = self._new(frame, edit, part, place, before)
         if new is not part:
             _set_local(frame, one.name, with_part(value, one.keys, new))
 
-    def _new(self, frame: types.FrameType, edit: Edit, part: Any, place: str) -> Any:
+    def _new(
+        self,
+        frame: types.FrameType,
+        edit: Edit,
+        part: Any,
+        place: str,
+        before: Mapping[str, Any] | None,
+    ) -> Any:
         trace = _compat.innermost_jaxpr_trace()
         counted: Any = self if trace is None else trace
         count = self._counts.get(counted, 0)
         self._counts[counted] = count + 1
-        bound = Bound(part, edit.text, place, count, lambda: {**frame.f_globals, **frame.f_locals})
+
+        def names() -> Mapping[str, Any]:
+            return {**frame.f_globals, **frame.f_locals}
+
+        bound = Bound(part, edit.text, place, count, names, before)
         try:
             return edit.alteration.of(bound)
         except TaxprError:

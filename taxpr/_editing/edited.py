@@ -26,15 +26,14 @@ from taxpr._errors import (
     say_more,
     say_where,
 )
+from taxpr._given import NOT_GIVEN
 from taxpr._places import place_text
 from taxpr._sites.criteria import Maybe, nearest
 from taxpr._variables.frames import changers, changing
 from taxpr._variables.select import Var, var
 
-_NOTHING: Any = object()
 
-
-def edit(fun: Callable[..., Any], where: Any, change: Any = _NOTHING) -> Callable[..., Any]:
+def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callable[..., Any]:
     """Change a variable where the source binds it, before anything differentiates.
 
     The returned function computes what ``fun`` would if the line that binds the variable were
@@ -59,7 +58,10 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = _NOTHING) -> Callabl
             * a ready injector without a state, such as ``taxpr.scale(0.5)``, or a list of them;
             * an array, or a tree of them, to put in its place;
             * an expression in the words of the line, ``"weights * mask"``: it sees the variables
-              of that function and of its module; at ``return`` the value is ``result``.
+              of that function and of its module; at ``return`` the value is ``result``;
+            * a line that takes the place of the one that binds the variable, ``"x = x - h"``: its
+              right-hand side sees the variables as they were before. (The old right-hand side runs
+              as well, and its result is not used.)
 
     Returns:
         A function with the arguments of ``fun``. Lines that run several times change the variable
@@ -88,13 +90,13 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = _NOTHING) -> Callabl
     """
     refuse_no_function("edit", fun)
     if not isinstance(where, Mapping):
-        if change is _NOTHING:
+        if change is NOT_GIVEN:
             raise ArgumentError(
                 "edit: what is the change? Give a function of the value, an array, a ready "
                 f"injector or an expression: edit({name_of(fun)}, {where!r}, taxpr.scale(0.5))."
             )
         where = {where: change}
-    elif change is not _NOTHING:
+    elif change is not NOT_GIVEN:
         raise ArgumentError(
             "edit: with a mapping the changes are in it. Leave out the third argument."
         )

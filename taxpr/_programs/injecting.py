@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +12,7 @@ from taxpr._engine.inject import ctx_aval
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import without_derivatives
 from taxpr._errors import ArgumentError
+from taxpr._given import NOT_GIVEN
 from taxpr._hops.protocol import Options
 from taxpr._injectors.attach import (
     Attached,
@@ -28,18 +28,9 @@ from taxpr._sites.site import Site
 from taxpr._where.pick import Tags, pick
 
 
-class _NotGiven:
-    def __repr__(self) -> str:
-        return "not given"
-
-
-# Where a context may be anything, None included.
-NO_CTX: Any = _NotGiven()
-
-
 def refuse_more(ctx: PyTree, where: Selector) -> None:
     """Raise if a context or a selector is given beside a mapping of injectors."""
-    if ctx is not NO_CTX or where is not None:
+    if ctx is not NOT_GIVEN or where is not None:
         raise ArgumentError(
             "inject: with a mapping, neither ctx nor where is given. Its keys are the "
             "selectors, and a function gets a context by from_function(fun, ctx)."
@@ -60,8 +51,8 @@ def attached_at(
     # That there is nothing to select is an error also where all tags are meant.
     chosen, over = pick(Tags(sites), where, change=True)
     if not isinstance(injector, (Injector, Sequence)):
-        attached = attach_function(injector, () if ctx is NO_CTX else ctx, chosen)
-    elif ctx is not NO_CTX:
+        attached = attach_function(injector, () if ctx is NOT_GIVEN else ctx, chosen)
+    elif ctx is not NOT_GIVEN:
         raise ArgumentError(
             f"inject: {injector} has a context of its own; leave out ctx. In a list a "
             "function gets one by from_function(fun, ctx)."

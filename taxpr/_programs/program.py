@@ -12,7 +12,7 @@ from taxpr import _compat
 from taxpr._compat import Array, PyTree
 from taxpr._engine.inject import options_of, sites_of
 from taxpr._errors import AddressError, ArgumentError, SelectorError
-from taxpr._given import refuse_no_flag
+from taxpr._given import NOT_GIVEN, refuse_no_flag
 from taxpr._hops.protocol import Shards
 from taxpr._injectors.attach import attach_many
 from taxpr._injectors.collect import Collection, axes_of, collection
@@ -23,7 +23,6 @@ from taxpr._jaxprs.prune import pruned
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.edit import dissolve_sites, tag_values
 from taxpr._programs.injecting import (
-    NO_CTX,
     attached_at,
     check_ctx,
     names_of,
@@ -150,7 +149,7 @@ class Program(Traced):
     def inject(
         self,
         injector: Injector | Callable[..., Any] | Sequence[Any] | Mapping[Any, Any],
-        ctx: PyTree = NO_CTX,
+        ctx: PyTree = NOT_GIVEN,
         *,
         where: Selector = None,
         custom_rules: str = "keep",

@@ -11,12 +11,13 @@ from taxpr import _compat
 from taxpr._compat import PyTree
 from taxpr._engine.inject import Predicate, inject_jaxpr, options_of
 from taxpr._errors import ArgumentError, name_of, once_each, refuse_no_function, unfit
+from taxpr._given import NOT_GIVEN
 from taxpr._hops.protocol import Shards
 from taxpr._injectors.attach import as_injector
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._programs.functions import Tracing, called_as
-from taxpr._programs.injecting import NO_CTX, check_ctx
+from taxpr._programs.injecting import check_ctx
 from taxpr._programs.program import Injected, Program
 from taxpr._programs.static import has_statics, with_statics
 from taxpr._sites.criteria import Selector
@@ -28,7 +29,7 @@ from taxpr._where.meaning import is_mapping
 def inject(
     fun: Any,
     injector: Any,
-    ctx: PyTree = NO_CTX,
+    ctx: PyTree = NOT_GIVEN,
     predicate: Predicate | None = None,
     *,
     where: Selector = None,
@@ -120,7 +121,7 @@ def inject(
                 "inject: for a jaxpr, the injector is a function and predicate= chooses the "
                 "tags. Selectors, ready injectors and mappings are for functions and programs."
             )
-        if ctx is NO_CTX:
+        if ctx is NOT_GIVEN:
             raise ArgumentError(
                 "inject: a jaxpr needs the ctx, of which trees, shapes and dtypes are used: "
                 "inject(closed_jaxpr, injector, ctx)."

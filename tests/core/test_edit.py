@@ -433,3 +433,85 @@ def test_a_patch_of_what_is_differentiated():
     found = taxpr.patch(step, taxpr.var("hidden"), sources="clean")((W, X), (W, X * 2))
     by_hand = step(W, X * 2, lambda h: jnp.tanh(X @ W))
     assert found.rows[0]["metric"] == pytest.approx(float(by_hand), rel=1e-6)
+
+
+def residual(x):
+    for w in WS:
+        h = jnp.tanh(x @ w)
+        x = x + h
+    return (x * 2).sum()
+
+
+def residual_less(x):
+    for w in WS:
+        h = jnp.tanh(x @ w)
+        x = x - h
+    return (x * 2).sum()
+
+
+def residual_unchanged(x):
+    for w in WS:
+        h = jnp.tanh(x @ w)
+        x = x + h
+        x = x - h
+    return (x * 2).sum()
+
+
+def first_line(fun):
+    return fun.__code__.co_firstlineno
+
+
+def test_a_line_takes_the_place_of_the_line_and_reads_the_old_value_of_its_variable():
+    where = taxpr.var("residual.x", line=first_line(residual) + 3)
+    edited = taxpr.edit(residual, where, "x = x - h")
+    for one in (lambda fun: fun, jax.jit, jax.grad):
+        same([one(edited)(X)], [one(residual_less)(X)])
+    plus = taxpr.edit(residual, where, "x - h")
+    same([plus(X)], [residual_unchanged(X)])
+
+
+def test_a_line_whose_variable_an_inner_function_reads():
+    def f(x):
+        h = x * 2
+
+        def inner(y):
+            return y * h
+
+        h = h + 1
+        return inner(x).sum()
+
+    def by_hand(x):
+        h = x * 2
+
+        def inner(y):
+            return y * h
+
+        h = h * 3
+        return inner(x).sum()
+
+    edited = taxpr.edit(f, taxpr.var("h", line=first_line(f) + 6), "h = h * 3")
+    same([jax.grad(edited)(X)], [jax.grad(by_hand)(X)])
+
+
+y = jnp.ones(3)  # is no value of the variable below
+
+
+def first_bound(x):
+    y = jnp.sin(x)
+    return y.sum()
+
+
+@pytest.mark.parametrize(
+    ("where", "text", "message"),
+    [
+        ("y", "y = y + 1", "there is no 'y' where y is bound"),
+        ("y", "z = x", r"'z = x' binds z, and y is what is edited"),
+        ("x", "x = x * 2", "x is a parameter, which no line binds"),
+        ("first_bound.return", "result = x", "'result = x' binds result"),
+        ("y", "y = z = x", "is no expression of Python"),
+        ("y", "y += x", "is no expression of Python"),
+    ],
+)
+def test_lines_that_cannot_take_the_place(where, text, message):
+    with pytest.raises(taxpr.TaxprError, match=message):
+        taxpr.edit(first_bound, where, text)(X)
