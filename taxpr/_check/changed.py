@@ -1,4 +1,4 @@
-"""What a function changes in its arguments, as results of it."""
+"""Make what a function changes in its arguments results of it."""
 
 import functools
 from collections.abc import Callable

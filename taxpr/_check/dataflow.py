@@ -1,4 +1,4 @@
-"""What values of a level are made of."""
+"""Follow the values of a level to what made them, and to what reads them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -46,14 +46,14 @@ def roots(level: Level, number: int) -> set[int]:
 
 
 def origin(level: Level, number: int) -> Op | None:
-    """What made the elements of a value; None for what comes from outside."""
+    """The equation that made the elements of a value; None for what comes from outside."""
     while (op := level.makers.get(number)) is not None and op.eqn.primitive in SHAPES:
         number = op.ins[0]
     return op
 
 
 def readers(level: Level, number: int) -> Iterator[tuple[Op, int]]:
-    """What reads the elements of a value, in whatever shape, each with the number that it reads."""
+    """The readers of the elements of a value, in any shape, each with the number that it reads."""
     for op in level.readers.get(number, ()):
         if op.eqn.primitive in SHAPES:
             yield from readers(level, op.outs[0])

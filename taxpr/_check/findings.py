@@ -11,7 +11,7 @@ from taxpr._source.statements import Statement
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What a rule of `check` found.
+    """A finding of a rule of `check`, as a row of the answer.
 
     Attributes:
         rule: The name of the rule.
@@ -35,7 +35,7 @@ class Finding:
 
 
 class Suspicion(NamedTuple):
-    """What a rule says of a place.
+    """A place that a rule finds suspicious, and why.
 
     Attributes:
         what: What was found, in one sentence.

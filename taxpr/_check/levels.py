@@ -44,7 +44,7 @@ class Op(NamedTuple):
 
     @property
     def expression(self) -> tuple[object, ...]:
-        """What is equal for all that one expression made in one call."""
+        """A key that is equal for all that one expression made in one call."""
         return (*(one.place for one in self.statements), self.statements[:1])
 
     @property

@@ -22,7 +22,7 @@ _ad = private("interpreters.ad")
 
 
 def closed_over_error() -> Exception:
-    """What JAX raises when a value that a custom_vjp function closed over is differentiated."""
+    """The error of JAX if a value that a custom_vjp function closed over is differentiated."""
     return _ad.CustomVJPException()
 
 

@@ -47,7 +47,7 @@ def is_kind(thing: object) -> TypeIs[Kind]:
 
 
 def unspecified() -> Any:
-    """What a `jax.jit` has for the sharding of a value of which nothing was said."""
+    """The sharding that a `jax.jit` notes for a value where the user gave none."""
     return _sharding_impls.UNSPECIFIED
 
 

@@ -1,4 +1,4 @@
-"""What JAX was tracing when an error stopped it: read from the frames of the traceback."""
+"""Read from the frames of a traceback how far JAX had traced when an error stopped it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def trace_of(call: Call) -> Any:
 
 
 def begun(trace: Any) -> Begun:
-    """What a trace has come to."""
+    """The jaxpr of a trace as far as it is done."""
     frame = trace.frame
     known = dict(frame.constvar_to_val)
     debug = frame.debug_info._replace(result_paths=None)  # these come when the function returns
@@ -106,7 +106,7 @@ def atom_in(trace: Any, tracer: Any) -> Any:
 
 
 def arguments(call: Call) -> list[Any]:
-    """What a function was called with, in order, as it holds them now."""
+    """The arguments of a call, in order, as the function holds them now."""
     info = inspect.getargvalues(call.frame)
     names = [*info.args, *filter(None, [info.varargs, info.keywords])]
     return [info.locals[name] for name in names if name in info.locals]
@@ -121,7 +121,7 @@ def jaxprs_held(call: Call) -> list[ClosedJaxpr]:
 
 
 def about_jaxpr(debug_info: Any) -> tuple[str, str, str]:
-    """What a function was traced for, such as ``"scan"``, its name and its file."""
+    """The purpose for which a function was traced, such as ``"scan"``, its name and its file."""
     name = (debug_info.func_src_info or "").split(" at ")[0]
     return debug_info.traced_for or "", name, debug_info.func_filename or ""
 

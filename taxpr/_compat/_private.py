@@ -84,7 +84,7 @@ NEEDED_BY = {
 
 
 class GoneError(RefusedError, AttributeError):
-    """What needs a private name of JAX that this version does not have."""
+    """This version of JAX lacks a private name that is needed."""
 
 
 class _Private:

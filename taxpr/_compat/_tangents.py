@@ -23,7 +23,7 @@ _partial_eval = private("interpreters.partial_eval")
 
 
 class Token:
-    """What an identity is known by, also in what JAX makes of it.
+    """The name of an identity, by which it is known also in what JAX makes of it.
 
     Attributes:
         primal: Gives the value while it is traced.

@@ -240,7 +240,7 @@ def _in_order(a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
 
 
 def _computed(part: Part) -> Hashable:
-    """What computes a value: the address without its numbers, the shape and the line."""
+    """A key of how a value is computed: the address without its numbers, the shape and the line."""
     return re.sub(r"(^|/)\d+:", r"\1", part.address), part.kept.shape, part.file, part.line
 
 

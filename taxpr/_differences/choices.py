@@ -1,4 +1,4 @@
-"""What chooses the branches of a program."""
+"""Find the values that choose the branches of a program."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -126,7 +126,7 @@ def _added(
     again: Container[str],
     backwards: Container[str],
 ) -> tuple[Any, float]:
-    """What a value adds to the errors of those that it was made of, in each iteration and in all.
+    """How much error a value adds to those it was made of: in each iteration, and in all.
 
     What is added in one iteration may be taken away in the next one, as by rounding, and counts as
     nothing in all of them. Not so what is less than the error of something new, such as a number
@@ -173,7 +173,7 @@ def _ranked(found: Sequence[tuple[Error, Any, float]]) -> list[Loss]:
 
 
 def _loss(of: Sequence[tuple[Error, Any, float, Difference]]) -> Loss:
-    """What a statement adds, in all its values."""
+    """The row of a statement: how much error it adds, in all its values."""
     worst, more, _, row = max(of, key=lambda one: one[1].max())
     at = _worst(more)
     most = max(float(error.sizes.max()) for error, *_ in of)

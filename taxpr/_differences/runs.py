@@ -86,7 +86,7 @@ def way_of(a: Any, b: Any) -> Way:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What a run kept.
+    """The values and results that a run kept.
 
     Attributes:
         parts: Values, with the names of variables that are known.
@@ -138,7 +138,7 @@ class Run:
 
     @functools.cached_property
     def choices(self) -> dict[str, str]:
-        """What chooses the branches, see `choices`."""
+        """The values that choose the branches, see `choices`."""
         return choices(self.program.jaxpr)
 
     def record(

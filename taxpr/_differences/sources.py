@@ -24,7 +24,7 @@ _PLACES: frozenset[Any] = frozenset(
 
 
 class Source(NamedTuple):
-    """What a value was made of.
+    """A value that another one was made of.
 
     Attributes:
         address: The address of a value.

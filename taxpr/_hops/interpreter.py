@@ -38,15 +38,15 @@ class Forwards(Generic[T]):
         self._known: dict[tuple[int, tuple[T, ...]], list[T]] = {}
 
     def join(self, each: Sequence[T]) -> T:
-        """What is known of what is made of several values."""
+        """Combine what is known of several values, to that of a value made of them."""
         raise NotImplementedError
 
     def made(self, eqn: JaxprEqn, operands: Sequence[T]) -> Sequence[T]:
-        """What an equation without jaxprs makes."""
+        """The transfer function: what is known of the results of an equation without jaxprs."""
         return [self.join(operands)] * len(eqn.outvars)
 
     def held(self, var: Var, of: T, address: Address | None) -> T:
-        """What a variable has, given what it got; its address is known where `run` has a home."""
+        """Called with each value as it is bound; returns what is known of it from then on."""
         del var, address
         return of
 
@@ -56,7 +56,7 @@ class Forwards(Generic[T]):
         return nested_jaxprs(eqn)
 
     def handed_on(self, of: T, loop: Address | None) -> T:
-        """What the next iteration of a loop gets."""
+        """Turn what an iteration hands on into what the next one gets."""
         del loop
         return of
 
@@ -73,7 +73,7 @@ class Forwards(Generic[T]):
         return self._known[key]
 
     def run(self, stored: StoredJaxpr, given: Sequence[T], home: Address | None = None) -> list[T]:
-        """What is known of the results of a jaxpr.
+        """Follow a jaxpr from its inputs; returns what is known of its results.
 
         Args:
             stored: The jaxpr, which somebody keeps alive meanwhile.
@@ -115,7 +115,7 @@ class Forwards(Generic[T]):
         operands: Sequence[T],
         here: Address | None,
     ) -> list[T]:
-        """What an equation makes that holds jaxprs."""
+        """Follow the jaxprs of an equation until nothing changes; what is known of its results."""
         every, given = self.join(operands), list(operands)
         fed = {k for one in nested for k in one.operands}
         # An operand that feeds no jaxpr is the index of a branch.
@@ -168,13 +168,13 @@ class Backwards(Generic[T]):
     unused: T
 
     def join(self, each: Sequence[T]) -> T:
-        """What is known of a value of which several things are made."""
+        """Combine what several users say of a value."""
         raise NotImplementedError
 
     def needed(
         self, eqn: JaxprEqn, outs: Sequence[T], inside: Sequence[T] | None, here: Address
     ) -> Sequence[T]:
-        """What is known of the operands of an equation; ``inside`` by its jaxprs, if it has some.
+        """The transfer function: what an equation says of its operands.
 
         In a loop it is asked again, and the last answer counts.
         """
@@ -186,7 +186,7 @@ class Backwards(Generic[T]):
         return nested_jaxprs(eqn)
 
     def run(self, stored: StoredJaxpr, wanted: Sequence[T], home: Address) -> list[T]:
-        """What is known of the inputs of a jaxpr, given what is of its results."""
+        """Follow a jaxpr from its results back; returns what is known of its inputs."""
         inner, known = _compat.open_jaxpr(stored), dict[Var, T]()
 
         def add(atom: Atom, of: T) -> None:

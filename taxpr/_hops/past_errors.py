@@ -16,7 +16,7 @@ np: Any = numpy  # which leaves types of arrays unknown
 
 @dataclasses.dataclass(eq=False)
 class Raised:
-    """What became of the callbacks of a program in a run.
+    """The callbacks of a program that raised in a run.
 
     Attributes:
         error: The first error that one raised; None if there was none.

@@ -98,7 +98,7 @@ hidden_mark = _compat.Identity(marked_p, tangent_p, _params, _token)
 
 
 def token_of(eqn: JaxprEqn) -> _compat.Token | None:
-    """What an equation marks for `taxpr.cotangent`, be it the value or its cotangent."""
+    """The token of an equation that marks a value, or its cotangent, for `taxpr.cotangent`."""
     return _token(eqn.params) if eqn.primitive in (marked_p, tangent_p, tag_p) else None
 
 

@@ -284,7 +284,7 @@ class AtVariable(NamedTuple):
 
 
 def variable_of(eqn: JaxprEqn) -> AtVariable | None:
-    """What a tag stands for that is not one of the program's own."""
+    """The variable that a tag stands for; None of a tag of the program's own."""
     return eqn.params.get("variable")
 
 

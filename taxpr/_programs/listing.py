@@ -234,7 +234,7 @@ def _distinct(texts: Iterable[str]) -> str:
 
 
 def _last(line: SourceLine) -> Iterable[Found]:
-    """What made the result of a line, in each call of its function."""
+    """The equations that made the result of a line, in each call of its function."""
     holding = {found.address for found in line.holding}
     last: dict[Address, Found] = {}
     for found in sorted((*line.equations, *line.holding), key=lambda found: found.address.number):
@@ -254,7 +254,7 @@ def _counted(number: int) -> str:
 
 
 class Within(NamedTuple):
-    """What is around the equations of a jaxpr.
+    """The calls and loops around the equations of a jaxpr.
 
     Attributes:
         home: Its address.

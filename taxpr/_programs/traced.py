@@ -29,7 +29,7 @@ _SHOWN = 8  # types in a repr
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Traced:
-    """What a `Program` is: a jaxpr with the trees and names of its arguments and results."""
+    """The base of `Program`: a jaxpr with the trees and names of its arguments and results."""
 
     jaxpr: ClosedJaxpr
     in_tree: TreeDef

@@ -56,7 +56,7 @@ Order = tuple[int | tuple[str, int | None], ...]
 
 @dataclasses.dataclass(eq=False)
 class Made:
-    """What a value did not have from what it was computed from."""
+    """The bits that began at a value: its operands did not have them."""
 
     bits: Any
     level: Level
@@ -66,7 +66,7 @@ class Made:
 
 
 class Begins:
-    """What begins in a program.
+    """All places in a program where something that is not finite begins.
 
     Attributes:
         bad: By address the bits of what is not finite and not meant.
@@ -94,12 +94,12 @@ class Begins:
         order: Order,
         given: Sequence[Any] | None,
     ) -> list[Any]:
-        """What is bad in a jaxpr, and where that begins; returns what is of its results."""
+        """Walk through a jaxpr in program order; returns the bad bits of its results."""
         inner, addresses = _compat.open_jaxpr(stored), addresses_of(stored, home)
         bad: dict[int, Any] = {}
 
         def put(var: Any, found: Any) -> None:
-            """What of a value is bad, of what may be."""
+            """Note the bad bits of a value: those of ``found`` that it has."""
             bits = self._values.of(addresses.get(key_of(var)), level)
             if found is not None and not takes(dtype_of(var)):
                 bits = found & np.uint8(DECIDED)
@@ -146,7 +146,7 @@ class Begins:
         ins: Sequence[str | None],
         bad: Sequence[Any],
     ) -> list[Any]:
-        """What is bad of the results of an equation that holds no others."""
+        """The bad bits of the results of an equation without jaxprs; notes which begin here."""
         is_constant = all(map(self._is_constant, ins))
         found: list[Any] = []
         depends = self._values.depends(eqn, ins, level)
@@ -167,6 +167,10 @@ class Begins:
             if out is None:
                 found.append(None)
                 continue
+            # `handed` has the bits of operands that are bad themselves: here they go on, and do not
+            # begin. `mask` has the infinities that are meant, as those of a mask of -inf: the
+            # result may have them without being bad. What the result has and neither of both is
+            # made here.
             handed = mask = np.zeros((1,) * out.ndim, np.uint8)
             for k, (one, atom) in enumerate(zip(ins, eqn.invars, strict=True)):
                 if selects(eqn, k):
@@ -205,7 +209,7 @@ class Begins:
         ins: Sequence[str | None],
         bad: Sequence[Any],
     ) -> list[Any]:
-        """What is bad of the results of an equation that holds others."""
+        """The bad bits of the results of an equation with jaxprs, which are walked through."""
         outs: list[Any] = [None] * len(eqn.outvars)
         for number, nested in enumerate(entered):
             home = here / nested.label
@@ -246,12 +250,18 @@ class Begins:
         given: list[Any],
         bad: Sequence[Any],
     ) -> list[Any]:
-        """What is bad of the results of a jaxpr, outside of it, once or for all its iterations."""
+        """The bad bits of the results of a jaxpr, outside of it: of one call or all iterations."""
         inner = nested.jaxpr
         if not isinstance(call, Loop):
             outs = self._forward(nested.stored, home, call.level, order, given)
             return [None if x is None else call.leave(x, "out", k) for k, x in enumerate(outs)]
         addresses = addresses_of(nested.stored, home)
+        # Which iteration first had the bits is not known before the body was walked through, and
+        # the body cannot be walked through without. So the carry is guessed, the body walked
+        # through for all iterations at once, and the guess replaced by what that hands on, until
+        # both agree. Invariant: after n rounds the first n iterations are right, whatever the guess
+        # was, since an iteration depends on those before it alone. So no more rounds are needed
+        # than iterations.
         inits: dict[int, Any] = {}
         for _, k in nested.back:
             bits = self._values.of(addresses[key_of(inner.invars[k])], call.level)

@@ -58,7 +58,7 @@ def dtype_of(atom: Any) -> Any:
 
 
 class Seen(NamedTuple):
-    """What is known of a value.
+    """The bits of a value, as they were recorded.
 
     Attributes:
         axes: Its leading axes, of loops and mesh axes.
@@ -76,7 +76,7 @@ class Seen(NamedTuple):
 
 
 class Values:
-    """What is known of the values of a program.
+    """The recorded bits of all values of a program, and how arrays move between levels of it.
 
     Args:
         seen: By the addresses of values.

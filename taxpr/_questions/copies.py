@@ -66,7 +66,7 @@ def deciding(eqn: JaxprEqn) -> list[int]:
 
 
 class Copied:
-    """What the results of an equation copy.
+    """For equations that only copy elements: which element of an operand each result has.
 
     Arrays have leading axes, as those of `Depends`, and then the axes of the value.
 
@@ -186,7 +186,7 @@ def _copying(
     deciders: tuple[int, ...],
     others: tuple[int, ...],
 ) -> Any:
-    """What a primitive makes of numbers in the place of its operands, compiled."""
+    """A primitive as a compiled function of numbers of elements in the place of its operands."""
 
     def run(places: Sequence[Any], numbers: Sequence[Any]) -> Any:
         at = dict(zip(deciders, places, strict=True)) | dict(zip(others, numbers, strict=True))

@@ -1,4 +1,4 @@
-"""What a test of a NaN decides: which value a selection takes, as a comparison with it is false.
+"""Follow the decisions of a NaN: a comparison with it is false, and a selection goes by that.
 
 What the results of such tests are made of is followed as one bit, through what is no float, to the
 selection, the branch or the carry that it decides.
@@ -32,7 +32,7 @@ def tests(eqn: JaxprEqn) -> bool:
 
 
 def tested(eqn: JaxprEqn, bits: Any) -> Any:
-    """What of an operand decides the results of an equation that are no floats."""
+    """The bits of an operand that decide results of an equation that are no floats."""
     seen = _TESTS.get(eqn.primitive, 0) | DECIDED
     return np.where(bits & np.uint8(seen), np.uint8(DECIDED), np.uint8(0))
 
@@ -62,7 +62,7 @@ def decided(eqn: JaxprEqn, number: int, depends: Depends, bad: Sequence[Any]) ->
 
 
 def chosen(eqn: JaxprEqn, to: int, lead: int, by: Any, bits: Any) -> Any:
-    """What is bad of a result of a choice that was made by a test of what is bad.
+    """The bad bits of a result whose branch was chosen by a test of something bad.
 
     Args:
         eqn: The equation that chooses.
@@ -79,7 +79,7 @@ def chosen(eqn: JaxprEqn, to: int, lead: int, by: Any, bits: Any) -> Any:
 
 
 def decision_handed_on(call: Loop, k: int, init: Any, outs: Any) -> Any:
-    """What each iteration is handed of a carry that is no float, and was so decided."""
+    """For a carry that is no float: which iterations get one that something bad has decided."""
     if init is None and outs is None:
         return None
     outs = np.zeros_like(call.enter(init, "in", k)) if outs is None else outs

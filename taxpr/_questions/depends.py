@@ -56,7 +56,7 @@ _LINALG = frozenset(
 
 
 class Depends:
-    """What the results of an equation depend on.
+    """Which elements of the results of an equation depend on which elements of its operands.
 
     Args:
         eqn: The equation, which holds no others that are looked into.

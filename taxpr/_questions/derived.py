@@ -27,7 +27,7 @@ def derived(jaxpr: StoredJaxpr) -> set[str]:
 
 
 class _Within(NamedTuple):
-    """What is around a jaxpr: a backward pass, and a function that is differentiated."""
+    """Whether a jaxpr is within a backward pass, and within a function that is differentiated."""
 
     backward: bool = False
     differentiated: bool = False

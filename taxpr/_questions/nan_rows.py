@@ -75,7 +75,7 @@ class NanRow:
 
 
 class Words:
-    """What a program's values are called.
+    """The names and lines of a program's values, for rows.
 
     Args:
         program: The program.

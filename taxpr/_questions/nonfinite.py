@@ -56,7 +56,7 @@ class Origin:
 
 
 class Nonfinite:
-    """What is not finite in a program.
+    """The values of a program that are not finite, where they begin, and what becomes of them.
 
     Args:
         jaxpr: The program.

@@ -1,4 +1,4 @@
-"""What of a program's values the results have: a walk from the results back."""
+"""Find what reaches the results: a walk from what is not finite in them back to where it began."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ np: Any = numpy  # which leaves types of arrays unknown
 
 
 class Reaches:
-    """Which elements, in which iterations, the results have what they are from.
+    """The elements, by iterations, from which something bad came into the results.
 
     Args:
         jaxpr: The program.
@@ -115,7 +115,7 @@ class Reaches:
         ins: Sequence[str | None],
         outs: Sequence[Any],
     ) -> list[Any]:
-        """What is marked of the operands of an equation that holds no others."""
+        """The elements of operands that marked results of an equation without jaxprs came from."""
         found: list[Any] = [None] * len(ins)
         depends = self._values.depends(eqn, ins, level)
         bad = [self._bad.get(one or "") for one in ins]
@@ -159,7 +159,7 @@ class Reaches:
         outs: Sequence[Any],
         by: Any,
     ) -> list[Any]:
-        """What is marked of the operands of an equation that holds others.
+        """The same for an equation with jaxprs, which are walked through.
 
         ``by`` is what is bad of the first, by which it may choose.
         """
@@ -203,7 +203,7 @@ class Reaches:
         marks: list[Any],
         outs: Sequence[Any],
     ) -> list[Any]:
-        """What is marked of the operands of a jaxpr, once or for all its iterations."""
+        """The same for the operands of a jaxpr, of its call or of all its iterations."""
         if not isinstance(call, Loop):
             ins = self._backward(nested.stored, home, call.level, marks)
             return [None if x is None else call.leave(x, "in", k) for k, x in enumerate(ins)]
@@ -213,7 +213,10 @@ class Reaches:
         results = {
             out: None if (to := nested.results[out]) is None else outs[to] for out, _ in nested.back
         }
-        # At first a guess: of what the loop hands on at its end, all that was handed on before.
+        # As `Begins` does forwards, from the last iteration back: after n rounds the marks of the
+        # last n iterations are right. Marks are only those of bad elements, so a guess of all of
+        # them is the most that can be, and rounds take away. At first a guess: of what the loop
+        # hands on at its end, all that was handed on before.
         begun = {k for out, k in nested.back if results[out] is not None and bads[k] is not None}
         guess: dict[int, Any] = {k: bads[k] > 0 for k in begun}
         ins: list[Any] = []

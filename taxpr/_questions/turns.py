@@ -120,21 +120,21 @@ class Loop(Call):
         self._idle = ~ran.any(self._axis)
 
     def enter(self, x: Any, kind: str, number: int) -> Any:
-        """What each iteration gets."""
+        """An operand or result as each iteration has it, with an axis for the loop."""
         return x if self._roles[kind][number] in _OF_EACH else np.expand_dims(x, self._axis)
 
     def leave(self, x: Any, kind: str, number: int) -> Any:
-        """What comes of all iterations."""
+        """An input or output of the body as it is outside: the bits of all iterations together."""
         if self._roles[kind][number] in _OF_EACH:
             return x
         return np.bitwise_or.reduce(x, self._axis)
 
     def first(self, x: Any) -> Any:
-        """What the first iteration has of it, and nothing of the others."""
+        """The bits of the first iteration, and zeros for the others."""
         return _where(self._first, x)
 
     def in_lanes(self, x: Any, lead: int, mapped: Sequence[int]) -> Any:
-        """What is in it, but for lanes that had ended.
+        """The bits of a value without those of lanes whose loop had ended.
 
         Args:
             x: Of a value inside.
@@ -153,28 +153,32 @@ class Loop(Call):
             shape[k] = size
         return np.where(ran.reshape(shape), x, np.zeros((), x.dtype))
 
+    # `handed_on` and `marked_outs` are each other's transpose, as are `result` and `marked_init`:
+    # the walk back follows the same connections as the walk forwards. An iteration that did not run
+    # hands nothing on, and a loop none of which ran returns what it began with.
+
     def handed_on(self, init: Any, outs: Any) -> Any:
-        """What each iteration is handed, of what the loop and its iterations hand on."""
+        """The carry of each iteration: what the loop began with, or the one before handed on."""
         handed = self._moved(_where(self._ran, outs), self._step)
         return handed | _where(self._first, np.expand_dims(init, self._axis))
 
     def result(self, init: Any, outs: Any) -> Any:
-        """What the loop hands on at its end."""
+        """The result of a carry: of the last iteration that ran, or what the loop began with."""
         last = np.bitwise_or.reduce(_where(self._last, outs), self._axis)
         return last | _where(self._idle, init)
 
     def marked_outs(self, result: Any, ins: Any) -> Any:
-        """What is marked of what iterations hand on, of the result and of what they are handed."""
+        """Backwards: marks of what an iteration hands on, by those of the result and the next."""
         mark = _where(self._ran, self._moved(ins, -self._step))
         return mark | _where(self._last, np.expand_dims(result, self._axis))
 
     def marked_init(self, result: Any, ins: Any) -> Any:
-        """What is marked of what the loop begins with."""
+        """Backwards: the marks of what the loop begins with."""
         first = np.bitwise_or.reduce(_where(self._first, ins), self._axis)
         return first | _where(self._idle, result)
 
     def _moved(self, x: Any, by: int) -> Any:
-        """What is of each iteration, one iteration later or earlier."""
+        """The bits of each iteration moved to the next or the one before."""
         x = np.moveaxis(x, self._axis, 0)
         x = np.broadcast_to(x, (self.length, *x.shape[1:]))
         out = np.zeros_like(x)
@@ -186,6 +190,6 @@ class Loop(Call):
 
 
 def _where(mask: Any, x: Any) -> Any:
-    """What is where a mask of the first axes says so."""
+    """``x`` where a mask of its first axes is true, and zero elsewhere."""
     wide = mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
     return np.where(wide, x, np.zeros((), x.dtype))

@@ -1,4 +1,4 @@
-"""What makes an object with a value usable as the array that its value is."""
+"""Make an object with a value usable as an array: operators, indexing, conversions."""
 
 from __future__ import annotations
 

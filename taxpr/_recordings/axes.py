@@ -105,7 +105,7 @@ def shape_of(value: Value) -> tuple[int, ...]:
 def with_lanes(
     kept: Kept, value: Value, outer: Sequence[int], batched: Mapping[str, tuple[str, Kept]]
 ) -> Kept:
-    """What was kept of a value, with the lanes of its loops among its leading axes.
+    """A kept value with the lanes of its loops among its leading axes.
 
     Args:
         kept: What was kept of a value: all of it, or statistics of each lane.

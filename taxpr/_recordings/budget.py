@@ -60,7 +60,7 @@ def _free_on_host() -> int:
 
 
 def _limits() -> list[int]:
-    """What a container leaves free."""
+    """The memory that the limits of a container leave free."""
     try:
         group = pathlib.Path("/sys/fs/cgroup")
         most = int((group / "memory.max").read_text())

@@ -40,7 +40,7 @@ _SMALL = 1 << 26  # bytes of statistics, whatever the memory, and of iterations 
 
 @dataclasses.dataclass(eq=False)
 class Kept:
-    """What was kept of one value.
+    """One value as a run kept it.
 
     Attributes:
         axes: The loops and mesh axes that are the leading axes of what was kept.
@@ -68,7 +68,7 @@ class Kept:
 
 @dataclasses.dataclass(eq=False)
 class Ran:
-    """What a run kept.
+    """The values that a run kept, and its results.
 
     Attributes:
         out: The results of the program, flat.
@@ -440,7 +440,7 @@ class _Runner:
         return out
 
     def kept(self, value: Value, found: _Found) -> Kept:
-        """What was kept, without the places of iterations that a while loop did not have."""
+        """A kept value without the places of iterations that a while loop did not have."""
         emission = found.emission
         leaf, fired = _leaf(emission), _mask(found)
         axes = _axes(value, list(emission.mesh or ()))

@@ -153,7 +153,7 @@ def _is_zero(x: Any, of: Any) -> Any:
 
 
 class Reduction(NamedTuple):
-    """What is kept of values in their place.
+    """A reduction that is kept in the place of values, such as statistics.
 
     Attributes:
         of: ``(x, axes, module)``: computes it of a value with as many leading axes, by NumPy or

@@ -1,6 +1,6 @@
-"""What a function's source does with a variable without computing with its value.
+"""Find uses of a variable in a function's source that do not compute with its value.
 
-It asks for the shape, or hands the variable to another function.
+The function asks for its shape, or hands it to another function.
 """
 
 import ast
@@ -38,7 +38,7 @@ class _Function(NamedTuple):
 
 
 def uses(file: str, function: str, variable: str, line: int) -> list[Use]:
-    """What a function does with a variable that it bound in a line, until it binds it again.
+    """The uses of a variable from the line that bound it, until it is bound again.
 
     Args:
         file: The file of the function.
@@ -110,7 +110,7 @@ def _targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign | ast.For) -> set[
 
 
 def _use(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> Use | None:
-    """What a place does with a value; None if it only gives it another name."""
+    """The use that a place makes of a value; None if it only gives it another name."""
     above = parents[node]
     match above:
         case ast.Attribute(value=whole) | ast.Subscript(value=whole) if whole is node:

@@ -52,7 +52,7 @@ def sites_at(
 
 
 class Kept:
-    """What a question has made for programs, so that its next call compiles nothing."""
+    """The compiled programs of a question, so that its next call compiles nothing."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}

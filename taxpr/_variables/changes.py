@@ -77,7 +77,7 @@ class Name(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """What a line of a function may do.
+    """The effects that a line of a function may have.
 
     Attributes:
         binds: The variables that it binds.
@@ -97,7 +97,7 @@ class Line:
 
 @of_code
 def lines_of(code: types.CodeType) -> Callable[[int], Line]:
-    """What each line of a function may do, by its number."""
+    """The effects that each line of a function may have, by its number."""
     by_line: dict[int | None, list[dis.Instruction]] = defaultdict(list)
     escapes = False  # so that another line may have it called
     for one in instructions_of(code):

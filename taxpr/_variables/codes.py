@@ -1,4 +1,4 @@
-"""What is found out about the code of a function once."""
+"""Keep what is found out about the code of a function, by the code."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class _Node:
         return self._look([key])
 
     def _look(self, keys: list[Any]) -> list[tuple[str, Any]]:
-        """What is new at these keys."""
+        """The contents that are new at these keys."""
         now, found = self.container, list[tuple[str, Any]]()
         for key in self._in_order(keys):
             element, inner = now[key] if _is_dict(now) or key < len(now) else _NOTHING, None

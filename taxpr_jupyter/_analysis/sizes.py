@@ -8,7 +8,7 @@ from taxpr_jupyter._analysis.by_identity import ByIdentity
 
 
 class Size(NamedTuple):
-    """What a part of a program consists of, nested jaxprs included.
+    """How large a part of a program is, nested jaxprs included.
 
     Attributes:
         eqns: The number of equations without tags.

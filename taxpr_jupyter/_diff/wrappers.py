@@ -47,7 +47,7 @@ def _all(eqn: Any) -> tuple[range, range]:
 
 
 class Contents:
-    """What equations consist of. Remembers it for each jaxpr."""
+    """The primitives that equations consist of, kept for each jaxpr."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys

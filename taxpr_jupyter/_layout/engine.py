@@ -1,4 +1,4 @@
-"""What both layout engines share: their interface, their exceptions and the deadline."""
+"""The interface of layout engines, their exceptions and the deadline."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Beside(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Frame:
-    """What is laid out in one go.
+    """A part of the picture that is laid out in one go.
 
     Attributes:
         cluster: The cluster; None for the whole picture, and for a pair.

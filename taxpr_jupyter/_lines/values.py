@@ -12,7 +12,7 @@ _NUMBERS = ("min", "max", "mean", *_NOT_FINITE)
 
 
 class LineValues:
-    """What variables held in a run, for all iterations of the loops or for one.
+    """The values that variables held in a run, for all iterations of the loops or for one.
 
     Attributes:
         steps: How many iterations the longest loop has that is in no other.

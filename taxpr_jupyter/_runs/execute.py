@@ -123,7 +123,7 @@ class Executor:
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
 
     def asked(self, plan: Plan, device: str | None, question: Callable[..., T]) -> T:
-        """What a question such as ``taxpr.watch(f)`` answers, of the states and arguments."""
+        """The answer of a question such as ``taxpr.watch(f)`` for the states and arguments."""
         self._refuse_shapes()
         target = self._target(device)
         with jax.default_device(target) if target else contextlib.nullcontext():

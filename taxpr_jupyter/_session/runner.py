@@ -169,7 +169,7 @@ class Runner:
         device: str | None,
         cancel: threading.Event | None,
     ) -> T:
-        """What a question answers, of the states and arguments.
+        """The answer of a question for the states and arguments.
 
         Args:
             question: Gives a function of these.

@@ -103,7 +103,7 @@ class _Way(NamedTuple):
 
 
 class _Room:
-    """What is in the way of lines between both passes."""
+    """The nodes and lines that are in the way of lines between both passes."""
 
     def __init__(self, forward: Side, backward: Side) -> None:
         self.boxes = forward.boxes | backward.boxes

@@ -142,7 +142,7 @@ def _stale(question: str, change: str) -> str:
 
 
 def _flows(session: Session) -> Flows:
-    """What the question about gradients can be asked of."""
+    """The results that the question about gradients can be asked of."""
     if not session.program.variables():
         return {"first": False, "results": [], "note": HOW_NAMES}
     results = session.losses()

@@ -108,7 +108,7 @@ class CompareView:
 
 
 def _changes(diff: Diff) -> list[str]:
-    """What a person changed, a line each."""
+    """The changes of a person, a line each."""
     texts = [change.text(source_text) for change in diff.changes[:CHANGES]]
     more = len(diff.changes) - len(texts)
     return [*texts, f"and {more:,} more"] if more else texts

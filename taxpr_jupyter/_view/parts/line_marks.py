@@ -54,7 +54,7 @@ def line_marks(
 
 
 def _by_line(session: Session, of: Mapping[str, T]) -> dict[int, list[T]]:
-    """What is said of addresses, by the numbers of their lines."""
+    """The marks of addresses, by the numbers of their lines."""
     found: dict[int, list[T]] = {}
     for address, numbers in session.lines_of(of).items():
         for line in numbers:
