@@ -83,12 +83,15 @@ def training(least: float) -> tuple[Any, Any]:
     return step, (params, optimizer.init(params), x, y)
 
 
-def rollout(p: Any, v: Any) -> Any:
-    """Many operations on small arrays, which XLA puts into few kernels if nothing is handed out."""
+def rollout(length: int, times: int) -> Any:
+    """Many operations on small arrays, which XLA puts into few kernels if nothing is handed out.
+
+    There are 51 equations each of ``times``, in a scan, or in a straight line if its length is 0.
+    """
 
     def step(state: Any, _: Any) -> Any:
         p, v = state
-        for _ in range(20):
+        for _ in range(times):
             delta = p - jnp.roll(p, 1, axis=0)
             dist = jnp.sqrt(jnp.sum(delta * delta, axis=-1, keepdims=True) + 1e-6)
             force = -delta / dist * (dist - 1.0)
@@ -97,7 +100,9 @@ def rollout(p: Any, v: Any) -> Any:
             p = p + 0.01 * v
         return (p, v), jnp.sum(p)
 
-    return jax.lax.scan(step, (p, v), None, length=100)[1]
+    if not length:
+        return lambda p, v: step((p, v), None)[1]
+    return lambda p, v: jax.lax.scan(step, (p, v), None, length=length)[1]
 
 
 def seconds(work: Any) -> float:
@@ -140,7 +145,9 @@ def main() -> None:
     results += measured("loss of 12 layers", transformer_loss, wide)
     results += measured("gradient of 12 layers", jax.grad(transformer_loss), wide)
     positions = jax.random.normal(jax.random.key(0), (10, 3))
-    results += measured("rollout of small arrays", rollout, (positions, jnp.zeros((10, 3))))
+    moving = positions, jnp.zeros((10, 3))
+    results += measured("rollout of small arrays", rollout(100, 20), moving)
+    results += measured("10,000 equations on small arrays", rollout(0, 200), moving)
     programs.write("bench_questions", results)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import pathlib
 import re
 import sys
@@ -29,7 +30,7 @@ def file_text(file: str) -> str:
         ('model.py', 'cell 3')
     """
     refuse_no_text("file_text", file, "the path of a file")
-    return cell_text(file) or pathlib.PurePath(file).name
+    return cell_text(file) or os.path.basename(file)
 
 
 def is_generated(file: str, function: str = "") -> bool:
@@ -72,7 +73,7 @@ def cell_text(file: str) -> str:
     compiler: Any = getattr(shell, "compile", None)
     if hasattr(compiler, "format_code_name") and (found := compiler.format_code_name(file)):
         return "cell " + re.sub(r"\D", "", found[1])
-    if "ipykernel_" not in pathlib.PurePath(file).parent.name:
+    if "ipykernel_" not in file or "ipykernel_" not in pathlib.PurePath(file).parent.name:
         return ""
     # IPython 7 does not keep the numbers, but the cells, without the last end of line.
     history: Any = getattr(shell, "history_manager", None)

@@ -1,4 +1,4 @@
-"""`with_settings`: carry JAX's thread-local settings into another thread."""
+"""Settings of JAX and of XLA; `with_settings` carries those of a thread into another one."""
 
 import functools
 import importlib
@@ -11,6 +11,7 @@ from taxpr._compat._private import private
 from taxpr._errors import refuse_no_function
 
 config = private("config")
+_jax: Any = jax  # which declares no types for what is read of it here
 
 # Before 0.8 the current trace was stored like a setting.
 _NO_SETTINGS = ("trace_state", "axis_env_state")
@@ -22,6 +23,20 @@ def enable_x64() -> Any:
     if found is None:
         found = importlib.import_module("jax.experimental").enable_x64
     return found(True)
+
+
+@functools.cache
+def quick_compile() -> dict[str, Any] | None:
+    """The options of `jax.jit` with which XLA for CPUs compiles fast and optimizes nothing.
+
+    JAX promises no name of an option of XLA: None where it does not know this one.
+    """
+    options: dict[str, Any] = {"xla_backend_optimization_level": 0}
+    try:
+        _jax.jit(lambda: 0).lower().compile(compiler_options=options)
+    except Exception:
+        return None
+    return options
 
 
 P = ParamSpec("P")

@@ -23,7 +23,7 @@ from taxpr._questions.nan_rows import NanRow, Words, counted, told
 from taxpr._questions.nonfinite import Nonfinite, Origin
 from taxpr._questions.remade import Remade
 from taxpr._recordings.run import Ran, device_of, reduced, run
-from taxpr._recordings.summary import Reduction, has_stats
+from taxpr._recordings.summary import STATS, Reduction, has_stats
 from taxpr._recordings.wanted import Wanted, every_value
 from taxpr._sites.skipped import merged
 from taxpr._sites.values import Value, value_at
@@ -210,8 +210,9 @@ class _Finding:
         out = None if error else self._program.result(ran.out)
         return NanFound(f"find_nan of {self._program.name}: {what}", rows, tuple(notes), out=out)
 
-    def _run(self, values: Sequence[Value]) -> Ran:
-        return run(self._program, self._flat, values, "auto", self._memory, _BITS, past=True)
+    def _run(self, values: Sequence[Value], reduction: Reduction = _BITS) -> Ran:
+        given = self._program, self._flat, values, "auto", self._memory, reduction
+        return run(*given, past=True, quickly=True)
 
     def _what(
         self, rows: Sequence[NanRow], found: Nonfinite, error: Exception | None = None
@@ -293,7 +294,7 @@ class _Finding:
         }
         if all(ran.kept[address].value is not None for address in reads):
             return ran
-        more = run(self._program, self._flat, list(reads.values()), "auto", self._memory, past=True)
+        more = self._run(list(reads.values()), STATS)
         return dataclasses.replace(ran, kept={**ran.kept, **more.kept})
 
 

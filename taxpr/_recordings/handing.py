@@ -47,6 +47,7 @@ class Handing:
         steps: int,
         first: int,
         past: bool,
+        quickly: bool,
     ) -> Handing:
         """Make the program, of which `made_of` keeps what it compiles.
 
@@ -57,6 +58,7 @@ class Handing:
             steps: How many iterations of while loops it keeps.
             first: How many of the program's own results it leaves out.
             past: Whether an error that a callback raises does not end the run.
+            quickly: Whether XLA compiles it fast, and does not optimize it.
         """
         handed, raised = hand_out(jaxpr, values, max_steps=steps, summaries=summaries), Raised()
         whole = past_errors(handed.jaxpr, raised) if past else handed.jaxpr
@@ -65,7 +67,8 @@ class Handing:
         def results(*flat: Array) -> list[Array]:
             return run(*flat)[first:]
 
-        return cls(handed, _jax.jit(results, keep_unused=True), raised)
+        options = _compat.quick_compile() if quickly else None
+        return cls(handed, _jax.jit(results, keep_unused=True, compiler_options=options), raised)
 
     def __call__(self, flat: Sequence[Array]) -> tuple[list[Any], Raised]:
         """The results, and what became of callbacks. One thread runs it at a time."""

@@ -35,6 +35,9 @@ _jax: Any = jax
 _STEPS = 512, 128, 32  # of a while loop, at first
 _MOST_STEPS = 1 << 16
 _AT_ONCE = 1 << 16  # numbers of which NumPy makes statistics
+# Elements of a value, over all iterations, which an equation that XLA does not optimize makes in
+# the milliseconds that it then compiles faster.
+_FEW = 1 << 17
 _SMALL = 1 << 26  # bytes of statistics, whatever the memory, and of iterations that may not be
 
 
@@ -100,6 +103,7 @@ def run(
     of_some: Mapping[str, Reduction] = MappingProxyType({}),
     partly: bool = False,
     past: bool = False,
+    quickly: bool = False,
 ) -> Ran:
     """Run a program and keep values.
 
@@ -113,6 +117,8 @@ def run(
         of_some: In place of this, by the addresses of values.
         partly: Whether what is done is returned where the run is interrupted after a pass.
         past: Whether an error that a callback raises does not end the run, see `Ran.raised`.
+        quickly: Whether XLA optimizes nothing on a CPU if the values are small: the last bits of
+            results may differ from those of the function itself.
 
     Raises:
         ArgumentError: If memory does not suffice for the values that must be kept.
@@ -131,10 +137,11 @@ def run(
     rest = [one for one in values if one.address not in kept]
     reductions: dict[str, Reduction]
     reductions = {one.address: of_some.get(one.address, reduction) for one in rest}
-    runner = _Runner(program.jaxpr, flat, device, room, keep, reductions, past)
     looped, notes = [one for one in rest if _whiles(one)], list[str]()
     sizes = ((n, sum(_bytes(one, n) for one in looped)) for n in _STEPS)
     steps = next((n for n, size in sizes if size <= min(room, _SMALL)), _STEPS[-1])
+    quickly &= device.platform == "cpu" and _are_small(rest, steps)
+    runner = _Runner(program.jaxpr, flat, device, room, keep, reductions, past, quickly)
     out, found = runner.run(rest, steps)
     looped = [one for one in looped if one.address not in runner.closed]
     while not runner.stopped:
@@ -252,6 +259,12 @@ def _bytes(value: Value, steps: int) -> int:
     return _times(value, steps) * math.prod(_type(value).shape) * itemsize
 
 
+def _are_small(values: Sequence[Value], steps: int) -> bool:
+    """Whether XLA saves more time by optimizing nothing than the run takes longer by it."""
+    elements = (_times(one, steps) * math.prod(_type(one).shape) for one in values)
+    return sum(elements) <= _FEW * len(values)
+
+
 def _is_full(value: Value, found: _Found) -> bool:
     """Whether the last place of a while loop is taken, so that there may have been more."""
     mask = np.asarray(_mask(found))
@@ -305,9 +318,10 @@ class _Runner:
         keep: str,
         reductions: Mapping[str, Reduction],
         past: bool,
+        quickly: bool,
     ) -> None:
         self._jaxpr, self._flat, self._reductions = jaxpr, flat, reductions
-        self._past = past
+        self._past, self._quickly = past, quickly
         self.raised = Raised()
         self._device, self._room, self._keep = device, room, keep
         self._again = silent(jaxpr)
@@ -400,13 +414,14 @@ class _Runner:
         jaxpr = self._again if self._ran else self._jaxpr
         first = len(_compat.open_jaxpr(jaxpr).outvars) if self._ran else 0
         inner = summed.intersection(one.address for one in values)
+        how = self._past, self._quickly
         key = "recording", tuple(one.address for one in values), frozenset(inner), steps, first
         summaries = {one: beside(self._reductions[one].of) for one in inner}
         handing = made_of(
             jaxpr,
             (),
-            (*key, tuple(self._reductions[one.address] for one in values), self._past),
-            lambda: Handing.made(jaxpr, values, summaries, steps, first, self._past),
+            (*key, tuple(self._reductions[one.address] for one in values), *how),
+            lambda: Handing.made(jaxpr, values, summaries, steps, first, *how),
         )
         flat, became = handing(self._flat)
         self.raised = became if self.raised.error is None else self.raised

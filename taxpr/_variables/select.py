@@ -209,13 +209,13 @@ def labels(variables: Sequence[Variable], numbered: bool = True) -> list[str]:
     """
     owners: dict[str, set[Any]] = defaultdict(set)
     counts: dict[str, int] = defaultdict(int)
-    for one in variables:
-        for form in _forms(one):
+    every = [_forms(one) for one in variables]
+    for one, forms in zip(variables, every, strict=True):
+        for form in forms:
             owners[form].add((one.owner, one.text))
             counts[form] += 1
     out: list[str] = []
-    for one in variables:
-        forms = _forms(one)
+    for one, forms in zip(variables, every, strict=True):
         form = next((form for form in forms if len(owners[form]) == 1), forms[-1])
         out.append(f"{form}#{one.occurrence}" if numbered and counts[form] > 1 else form)
     return out
