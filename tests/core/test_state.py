@@ -514,7 +514,7 @@ def test_vmap_of_writes():
         bump(total, x)
         return x
 
-    match = rf"write of the state 'total'.*a batch axis of jax.vmap.*{WRAP}fn"
+    match = rf"write of the state 'total'.*a batch axis of jax.vmap.*{WRAP}fun"
     for fn in (jax.vmap(batched), jax.vmap(jax.jit(batched)), jax.jit(jax.vmap(batched))):
         with pytest.raises(StateError, match=match):
             uncurry(fn, xs)
@@ -526,7 +526,7 @@ def test_vmap_of_writes():
         return lax.cond(x > 1, lambda: (bump(count), x)[1], lambda: x)
 
     with pytest.raises(
-        StateError, match=rf"write of the state 'count'.*jax.vmap of cond.*{WRAP}fn"
+        StateError, match=rf"write of the state 'count'.*jax.vmap of cond.*{WRAP}fun"
     ):
         uncurry(jax.vmap(in_branch), xs)
     in_loop = lambda x: lax.while_loop(lambda c: c < 3, lambda c: c + bump(count), x)
@@ -652,7 +652,7 @@ def test_eager_derivatives_and_maps_are_plain_python():
 def test_by_itself_an_access_neither_runs_nor_compiles(transform):
     state = State(0.0, name="s")
     fn = lambda x: x * state.value
-    match = rf"read of the state 's' \(.*test_state.py:\d+ in .*\).*by itself.*{WRAP}fn"
+    match = rf"read of the state 's' \(.*test_state.py:\d+ in .*\).*by itself.*{WRAP}fun"
     with pytest.raises(StateError, match=match):
         transform(fn)(X)
     assert state.value == 0.0
