@@ -53,7 +53,7 @@ def call_of(source, **names):
 )
 def test_calls(source, args, kwargs, text):
     call = call_of(source, a=[1, 2], d={"d": 4})
-    assert call.fn is f
+    assert call.fun is f
     if args is None:
         assert [list(arg) for arg in call.args] == [[1, 2]]
         return

@@ -204,7 +204,7 @@ class Library:
             body = f"""
 def pure(states, *args):
     box = type(given)(states["box"])
-    out = fn(box, *args[1:])
+    out = fun(box, *args[1:])
     return out, {{"box": math.fsum([1.0]) * box.value}}
 
 given = args[{places[0]}]
