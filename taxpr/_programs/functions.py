@@ -34,6 +34,7 @@ from taxpr._sites.values import Value
 from taxpr._sites.walk import find_sites
 from taxpr._variables.frames import watching
 from taxpr._variables.hidden import with_hidden
+from taxpr._variables.mark import Untraced
 from taxpr._variables.table import Variables, size
 from taxpr._where.meaning import Names, OfJaxpr, may_be_variables, names_for
 from taxpr._where.select import describes, select
@@ -117,13 +118,17 @@ def trace(
             keep_until(error, until)
             say_static(error, fun, args, kwargs)
 
+        noted: Untraced = {}
+
         def made(watched: bool) -> Any:
             # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would
             # leave the equations of its first iterations behind, with their tags.
             noting = watching(names == "cotangents") if watched else contextlib.nullcontext()
-            with jax.disable_jit(False), noting, _compat.rules_noted():
+            with jax.disable_jit(False), noting as watch, _compat.rules_noted():
                 run = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
                 jaxpr, shapes = _compat.traced_whole(lambda: run(*args, **kwargs), failed)
+                if watch is not None:
+                    noted.update(watch.untraced)
                 return (with_hidden(jaxpr) if watched else jaxpr), shapes
 
         try:
@@ -131,7 +136,7 @@ def trace(
         except TypeError as error:
             refuse_unfit(f"trace({name_of(fun)})", bound, args, kwargs, error)
             raise
-        named = None if names is False else Variables(jaxpr, names == "cotangents")
+        named = None if names is False else Variables(jaxpr, names == "cotangents", noted)
         jaxpr = named.jaxpr if named else jaxpr
         if names is None and named and named.may_add():
             plain, shapes = made(False)

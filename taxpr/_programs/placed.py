@@ -20,9 +20,9 @@ from taxpr._sites.values import Value, value_at
 from taxpr._sites.walk import find_sites
 from taxpr._variables.calls import Call
 from taxpr._variables.cotangent import Cotangent, Found, cotangents
-from taxpr._variables.select import Var, chosen, labels
+from taxpr._variables.select import Var, labels
 from taxpr._variables.table import Variable
-from taxpr._where.meaning import names_for, names_in, replaced, said
+from taxpr._where.meaning import names_for, names_in, replaced, said, variables_of
 
 P = TypeVar("P", bound=Traced)
 
@@ -55,7 +55,7 @@ def tagged(
     found = {
         one: [_unnamed(program, address) for address in sorted(one.addresses)]
         if isinstance(one, Untagged)
-        else chosen(program.variables(), one, empty)
+        else variables_of(program, one, empty)
         for one, empty in wanted.items()
         if not isinstance(one, Cotangent)
     }
@@ -165,7 +165,7 @@ def known_of(program: Traced, where: Selector) -> Callable[[str], Known]:
         SelectorError: If the uses of a value are meant inside of a call, and everywhere.
     """
     found = {
-        one: chosen(program.variables(), one, empty)
+        one: variables_of(program, one, empty)
         for one, empty in names_in(said(program, where, Value))
         if isinstance(one, Var)
     }

@@ -19,9 +19,9 @@ from taxpr._sites.site import Site, home_of
 from taxpr._sites.skipped import Skipped, refusal_of, skipped
 from taxpr._sites.values import Value, values_of
 from taxpr._variables.cotangent import Cotangent, Found, cotangents
-from taxpr._variables.select import Var, chosen, labels, var
+from taxpr._variables.select import Var, labels, var
 from taxpr._variables.table import Variable
-from taxpr._where.meaning import said
+from taxpr._where.meaning import said, variables_of
 from taxpr._where.select import select
 
 _Slot = tuple[
@@ -119,7 +119,7 @@ def _of_one(make: _Wanting, where: Any, may_be_empty: bool) -> list[Wanted]:
     if isinstance(where, Cotangent):
         return make.of_cotangents(cotangents(make.program.named, where, may_be_empty))
     if isinstance(where, Var):
-        return make.of_variables(chosen(make.variables, where, may_be_empty))
+        return make.of_variables(variables_of(make.program, where, may_be_empty))
     all_of_them = where is None or isinstance(where, Every)
     values = select(make.program, Maybe(where) if may_be_empty else where, Value).found
     # Arguments and constants would take as much memory again, and nothing computes them.

@@ -97,7 +97,7 @@ _changed = _compat.user_context()
 
 
 @contextlib.contextmanager
-def watching(cotangents: bool = False) -> Generator[None, None, None]:
+def watching(cotangents: bool = False) -> Generator[Watch, None, None]:
     """For the time in which something is traced: bindings of the user's variables leave marks."""
     before = _now.watch
     watch = Watch(_TOLD_OF_CALLS, cotangents)
@@ -108,7 +108,7 @@ def watching(cotangents: bool = False) -> Generator[None, None, None]:
             _now.set(watch, _now.changing)
             stack.callback(setattr, telling, "tagged", getattr(telling, "tagged", None))
             telling.tagged = watch.tagged if cotangents else None
-        yield
+        yield watch
 
 
 @contextlib.contextmanager

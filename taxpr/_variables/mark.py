@@ -23,6 +23,8 @@ from taxpr._compat import Array, Dims, Effects, Tangent
 #   cotangents   for each value what `Tangents.mark` returned; absent where nobody asks for
 #          cotangents
 mark_p = _compat.ManyResults("variables")
+# For a function and a variable of it the file, the line, and what it holds in place of a tracer.
+Untraced = dict[tuple[str, str], tuple[str, int, str]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

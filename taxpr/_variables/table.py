@@ -21,7 +21,7 @@ from taxpr._places import place_text
 from taxpr._primitives.cotangent import token_of
 from taxpr._primitives.tag import AtVariable, is_tag
 from taxpr._variables.calls import Call, call_of
-from taxpr._variables.mark import Binding, mark_p
+from taxpr._variables.mark import Binding, Untraced, mark_p
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +99,7 @@ class Variable:
 # JAX returns the same jaxpr when it traces a known function, and what is made of one is cached by
 # its identity.
 _without_marks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_untraced: weakref.WeakKeyDictionary[Any, Untraced] = weakref.WeakKeyDictionary()
 
 
 class Variables:
@@ -107,15 +108,21 @@ class Variables:
     Attributes:
         jaxpr: The program's jaxpr, without marks.
         cotangents: Whether it was traced so that cotangents can be found.
+        untraced: The variables that held numbers or known arrays.
     """
 
-    def __init__(self, marked: Any, cotangents: bool = False) -> None:
+    def __init__(
+        self, marked: Any, cotangents: bool = False, untraced: Untraced | None = None
+    ) -> None:
         self._clean = _Cleaned({})
         self._marked = marked
         self.jaxpr: Any = _without_marks.get(marked) or self._clean.of(marked)
         if self.jaxpr is not marked:
             _without_marks[marked] = self.jaxpr
         self.cotangents = cotangents
+        if untraced:
+            _untraced[marked] = untraced
+        self.untraced: Untraced = _untraced.get(marked, {})
 
     @functools.cached_property
     def _found(self) -> tuple[_Found, tuple[Variable, ...]]:

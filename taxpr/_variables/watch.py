@@ -19,6 +19,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from taxpr import _compat
 from taxpr._jaxprs.trees import named_leaves
@@ -29,10 +30,11 @@ from taxpr._variables.changes import Line, Log, Name, keeps, lines_of
 from taxpr._variables.codes import of_code
 from taxpr._variables.comprehensions import function_of, is_comprehension, own_names
 from taxpr._variables.held import Held, holds_none, is_tracer
-from taxpr._variables.mark import Binding, mark_p, with_axis
+from taxpr._variables.mark import Binding, Untraced, mark_p, with_axis
 
 _append = vars(list)["append"]
 _unbound = object()
+_KNOWN: Any = (np.ndarray, np.generic, jax.Array)
 
 
 class Watch:
@@ -47,6 +49,7 @@ class Watch:
 
     def __init__(self, told_of_calls: bool, cotangents: bool = False) -> None:
         self.marks = 0  # that were left
+        self.untraced: Untraced = {}
         self._frames: dict[int, _Frame] = {}
         self._told_of_calls = told_of_calls
         self._log = Log()
@@ -149,6 +152,7 @@ class Watch:
             if value is _unbound:
                 continue
             if holds_none(value):
+                self._note_untraced(code, seen.line, name, value)
                 held.pop(name, None)
                 seen.open.discard(name)
                 continue
@@ -167,6 +171,16 @@ class Watch:
         if new:
             place = code.co_qualname, code.co_filename, code.co_firstlineno, seen.line, seen.within
             self._mark(trace, place, new)
+
+    def _note_untraced(self, code: types.CodeType, line: int, name: str, value: Any) -> None:
+        """Note a number, or an array that is known, of which nothing is in the program."""
+        if isinstance(value, (bool, int, float, complex)):
+            said = f"the Python {type(value).__name__} {value!r}"
+        elif isinstance(value, _KNOWN):
+            said = f"an array that is known while tracing, {value.dtype}{list(value.shape)}"
+        else:
+            return
+        self.untraced[code.co_qualname, name] = code.co_filename, line, said
 
     def tagged(self, name: Any, tree: _compat.TreeDef, values: Sequence[Any]) -> None:
         """To be called where a tag is made, of which the cotangent is to be found."""

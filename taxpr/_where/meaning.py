@@ -17,7 +17,7 @@ from taxpr._sites.site import Site, home_of
 from taxpr._sites.values import Value, value_at, values_of
 from taxpr._sites.walk import find_sites
 from taxpr._variables.cotangent import Cotangent
-from taxpr._variables.select import Var, matching, named_var
+from taxpr._variables.select import Var, chosen, matching, named_var
 from taxpr._variables.table import Variable, Variables
 from taxpr._where.pick import Tags, Values, telling_of_tuples
 
@@ -268,6 +268,32 @@ def _two(text: str, other: str, by: str, held: Sequence[Variable]) -> SelectorEr
     )
 
 
+def variables_of(program: Known, where: Var, may_be_empty: bool) -> list[Variable]:
+    """The variables that a selector means.
+
+    Raises:
+        SelectorError: As for `chosen`; it also says what has the name and holds no tracer.
+    """
+    try:
+        return chosen(program.named.table if program.named else (), where, may_be_empty)
+    except SelectorError as error:
+        if not (program.named and (more := _untraced(program.named, where.text))):
+            raise
+        raise SelectorError(f"{error}{more}") from None
+
+
+def _untraced(named: Variables, text: str) -> str:
+    """What a variable holds that is no array of the program, in words."""
+    for (function, name), (file, line, said) in named.untraced.items():
+        one = Variable(name, "", function, file, 0, line, 0, Address(), None)
+        if text.strip() and matching([one], Var(text)):
+            return (
+                f" {one.short} holds {said} ({one.place}), of which nothing is in the program: it "
+                "can be selected if it is an argument of the function."
+            )
+    return ""
+
+
 class _NothingError(AddressError, SelectorError):
     """A text that could be an address or a name, and is none."""
 
@@ -284,6 +310,8 @@ def _nothing(program: Known, text: str, of: type[Site] | type[Value]) -> LookupE
         )
     elif program.named is None and _may_be_variable(text):
         more = UNNAMED
+    elif program.named is not None:
+        more = _untraced(program.named, text)
     known = [str(site.name) for site in sites if site.name is not None]
     known += [one.short if "." in text else one.text for one in table]
     if of is Site:

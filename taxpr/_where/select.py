@@ -14,8 +14,8 @@ from taxpr._sites.site import Site
 from taxpr._sites.values import Value
 from taxpr._sites.walk import find_sites
 from taxpr._variables.cotangent import Cotangent, cotangents
-from taxpr._variables.select import Var, chosen
-from taxpr._where.meaning import Known, replaced, said
+from taxpr._variables.select import Var
+from taxpr._where.meaning import Known, replaced, said, variables_of
 from taxpr._where.pick import Picked, Tags, Values, pick
 
 
@@ -40,7 +40,6 @@ def select(program: Known, where: Selector, of: Any, *, change: bool = False) ->
         SelectorError: If nothing matches and that was not allowed; if a text means two things.
         AddressError: If an address is of no value.
     """
-    table = program.named.table if program.named else ()
 
     def held(one: Any, may_be_empty: bool) -> Places:
         if isinstance(one, Places):
@@ -48,7 +47,7 @@ def select(program: Known, where: Selector, of: Any, *, change: bool = False) ->
         if isinstance(one, Cotangent):
             found = cotangents(program.named, one, may_be_empty)
         else:
-            found = chosen(table, one, may_be_empty)
+            found = variables_of(program, one, may_be_empty)
         return Places(repr(one), frozenset(each.address for each in found))
 
     where = replaced(said(program, where, of), held)

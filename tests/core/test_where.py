@@ -418,6 +418,29 @@ def test_what_caller_and_callee_hold_is_one_variable():
                 ask(shifted, where)(X)
 
 
+def test_a_variable_that_holds_a_number_is_told_as_such():
+    def f(x):
+        n = 3
+        table = np.arange(3, dtype=np.float32)
+        y = x * n
+        return (y + table).sum()
+
+    begins = f.__code__.co_firstlineno
+    for ask in (taxpr.collect, taxpr.watch, taxpr.grad_at):
+        for _ in range(2):  # the second time JAX knows the function
+            for where in ("n", var("n"), "f.n", var("f.n")):
+                message = rf"f\.n holds the Python int 3 \(test_where.py:{begins + 1}\), of which"
+                with pytest.raises(LookupError, match=message):
+                    ask(f, where)(X)
+        with pytest.raises(LookupError, match=r"f\.table holds an array .* float32\[3"):
+            ask(f, "table")(X)
+        with pytest.raises(LookupError) as caught:
+            ask(f, "nope")(X)
+        assert "holds" not in str(caught.value)
+    with pytest.raises(LookupError, match="holds the Python int 3"):
+        taxpr.inject(f, {"n": taxpr.zero()}).init(X)
+
+
 def test_a_program_without_names_says_how_to_have_them():
     program = taxpr.trace(model)(X)
     for ask in (program.collect, program.tags, program.inject):
