@@ -25,7 +25,7 @@ from taxpr._injectors.site_injector import SiteInjector, site_handler
 from taxpr._sites.criteria import Each, Maybe, Places, Selector, is_list
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
-from taxpr._where.pick import Tags, pick
+from taxpr._where.pick import pick_tags
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -102,7 +102,7 @@ def attach_many(
     skipped: list[tuple[Skipped, ...]] = []
     for where, given in pairs:
         where, given = in_some(where, given)
-        key, (found, over) = _key(where), pick(Tags(sites), where, change=True)
+        key, (found, over) = _key(where), pick_tags(sites, where, change=True)
         skipped.append(over)
         if _has_predicate(where):
             key = _unused(key, parts)

@@ -27,7 +27,7 @@ from taxpr._programs.placed import tagged
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site, around, described
-from taxpr._where.pick import Tags, pick
+from taxpr._where.pick import pick_tags
 from taxpr._where.select import telling
 
 _MARK = "taxpr.grad_at"
@@ -98,7 +98,7 @@ def _gradients(
     _check_result(program)
     program, where = tagged(program, where, each=True, stack=stack)
     with telling(program, where):
-        sites = pick(Tags(sites_of(program.jaxpr, options)), where, change=True).found
+        sites = pick_tags(sites_of(program.jaxpr, options), where, change=True).found
     for site in sites:
         _check_site(site, options)
     named = by_name("grad_at", sites, stack)

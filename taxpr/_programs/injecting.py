@@ -25,7 +25,7 @@ from taxpr._injectors.attach import (
 from taxpr._injectors.injector import Injector
 from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site
-from taxpr._where.pick import Tags, pick
+from taxpr._where.pick import pick_tags
 
 
 def refuse_more(ctx: PyTree, where: Selector) -> None:
@@ -49,7 +49,7 @@ def attached_at(
     where, injector = in_some(where, injector)
     ready = as_injector(injector)
     # That there is nothing to select is an error also where all tags are meant.
-    chosen, over = pick(Tags(sites), where, change=True)
+    chosen, over = pick_tags(sites, where, change=True)
     if not isinstance(injector, (Injector, Sequence)):
         attached = attach_function(injector, () if ctx is NOT_GIVEN else ctx, chosen)
     elif ctx is not NOT_GIVEN:

@@ -16,7 +16,7 @@ from taxpr._programs.inside import Known, calls_of, elsewhere
 from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Selector, TagsOf, Untagged
 from taxpr._sites.site import Site
-from taxpr._sites.values import Value, value_at
+from taxpr._sites.values import value_at
 from taxpr._sites.walk import find_sites
 from taxpr._variables.calls import Call
 from taxpr._variables.cotangent import Cotangent, Found, cotangents
@@ -159,14 +159,14 @@ def _known(
 
 
 def known_of(program: Traced, where: Selector) -> Callable[[str], Known]:
-    """What is known of the values that a selector with variables means, by address.
+    """What is known of the values that variables in a selector mean, by address.
 
     Raises:
         SelectorError: If the uses of a value are meant inside of a call, and everywhere.
     """
     found = {
         one: variables_of(program, one, empty)
-        for one, empty in names_in(said(program, where, Value))
+        for one, empty in names_in(where)
         if isinstance(one, Var)
     }
     inside = [one for one in found if one.inside]

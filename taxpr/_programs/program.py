@@ -38,8 +38,8 @@ from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped, merged
 from taxpr._sites.values import Value
 from taxpr._sites.walk import find_sites
-from taxpr._where.meaning import is_mapping, names_for
-from taxpr._where.pick import Tags, pick
+from taxpr._where.meaning import is_mapping, names_for, said
+from taxpr._where.pick import pick_tags
 from taxpr._where.select import select, telling
 
 SAY_WHICH = 'tag_at: say which values. A predicate that is always true means all, and so does "*".'
@@ -123,6 +123,7 @@ class Program(Traced):
             )
         if where is None:
             raise AddressError(SAY_WHICH)
+        where = said(self, where, Value)
         known = known_of(self, where)
         found, skipped = select(self, where, Value, change=True)
         jaxpr = tag_values(self.jaxpr, found, params, known)
@@ -378,7 +379,7 @@ class Program(Traced):
         refuse_no_flag("collect", stack=stack)
         program, where = tagged(self, where, each=True, stack=stack)
         with telling(program, where):
-            sites, skipped = pick(Tags(sites_of(program.jaxpr, options)), where, change=True)
+            sites, skipped = pick_tags(sites_of(program.jaxpr, options), where, change=True)
         found = collection(program.jaxpr, self.out_tree, sites, max_steps, stack, options)
         return found, skipped
 

@@ -2,8 +2,9 @@
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from taxpr._sites.criteria import Selectable
 from taxpr._sites.site import Step
 
 
@@ -37,20 +38,6 @@ and how often
         return f"{n} {'place' if n == 1 else 'places'} in {self.primitive}: {self.reason}"
 
 
-class Place(Protocol):
-    """A tag or a value."""
-
-    @property
-    def address(self) -> str:
-        """Its address."""
-        ...
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps down to it."""
-        ...
-
-
 class Refusal(NamedTuple):
     """Why a place cannot be injected.
 
@@ -63,12 +50,12 @@ class Refusal(NamedTuple):
     reason: str
 
 
-def refusal_of(place: Place) -> Refusal | None:
+def refusal_of(place: Selectable) -> Refusal | None:
     """Why a tag at a place cannot be injected; None if it can."""
     return next((Refusal(step, step.refusal) for step in place.steps if step.refusal), None)
 
 
-def skipped(places: Iterable[tuple[Place, Refusal]]) -> tuple[Skipped, ...]:
+def skipped(places: Iterable[tuple[Selectable, Refusal]]) -> tuple[Skipped, ...]:
     """Group skipped places by reason."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for place, refusal in places:

@@ -21,7 +21,7 @@ from taxpr._programs.program import Injected, Program
 from taxpr._sites.criteria import TagsOf
 from taxpr._sites.site import Site
 from taxpr._sweep.lanes import check_number
-from taxpr._where.pick import Tags, pick
+from taxpr._where.pick import pick_tags
 from taxpr._where.select import telling
 
 _jax: Any = jax
@@ -45,7 +45,7 @@ def sites_at(
     """The program with tags where a selector asks for variables, and the tags that it means."""
     program, where = tagged(program, where)
     with telling(program, where):
-        sites = pick(Tags(sites_of(program.jaxpr, options)), where, change=True).found
+        sites = pick_tags(sites_of(program.jaxpr, options), where, change=True).found
     if not sites:
         raise SelectorError(f"{what}: nothing is selected.")
     return program, where, sites

@@ -19,7 +19,7 @@ from taxpr._sites.walk import find_sites
 from taxpr._variables.cotangent import Cotangent
 from taxpr._variables.select import Var, chosen, matching, named_var
 from taxpr._variables.table import Variable, Variables
-from taxpr._where.pick import Tags, Values, telling_of_tuples
+from taxpr._where.pick import no_match, pick_values, telling_of_tuples
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -32,25 +32,16 @@ UNNAMED = (
 
 
 class Known(Protocol):
-    """A program, as far as selecting goes."""
+    """A program, as far as selecting goes; see `Traced`."""
 
     @property
     def jaxpr(self) -> StoredJaxpr: ...
-
     @property
-    def addresses(self) -> Mapping[str, str]:
-        """Addresses of inputs and outputs by their names."""
-        ...
-
+    def addresses(self) -> Mapping[str, str]: ...
     @property
-    def named(self) -> Variables | None:
-        """The variables; None if they are not known."""
-        ...
-
+    def named(self) -> Variables | None: ...
     @property
-    def used(self) -> Sequence[str]:
-        """The tags that injections have used up."""
-        ...
+    def used(self) -> Sequence[str]: ...
 
 
 class OfJaxpr(NamedTuple):
@@ -115,7 +106,7 @@ def may_be_variables(program: Known, *where: Any) -> bool:
 
 
 def _is_place(program: Known, text: str, sites: Sequence[Site]) -> bool:
-    return isinstance(meant(program, text, Site, sites=sites), Places)
+    return isinstance(meant(program, text, Site, sites), Places)
 
 
 def _may_be_variable(text: str) -> bool:
@@ -139,33 +130,50 @@ def said(program: Known, where: Selector, of: type[Site] | type[Value]) -> Any:
         SelectorError: If a text means nothing, or two things.
         AddressError: If an address is of no value.
     """
+    texts = [one for one, _ in names_in(where) if isinstance(one, str)]
+    sites = find_sites(program.jaxpr) if texts else []
 
     def meaning(one: Any, may_be_empty: bool) -> Any:
         if not isinstance(one, str):
             return one
-        found = meant(program, one, of)
+        found = meant(program, one, of, sites, sure=not may_be_empty)
         if found is None and not may_be_empty:
             raise _nothing(program, one, of)
         return found or Places(one, frozenset(), "tag")
 
     given: Any = where
-    with telling_of_tuples(where, find_sites(program.jaxpr) if given.__class__ is tuple else ()):
+    with telling_of_tuples(where, sites if given.__class__ is tuple else ()):
         return replaced(where, meaning)
 
 
 def meant(
-    program: Known, text: str, of: type[Site] | type[Value], sites: Sequence[Site] | None = None
+    program: Known,
+    text: str,
+    of: type[Site] | type[Value],
+    sites: Sequence[Site],
+    *,
+    sure: bool = False,
 ) -> Places | Var | Cotangent | None:
     """What a text means; None if that is nothing.
+
+    Args:
+        program: The program.
+        text: The text.
+        of: Whether tags or values are selected.
+        sites: All tags.
+        sure: Whether it is an error anyway if it is an address of nothing.
 
     Raises:
         SelectorError: If it means two things.
     """
-    sites = find_sites(program.jaxpr) if sites is None else sites
     sites = [site for site in sites if site.variable is None]
     if text == "*":
         return Every(text, frozenset(), "glob")
-    if isinstance(text, Address):  # which no variable or tag has as its name
+    is_address = isinstance(text, Address)  # which no variable or tag has as its name
+    plain = is_address or (":" in text and all(site.name != text for site in sites))
+    if sure and plain and of is Value and Address(text).kind and not set("*?[") & set(text):
+        return Places(text, frozenset({text}), "address")  # maybe one of many: no look-up here
+    if is_address:
         return _at(program, sites, text, of)
     exact = bool(program.named and text.strip() and not set("*?") & set(text))
     held = matching(program.named.table, Var(text)) if program.named and exact else []
@@ -237,8 +245,11 @@ def _of_glob(
     if of is Site and (found := [s for s in sites if fnmatch.fnmatchcase(s.address, text)]):
         return Places(text, _addresses(found), "glob")
     values = [one for one in values_of(program.jaxpr) if fnmatch.fnmatchcase(one.address, text)]
-    at = frozenset(one.address for one in values)
-    return (Untagged if of is Site else Places)(text, at, "glob") if at else None
+    found = Places(text, frozenset(one.address for one in values), "glob")
+    if of is Site and values:  # where a tag can be put and injected
+        values = pick_values(program.jaxpr, found, change=True).found
+        return Untagged(text, frozenset(one.address for one in values), "glob")
+    return found if values else None
 
 
 def _values_at(program: Known, sites: Sequence[Site], place: Places) -> set[str]:
@@ -302,33 +313,27 @@ def _nothing(program: Known, text: str, of: type[Site] | type[Value]) -> LookupE
     """The error that a text means nothing: what is near, and how variables come to be known."""
     sites = [site for site in find_sites(program.jaxpr) if site.variable is None]
     table = program.named.table if program.named else ()
+    known = [one.short if "." in text else one.text for one in table]
+    where = Places(text, frozenset(), "tag")
     more = ""
     if text in program.used:
         more = (
             f" The tag {text!r} was used up by an injection before. Several injectors run in turn "
             "if they are given as a list: [scale(3.0), record()]."
         )
-    elif program.named is None and _may_be_variable(text):
-        more = UNNAMED
     elif program.named is not None:
         more = _untraced(program.named, text)
-    known = [str(site.name) for site in sites if site.name is not None]
-    known += [one.short if "." in text else one.text for one in table]
-    if of is Site:
-        none = Tags(sites).none(Places(text, frozenset(), "tag"))
-        near = nearest(text, known) if table else ""
-        if sites:
-            near = nearest(text, [*known, *(site.address for site in sites)])
-            none = f"where={text!r} matches none of the {len(sites)} tags."
-        return SelectorError(none + near + more)
-    if set("*?[") & set(text):
-        return SelectorError(Values(program.jaxpr).none(Places(text, frozenset(), "glob")) + more)
-    near = nearest(text, sorted(known))
+    elif _may_be_variable(text):
+        more = UNNAMED
+    if of is Site or set("*?[") & set(text):
+        return SelectorError(no_match(program.jaxpr, of, where, known) + more)
     try:
         value_at(program.jaxpr, text)
     except AddressError as error:
         if not _may_be_variable(text) or Address(text).kind:
             return AddressError(f"{error}{more}")
+        near = nearest(text, sorted({*known, *(str(s.name) for s in sites if s.name is not None)}))
         near = near if near.startswith(" Nearest") else f" {error}{near}"
-    said = f"where={text!r}: no variable or tag has that name, and no value that address."
-    return _NothingError(said + near + more)
+        said = f"where={text!r}: no variable or tag has that name, and no value that address."
+        return _NothingError(said + near + more)
+    raise AssertionError(text)

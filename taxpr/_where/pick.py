@@ -1,11 +1,11 @@
-"""`pick`: the tags or values that a selector means, once its texts are places."""
+"""`pick`: the tags or values that a selector means, once its texts and variables are places."""
 
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
 import contextlib
 import functools
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
@@ -22,7 +22,6 @@ from taxpr._sites.criteria import (
     Maybe,
     Places,
     Scope,
-    Selectable,
     Selector,
     TagsOf,
     is_list,
@@ -46,131 +45,96 @@ class Picked(NamedTuple, Generic[_S]):
     skipped: tuple[Skipped, ...]
 
 
-class Tags:
-    """Tags to select from.
+class _Tags:
+    """Tags to pick from. Those that stand for variables are picked by these alone."""
 
-    Tags that stand for variables are selected by these alone.
-    """
-
-    predicate = "(site)", "lambda site: site.name == 'h'"
+    what, asks, such_as = "tags", "(site)", "lambda site: site.name == 'h'"
 
     def __init__(self, sites: Sequence[Site]) -> None:
-        self.order = [site.address for site in sites]
+        self.order = sites
         self.every = self.sites = [site for site in sites if site.variable is None]
         self._put = [site for site in sites if site.variable is not None]
 
     def at(self, where: Places) -> list[Site]:
-        """Those at named places."""
-        of = self._put if isinstance(where, TagsOf) else self.every
-        return [site for site in of if where.fits(site)]
+        return list(filter(where.fits, self._put if isinstance(where, TagsOf) else self.every))
 
-    def of_tags(self, sites: Sequence[Site]) -> list[Site]:
-        """What is selected where tags are named."""
-        return list(sites)
+    def of_tags(self, sites: list[Site]) -> list[Site]:
+        return sites
 
     def makers(self, site: Site) -> Sequence[_compat.JaxprEqn | None]:
-        """The equations that made what a tag marks."""
         return site.makers
 
-    def asked(self, site: Site) -> tuple[object, ...] | None:
-        """What a predicate is asked about."""
+    def asked(self, site: Site) -> tuple[object, ...]:
         return (site,)
 
-    def refusal(self, where: Selector, site: Site) -> Refusal | None:
-        """Why a selector passes over a tag: it only describes it, or the tag never fires."""
-        names = is_params(where) or _is_by(where, "tag", "variable")
-        return refusal_of(site) if site.idle or not names else None
-
-    def none(self, where: Selector) -> str:
-        """The message that nothing matches."""
-        if not self.every:
-            return (
-                f"where={where!r}: the program has no tags. Put one with tag() or tag_at(); or "
-                'give a variable of a function: taxpr.var("name").'
-            )
-        if isinstance(where, Primitive):
-            return _missed(self, "tags", where) + self._other_makers(where)
-        known = [str(site.name) for site in self.every if site.name is not None]
-        return _missed(self, "tags", where, known)
-
-    def _other_makers(self, where: Primitive) -> str:
-        inside = sum(any(step.eqn.primitive is where for step in s.steps) for s in self.every)
-        said = f" It selects tags on what {where.name} returns;"
-        if inside:
-            return said + f" {inside} are inside of a {where.name}: select these by '*:{where}/*'."
-        return said + f" the tagged values are made by {_names(self, self.every)}."
+    def refusal(self, named: bool, site: Site) -> Refusal | None:
+        return refusal_of(site) if site.idle or not named else None
 
 
-class Values:
-    """Values to select from, tagged or not."""
+class _Values:
+    """Values to pick from, tagged or not."""
 
-    predicate = "(address, eqn)", "lambda address, eqn: 'mul' in address"
+    what, asks, such_as = "values", "(address, eqn)", "lambda address, eqn: 'mul' in address"
 
     def __init__(self, jaxpr: StoredJaxpr) -> None:
-        self.jaxpr = jaxpr
+        self._jaxpr = jaxpr
 
     @functools.cached_property
-    def every(self) -> list[Value]:
-        """All values, without the results of tags."""
-        return values_of(self.jaxpr)
+    def every(self) -> list[Value]:  # without the results of tags
+        return values_of(self._jaxpr)
 
     @functools.cached_property
     def sites(self) -> list[Site]:
-        """The tags."""
-        return find_sites(self.jaxpr)
+        return find_sites(self._jaxpr)
 
     @property
-    def order(self) -> list[str]:
-        """The addresses of all in program order."""
-        return [value.address for value in self.every]
+    def order(self) -> list[Value]:
+        return self.every
 
     def at(self, where: Places) -> list[Value]:
-        """Those at named places."""
-        if where.by == "tag":
-            return self.of_tags([site for site in self.sites if site.address in where.addresses])
-        return [value_at(self.jaxpr, address) for address in where.addresses]
+        if where.by in ("address", "variable"):  # avoids a walk through the program
+            return [value_at(self._jaxpr, address) for address in where.addresses]
+        tags = self.of_tags([site for site in self.sites if site.address in where.addresses])
+        return [*filter(where.fits, self.every), *tags]
 
-    def of_tags(self, sites: Sequence[Site]) -> list[Value]:
-        """What is selected where tags are named."""
-        return [value for site in sites for value in results_of(self.jaxpr, site)]
+    def of_tags(self, sites: list[Site]) -> list[Value]:
+        return [value for site in sites for value in results_of(self._jaxpr, site)]
 
     def makers(self, value: Value) -> Sequence[_compat.JaxprEqn | None]:
-        """The equation that made a value."""
         return (value.eqn,)
 
     def asked(self, value: Value) -> tuple[object, ...] | None:
-        """What a predicate is asked about; None if it is not."""
         return (value.address, value.eqn) if value.eqn else None
 
-    def refusal(self, where: Selector, value: Value) -> Refusal | None:
-        """Why a selector passes over a value: no tag on it could be injected, or put."""
-        if is_params(where) or _is_by(where, "tag"):
+    def refusal(self, named: bool, value: Value) -> Refusal | None:
+        if named and value.tag:
             return None
         hidden = (Refusal(step, _HIDDEN) for step in value.steps if not step.nested.replaceable)
         return refusal_of(value) or next(hidden, None)
 
-    def none(self, where: Selector) -> str:
-        """The message that nothing matches."""
-        if is_params(where) or isinstance(where, Site):
-            return Tags(self.sites).none(where)
-        said = _missed(self, "values", where)
-        if isinstance(where, Primitive):
-            return f"{said} They are made by {_names(self, self.every)}."
-        return said
 
-
-def pick(of: Any, where: Selector, *, change: bool = False) -> Picked[Any]:
-    """The tags or values that a selector means, in program order.
+def pick_tags(sites: Sequence[Site], where: Selector, *, change: bool = False) -> Picked[Site]:
+    """The tags that a selector means, in program order.
 
     Args:
-        of: What is selected from: `Tags` or `Values`.
+        sites: All tags.
         where: A selector in which texts and variables were replaced by places.
         change: Whether to pass over those that cannot be injected, where the selector does not give
-            an address. If nothing is left, all are used, to be refused by name.
+            an address. A tag that is named is passed over only if it never fires. If nothing is
+            left, all are used, to be refused by name.
 
     Raises:
         SelectorError: If nothing matches and that was not allowed; it names what is near.
     """
+    return _pick(_Tags(sites), where, change)
+
+
+def pick_values(jaxpr: StoredJaxpr, where: Selector, *, change: bool = False) -> Picked[Value]:
+    """The values that a selector means, as `pick_tags` does."""
+    return _pick(_Values(jaxpr), where, change)
+
+
+def _pick(of: Any, where: Selector, change: bool) -> Picked[Any]:
     over: list[tuple[Any, Refusal]] = []
 
     def found(where: Selector, may_be_empty: bool) -> Iterator[Any]:
@@ -186,24 +150,25 @@ def pick(of: Any, where: Selector, *, change: bool = False) -> Picked[Any]:
         empty = (is_list(where) or is_params(where)) and not where
         some = [] if empty and may_be_empty else _found(of, where)
         if not some and not may_be_empty:
-            raise SelectorError(of.none(where))
-        if not change or isinstance(where, Site) or _is_by(where, "address"):
+            raise SelectorError(_missed(of, where))
+        by = where.by if isinstance(where, Places) else ""
+        if not change or isinstance(where, Site) or by == "address":
             return some
-        refused = [(thing, why) for thing in some if (why := of.refusal(where, thing))]
+        named = is_params(where) or by in ("tag", "variable")
+        refused = [(thing, why) for thing in some if (why := of.refusal(named, thing))]
         if len(refused) == len(some) and not may_be_empty:
             return some
         over.extend(refused)
         gone = {id(thing) for thing, _ in refused}
         return [thing for thing in some if id(thing) not in gone]
 
-    with telling_of_tuples(where, of.sites):
+    with telling_of_tuples(where, of.sites if where.__class__ is tuple else ()):
         chosen = {thing.address: thing for thing in found(where, False)}
     every = list(chosen.values())
-    if len(every) > 1:  # else no walk through the program is needed
-        order = {address: k for k, address in enumerate(of.order)}
+    if len(every) > 1:
+        order = {thing.address: k for k, thing in enumerate(of.order)}
         every.sort(key=lambda thing: order.get(thing.address, len(order)))
-    passed = skipped(pair for pair in over if pair[0].address not in chosen)
-    return Picked(every, passed)
+    return Picked(every, skipped(pair for pair in over if pair[0].address not in chosen))
 
 
 @contextlib.contextmanager
@@ -212,39 +177,39 @@ def telling_of_tuples(where: Selector, sites: Sequence[Site]) -> Generator[None,
     try:
         yield
     except SelectorError as error:
-        if isinstance(where, tuple) and any(site.name == where for site in sites):
-            raise SelectorError(
-                f"where={where!r} is a list of selectors, as every tuple, and one of them fails: "
-                f"{error} The tag whose name is the tuple is selected by {{'name': {where!r}}}."
-            ) from None
-        raise
+        if not any(site.name == where for site in sites):
+            raise
+        raise SelectorError(
+            f"where={where!r} is a list of selectors, as every tuple, and one of them fails: "
+            f"{error} The tag whose name is the tuple is selected by {{'name': {where!r}}}."
+        ) from None
 
 
-def _found(of: Tags | Values, where: Selector) -> list[Any]:
+def _found(of: Any, where: Selector) -> list[Any]:
     """What one selector means, that is no list."""
     if where is None or isinstance(where, Every):
         return list(of.every)
     if isinstance(where, Places):
         return of.at(where)
+    sites: list[Site] = of.sites
     if isinstance(where, Site):
-        return of.of_tags(list(filter(same_site(of.sites, where), of.sites)))
+        return of.of_tags(list(filter(_test_of_site(sites, where), sites)))
     if is_params(where):
-        return of.of_tags(list(filter(_test_of_params(where), of.sites)))
-    things: Any = of
+        return of.of_tags(list(filter(_test_of_params(where), sites)))
     if isinstance(where, (Scope, Line)):
-        return list(filter(where.fits, things.every))
+        return list(filter(where.fits, of.every))
     if isinstance(where, Primitive):
-        return [
-            thing
-            for thing in things.every
-            if any(eqn and eqn.primitive is where for eqn in things.makers(thing))
-        ]
+
+        def is_made(thing: Any) -> bool:
+            return any(eqn and eqn.primitive is where for eqn in of.makers(thing))
+
+        return list(filter(is_made, of.every))
     _refuse(of, where)
-    asked = ((thing, things.asked(thing)) for thing in things.every)
+    asked = ((thing, of.asked(thing)) for thing in of.every)
     return [thing for thing, args in asked if args and _answer(of, where, *args)]
 
 
-def _refuse(of: Tags | Values, where: Any) -> None:
+def _refuse(of: Any, where: Any) -> None:
     """Raise where something is no selector."""
     if isinstance(where, jax.core.Tracer):
         raise SelectorError(
@@ -270,22 +235,22 @@ def _refuse(of: Tags | Values, where: Any) -> None:
         if hasattr(where, "shape"):  # whose text may be long
             shown = f" is an array, {jax.typeof(where).str_short()}"
         raise SelectorError(
-            f"where{shown}. A selector is a name, a glob, an "
-            "address, a Site, a dict of params, a primitive, a scope(), a line(), a predicate "
-            f"{of.predicate[0]}, a maybe(), or a list of these; of a Program also a var()."
+            f"where{shown}. A selector is a name, a glob, an address, a Site, a dict of params, a "
+            f"primitive, a scope(), a line(), a predicate {of.asks}, a maybe(), or a list of "
+            "these; of a Program also a var()."
         )
 
 
-def _answer(of: Tags | Values, predicate: Any, *args: object) -> bool:
+def _answer(of: Any, predicate: Any, *args: object) -> bool:
     """The result of the user's predicate, as a bool that is known while tracing.
 
     A string or selector as result is an error: it would be true everywhere, and is a mistake.
     """
-    name, how = name_of(predicate), f"as {of.predicate[1]} does"
+    name, how = name_of(predicate), f"as {of.such_as} does"
     if wrong := unfit(predicate, *args):
         raise SelectorError(
-            f"where: the predicate {name}{wrong[0]} is asked about each in turn, by "
-            f"{of.predicate[0]}: {wrong[1]}. Give one with these arguments, {how}."
+            f"where: the predicate {name}{wrong[0]} is asked about each in turn, by {of.asks}: "
+            f"{wrong[1]}. Give one with these arguments, {how}."
         )
     result = predicate(*args)
     if isinstance(result, (str, bytes, Scope, Line, Maybe, Places)) and result:
@@ -303,12 +268,7 @@ def _answer(of: Tags | Values, predicate: Any, *args: object) -> bool:
         ) from None
 
 
-def _is_by(where: Selector, *by: str) -> bool:
-    return isinstance(where, Places) and where.by in by
-
-
-def same_site(sites: Sequence[Site], where: Site) -> Callable[[Site], bool]:
-    """A test for the tag of a `Site`, which may be from before an edit of the program."""
+def _test_of_site(sites: Sequence[Site], where: Site) -> Callable[[Site], bool]:
     # An edit may have changed its address, but not its variables. In a program traced again,
     # compare addresses.
     if any(where.is_same(site) for site in sites):
@@ -336,33 +296,51 @@ def _test_of_params(where: dict[str, Any]) -> Callable[[Site], bool]:
     )
 
 
-def _names(of: Tags | Values, things: Iterable[Any]) -> str:
-    """The primitives that made tags or values, for a message."""
-    given: Any = of
-    makers = {eqn.primitive.name for thing in things for eqn in given.makers(thing) if eqn}
-    return ", ".join(sorted(makers)) or "no equation"
+def no_match(jaxpr: StoredJaxpr, of: type[Any], where: Places, more: Sequence[str]) -> str:
+    """The message that nothing matches, with names of ``more`` that could be meant."""
+    return _missed(_Tags(find_sites(jaxpr)) if of is Site else _Values(jaxpr), where, more)
 
 
-def _missed(of: Tags | Values, what: str, where: Selector, names: Sequence[str] = ()) -> str:
-    """That nothing matches, and what is near."""
-    things: Sequence[Selectable] = of.every
-    said = f"where={where!r} matches none of the {len(things)} {what}."
+def _missed(of: Any, where: Selector, more: Sequence[str] = ()) -> str:
+    """The message that nothing matches, and what is near."""
+    if is_params(where) or isinstance(where, Site):
+        of = _Tags(of.sites)
+    wanted = where.text if isinstance(where, Places) else str(where)
+    if not of.every:
+        return (
+            f"where={where!r}: the program has no tags. Put one with tag() or tag_at(); or "
+            'give a variable of a function: taxpr.var("name").'
+        ) + (nearest(wanted, more) if more else "")
+    said = f"where={where!r} matches none of the {len(of.every)} {of.what}."
     if isinstance(where, Primitive):
-        return said
+        return said + _other_makers(of, where)
     if isinstance(where, Scope):
-        scopes = ["/".join(inner for _, inner in parts_of(thing)) for thing in things]
+        scopes = ["/".join(inner for _, inner in parts_of(thing)) for thing in of.every]
         near = nearest(where.pattern, filter(None, scopes))
         return said + (near or " None has a named scope.")
     if isinstance(where, Line):
-        sources = {_compat.source_of(thing.eqn) for thing in things if thing.eqn}
+        sources = {_compat.source_of(thing.eqn) for thing in of.every if thing.eqn}
         lines = {(file_text(s.file), s.line) for s in sources if s}
         near = sorted(lines, key=lambda line: (abs(line[1] - where.number), line))[:5]
         return said + " Nearest: " + ", ".join(f"{file}:{number}" for file, number in near) + "."
-    known = [*names, *(thing.address for thing in things)]
+    names = [str(one.name) for one in of.sites if one.name is not None] if of.what == "tags" else []
+    known = [*names, *more, *(thing.address for thing in of.every)]
     if not isinstance(where, Site):
-        return said + nearest(str(where), known)
+        return said + nearest(wanted, known)
     return (
-        f"where: this program has no {where}, and matches none of the {len(things)} {what}: the "
+        f"where: this program has no {where}, and matches none of the {len(of.every)} tags: the "
         "site is stale, of another program or of a tag that was taken out."
         + nearest(where.address, known)
     )
+
+
+def _other_makers(of: Any, where: Primitive) -> str:
+    makers = {eqn.primitive.name for thing in of.every for eqn in of.makers(thing) if eqn}
+    shown = ", ".join(sorted(makers)) or "no equation"
+    if of.what == "values":
+        return f" They are made by {shown}."
+    inside = sum(any(step.eqn.primitive is where for step in site.steps) for site in of.every)
+    said = f" It selects tags on what {where.name} returns;"
+    if inside:
+        return said + f" {inside} are inside of a {where.name}: select these by '*:{where}/*'."
+    return said + f" the tagged values are made by {shown}."

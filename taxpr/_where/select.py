@@ -16,7 +16,7 @@ from taxpr._sites.walk import find_sites
 from taxpr._variables.cotangent import Cotangent, cotangents
 from taxpr._variables.select import Var
 from taxpr._where.meaning import Known, replaced, said, variables_of
-from taxpr._where.pick import Picked, Tags, Values, pick
+from taxpr._where.pick import Picked, pick_tags, pick_values
 
 
 @overload
@@ -34,7 +34,7 @@ def select(program: Known, where: Selector, of: Any, *, change: bool = False) ->
         program: A program, or a jaxpr as `OfJaxpr`.
         where: The selector.
         of: `Site` or `Value`.
-        change: Whether to pass over what cannot be injected, see `pick`.
+        change: Whether to pass over what cannot be injected, see `pick_tags`.
 
     Raises:
         SelectorError: If nothing matches and that was not allowed; if a text means two things.
@@ -51,9 +51,10 @@ def select(program: Known, where: Selector, of: Any, *, change: bool = False) ->
         return Places(repr(one), frozenset(each.address for each in found))
 
     where = replaced(said(program, where, of), held)
-    things = Tags(find_sites(program.jaxpr)) if of is Site else Values(program.jaxpr)
     with telling(program, where):
-        return pick(things, where, change=change)
+        if of is Site:
+            return pick_tags(find_sites(program.jaxpr), where, change=change)
+        return pick_values(program.jaxpr, where, change=change)
 
 
 @contextlib.contextmanager
@@ -85,7 +86,7 @@ def _each(where: Any) -> Iterator[Any]:
 def _untagged(program: Known, where: Scope | Line | Primitive | Places) -> Iterator[str]:
     """How to have values without a tag, if there are some."""
     try:
-        at = {value.address for value in pick(Values(program.jaxpr), where).found}
+        at = {value.address for value in pick_values(program.jaxpr, where).found}
     except LookupError:
         return
     written = "where" if isinstance(where, Primitive) else f"taxpr.{where!r}"

@@ -502,3 +502,32 @@ def test_globs_of_addresses_and_all_the_iterations_of_tags_in_them():
     out, found = taxpr.collect(model, "*:mul*")(X)
     assert_close(out, by_hand(X))
     assert_close([*found.values()], [VALUES["t"], VALUES["s"], VALUES["square"]])
+
+
+def test_a_glob_passes_over_values_that_cannot_be_injected():
+    def f(x):
+        return jnp.sin(lax.reduce(x, 0.0, lambda a, b: jnp.sin(a) + b, (0,)))
+
+    _, found = taxpr.collect(f, "*:sin*")(X)
+    assert list(found) == ["1:sin.0"]
+    zeroed = taxpr.inject(f, taxpr.zero(), where="*:sin*")
+    assert zeroed(zeroed.init(X), X)[0] == 0
+    with pytest.raises(taxpr.RefusedError):
+        taxpr.collect(f, "0:reduce/jaxpr/0:sin")(X)
+
+
+def test_many_addresses_are_looked_up_once():
+    def f(x):
+        for _ in range(30):
+            x = jnp.sin(x)
+        return x
+
+    program = taxpr.trace(f, names=True)(1.0)
+    every = [one.address for one in program.variables()]
+    for where in (every, [str(one) for one in every]):
+        assert [one.address for one in taxpr.find_values(program, where)] == every
+        assert len(program.tag_at(where, name="a").tags()) == 31
+        assert len(program.collect(where)(1.0)[1]) == 31
+    assert taxpr.find_values(program, [maybe("40:sin"), every[1]])[0].address == every[1]
+    with pytest.raises(taxpr.AddressError, match="there is no equation '40:sin'"):
+        taxpr.find_values(program, ["40:sin", every[1]])
