@@ -32,7 +32,6 @@ class Bound:
         place: The line, such as ``"model.py:12"``.
         count: How many values of it were changed before in the same jaxpr.
         names: The names that can be seen there.
-        before: What the variable held before, if anything; None if no line binds it.
     """
 
     value: Any
@@ -40,7 +39,6 @@ class Bound:
     place: str
     count: int
     names: Callable[[], Mapping[str, Any]]
-    before: Mapping[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +50,14 @@ class Alteration:
         make: Makes the other value.
         of_arrays: Whether it can only change arrays, and no functions or Python numbers.
         of_values: Whether it cannot be meant for a function of a module or a class.
+        line: The line that takes the place of one of the source; empty for other changes.
     """
 
     text: str
     make: Callable[[Bound], Any]
     of_arrays: bool = False
     of_values: bool = False
+    line: str = ""
 
     def of(self, bound: Bound) -> Any:
         """The other value.
@@ -168,35 +168,20 @@ def _injector(given: Injector) -> Alteration:
 
 
 def _expression(text: str) -> Alteration:
-    """By an expression that sees the variables of the frame and of its module.
-
-    A line such as ``x = x - h`` sees them as they were before the line that it takes the place of.
-    """
-    target, expression = _target_and_value(text)
+    """By an expression that sees the variables of the frame and of its module, or by a line."""
     try:
-        code = compile(expression, "<edit>", "eval")
+        code = compile(text.strip(), "<edit>", "eval")
     except SyntaxError as error:
+        if assigned(text) is not None:
+            return Alteration(repr(text), _refuse_line, of_values=True, line=text.strip())
         raise ArgumentError(
             f"edit: {text!r} is no expression of Python: {error.msg} at column "
             f"{error.offset or 1}. Give the new value alone, such as 'weights * mask', or the line "
-            "that takes the place of the old one, such as 'x = x - h'."
+            "that takes the place of the one in the source, such as 'x = x - h'."
         ) from None
 
     def make(bound: Bound) -> Any:
         names = dict(bound.names())
-        if target:
-            if target != bound.text.split(".")[-1]:
-                raise ArgumentError(
-                    f"edit: {text!r} binds {target}, and {bound.text} is what is edited "
-                    f"({bound.place}). Give the new value alone."
-                )
-            if bound.before is None:
-                raise ArgumentError(
-                    f"edit: {text!r}: {bound.text} is a parameter, which no line binds "
-                    f"({bound.place}). Give the new value alone, {expression!r}."
-                )
-            names.pop(target, None)
-            names |= bound.before
         try:
             # As globals, so that comprehensions and lambdas in it see them, too.
             return eval(code, names)
@@ -211,16 +196,21 @@ def _expression(text: str) -> Alteration:
     return Alteration(repr(text), make, of_values=True)
 
 
-def _target_and_value(text: str) -> tuple[str, str]:
-    """The variable that a line binds, and its right-hand side; an expression has no variable."""
-    text = text.strip()
-    with contextlib.suppress(SyntaxError):
-        match ast.parse(text).body:
-            case [ast.Assign(targets=[ast.Name(id=name)], value=value)]:
-                return name, ast.get_source_segment(text, value) or ""
+def assigned(text: str) -> ast.Assign | ast.AugAssign | ast.AnnAssign | None:
+    """The one assignment that a text consists of; None if it is something else."""
+    with contextlib.suppress(SyntaxError, ValueError):
+        match ast.parse(text.strip()).body:
+            case [ast.Assign() | ast.AugAssign() | ast.AnnAssign(value=ast.expr()) as node]:
+                return node
             case _:
                 pass
-    return "", text
+    return None
+
+
+def _refuse_line(bound: Bound) -> Any:
+    raise ArgumentError(
+        f"edit: what takes the place of a line is for edit alone, and {bound.text} is a value."
+    )
 
 
 def _is_number(leaf: Any) -> bool:

@@ -64,7 +64,8 @@ class Edits:
         self.missed: dict[int, str] = {}
         self.codes: dict[int, types.CodeType] = {}
         self._plans: dict[int, tuple[types.CodeType, Plan | None]] = {}
-        self._texts = [(one.text, one.line) for one in self.edits]
+        # What takes the place of a line changes no value.
+        self._texts = [("" if one.alteration.line else one.text, one.line) for one in self.edits]
 
     def plan(self, code: types.CodeType) -> Plan | None:
         """Where a function binds what is edited."""
@@ -109,18 +110,6 @@ class Logged(NamedTuple):
     marks: int
 
 
-class _Waiting(NamedTuple):
-    """A variable that is about to be bound.
-
-    Attributes:
-        origin: Where its equations come from.
-        before: What it held before; None for a parameter.
-    """
-
-    origin: Any
-    before: Mapping[str, Any] | None
-
-
 class Changer:
     """Changes variables while a function runs; a `taxpr._variables.frames.Listener`.
 
@@ -149,7 +138,7 @@ class Changer:
         self._watched = watched
         self.error: BaseException | None = None
         self.applied: dict[int, str] = {}
-        self._frames: dict[int, dict[Binds, _Waiting]] = {}
+        self._frames: dict[int, dict[Binds, Any]] = {}  # with where it comes from
         self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def wants(self, code: types.CodeType) -> bool:
@@ -166,8 +155,7 @@ class Changer:
         plan = self.edits.plan(frame.f_code)
         if plan is None:
             return
-        waiting = _Waiting(_compat.origin(), None)
-        self._frames[id(frame)] = dict.fromkeys(plan.parameters, waiting)
+        self._frames[id(frame)] = dict.fromkeys(plan.parameters, _compat.origin())
         self._settle(frame)
 
     def line(self, frame: types.FrameType, line: int) -> None:
@@ -183,10 +171,7 @@ class Changer:
         if offset in plan.settled:
             self._settle(frame)
         if offset in plan.stores:
-            origin, variables = _compat.origin(), frame.f_locals
-            for one in plan.stores[offset]:
-                held = {one.name: variables[one.name]} if one.name in variables else {}
-                waiting[one] = _Waiting(origin, held)
+            waiting.update(dict.fromkeys(plan.stores[offset], _compat.origin()))
 
     def called(self, function: object, first: Any) -> None:
         """Not of interest."""
@@ -220,16 +205,14 @@ class Changer:
         bound = sorted(waiting.items(), key=lambda pair: pair[0].edit)
         waiting.clear()
         try:
-            for one, (origin, before) in bound:
+            for one, origin in bound:
                 with _compat.coming_from(origin):  # the equations are of the line that binds it
-                    self._changed(frame, one, before)
+                    self._changed(frame, one)
         except BaseException as error:
             self.error = self.error or error
             raise
 
-    def _changed(
-        self, frame: types.FrameType, one: Binds, before: Mapping[str, Any] | None
-    ) -> None:
+    def _changed(self, frame: types.FrameType, one: Binds) -> None:
         code, variables = frame.f_code, frame.f_locals
         if one.name not in variables:  # deleted in the same line
             return
@@ -252,27 +235,22 @@ class Changer:
         if one.returned:
             new = with_result(part, edit.alteration, edit.text, place)
         else:
-            new = self._new(frame, edit, part, place, before)
+            new = self._new(frame, edit, part, place)
         if new is not part:
             _set_local(frame, one.name, with_part(value, one.keys, new))
 
-    def _new(
-        self,
-        frame: types.FrameType,
-        edit: Edit,
-        part: Any,
-        place: str,
-        before: Mapping[str, Any] | None,
-    ) -> Any:
+    def _new(self, frame: types.FrameType, edit: Edit, part: Any, place: str) -> Any:
         trace = _compat.innermost_jaxpr_trace()
         counted: Any = self if trace is None else trace
         count = self._counts.get(counted, 0)
         self._counts[counted] = count + 1
 
         def names() -> Mapping[str, Any]:
-            return {**frame.f_globals, **frame.f_locals}
+            code, own = frame.f_code, frame.f_locals
+            unbound = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.difference(own)
+            return {k: v for k, v in {**frame.f_globals, **own}.items() if k not in unbound}
 
-        bound = Bound(part, edit.text, place, count, names, before)
+        bound = Bound(part, edit.text, place, count, names)
         try:
             return edit.alteration.of(bound)
         except TaxprError:

@@ -14,6 +14,7 @@ from taxpr._editing.alteration import Alteration, Bound, alteration
 from taxpr._editing.bindings import in_comprehension, near
 from taxpr._editing.changer import Changer, Edit, Edits
 from taxpr._editing.functions import exchanged, found_at, full_path, plain, with_result
+from taxpr._editing.lines import Owner, owners, with_line
 from taxpr._editing.occurrences import occurrences
 from taxpr._editing.spelled import RETURN
 from taxpr._errors import (
@@ -59,9 +60,8 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
             * an array, or a tree of them, to put in its place;
             * an expression in the words of the line, ``"weights * mask"``: it sees the variables
               of that function and of its module; at ``return`` the value is ``result``;
-            * a line that takes the place of the one that binds the variable, ``"x = x - h"``: its
-              right-hand side sees the variables as they were before. (The old right-hand side runs
-              as well, and its result is not used.)
+            * a line that takes the place of the one that binds the variable, ``"x = x - h"``. The
+              function is compiled with it, so its source is to be there.
 
     Returns:
         A function with the arguments of ``fun``. Lines that run several times change the variable
@@ -119,6 +119,7 @@ class _Edited:
     def __init__(self, fun: Callable[..., Any], where: Mapping[Any, Any]) -> None:
         self._fun = fun
         self._given: dict[int, types.FunctionType] = {}  # functions that were given themselves
+        self._owners: dict[tuple[int, int], Owner] = {}  # of lines that are other ones
         self._made: dict[tuple[int, int], Callable[..., Any]] = {}
         self._kept: list[Any] = []  # whose ids are in there
         edits: list[Edit] = []
@@ -170,7 +171,11 @@ class _Edited:
         """The functions of modules and classes that are changed, and how."""
         found: dict[types.FunctionType, list[int]] = {}
         for number, one in enumerate(self._edits.edits):
-            if number in self._given:
+            if one.alteration.line:
+                for own in owners(one.text, one.line):
+                    self._owners[number, id(own.function)] = own
+                    found.setdefault(cast(Any, own.function), []).append(number)
+            elif number in self._given:
                 found.setdefault(self._given[number], []).append(number)
             elif one.text.endswith(RETURN) or not one.alteration.of_values:
                 for function in found_at(one.text.removesuffix(RETURN), self._fun):
@@ -188,10 +193,17 @@ class _Edited:
         code = now.__code__ if isinstance(now, types.FunctionType) else function.__code__
         place = place_text(code.co_filename, code.co_firstlineno)
         for number in numbers:
-            owner = code.co_filename, function.__qualname__
-            changer.found(number, owner, place)
+            name = function.__qualname__
+            if (own := self._owners.get((number, id(function)))) is not None:
+                name = f"{own.code.co_qualname}.{own.name}"
+            changer.found(number, (code.co_filename, name), place)
             if (number, id(now)) not in self._made:
-                self._made[number, id(now)] = self._of_function(number, now, place)
+                edit = self._edits.edits[number]
+                self._made[number, id(now)] = (
+                    self._of_function(number, now, place)
+                    if own is None
+                    else with_line(cast(Any, now), own, edit.line, edit.alteration.line)
+                )
                 self._kept.append(now)
             now = self._made[number, id(now)]
         return now
@@ -275,6 +287,8 @@ def _of_variable(where: str | Var, change: Alteration, optional: bool) -> Edit:
         raise ArgumentError(
             f"edit: {where!r}: the variable alone is changed, and never what its caller has."
         )
+    if change.line and where.occurrence is not None:
+        raise ArgumentError(f"edit: {where!r}: a line is another one each time that it runs.")
     if where.text.endswith(RETURN) and (where.line, where.occurrence) != (None, None):
         raise ArgumentError(f"edit: {where!r}: a result has no line and no occurrence.")
     return Edit(where.text, where.line, where.occurrence, change, optional)

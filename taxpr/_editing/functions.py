@@ -132,6 +132,8 @@ class _Now(threading.local):
 _now = _Now()
 _lock = threading.Lock()
 _exchanged: dict[int, tuple[int, types.CodeType]] = {}
+# Functions that are copies of others.
+made_here: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
 # The same function each time, so that JAX knows again what is made of it.
 _as_before: weakref.WeakKeyDictionary[types.FunctionType, types.FunctionType] = (
     weakref.WeakKeyDictionary()
@@ -164,7 +166,7 @@ def _with_another_code(function: types.FunctionType) -> Generator[None, None, No
         if not count:
             _refuse_generator(function, function.__qualname__)
             if function not in _as_before or _as_before[function].__code__ is not code:
-                _as_before[function] = _as_it_is(function)
+                _as_before[function] = with_code(function, code)
             vars(function).setdefault("__signature__", _Signature(inspect.signature(function)))
             function.__code__ = _leading_to(function, _as_before[function])
         _exchanged[id(function)] = count + 1, code
@@ -181,6 +183,11 @@ def _with_another_code(function: types.FunctionType) -> Generator[None, None, No
                     del vars(function)["__signature__"]
 
 
+def own_code(function: types.FunctionType) -> types.CodeType:
+    """The code of a function, whether or not another one is in its place for now."""
+    return _exchanged.get(id(function), (0, function.__code__))[1]
+
+
 class _Signature(inspect.Signature):
     """The signature of a function whose code is exchanged; it goes when the code comes back."""
 
@@ -188,17 +195,25 @@ class _Signature(inspect.Signature):
         super().__init__(list(of.parameters.values()), return_annotation=of.return_annotation)
 
 
-def _as_it_is(function: types.FunctionType) -> types.FunctionType:
+def with_code(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:
+    """The same function with other code, which may have fewer free variables.
+
+    Raises:
+        KeyError: If it has others.
+    """
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    cell_of = dict(cells)
     same = types.FunctionType(
-        function.__code__,
+        code,
         function.__globals__,
         function.__name__,
         function.__defaults__,
-        function.__closure__,
+        tuple(cell_of[name] for name in code.co_freevars),
     )
     same.__kwdefaults__ = function.__kwdefaults__
     same.__qualname__, same.__module__ = function.__qualname__, function.__module__
     same.__doc__ = function.__doc__
+    made_here.add(same)
     return same
 
 

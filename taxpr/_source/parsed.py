@@ -12,6 +12,7 @@ import functools
 import linecache
 import re
 import warnings
+import weakref
 from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
@@ -60,6 +61,19 @@ class Parsed:
         every = (codes.get(key, ()) for codes in self._each_way())
         return any(_same(code, other) for found in every for other in found)
 
+    def made_like(self, code: CodeType, before: Parsed) -> CodeType | None:
+        """The code that this text gives where another one gives some code; None if there is none.
+
+        Args:
+            code: The code.
+            before: The other text, with as many lines.
+        """
+        key = code.co_qualname, code.co_firstlineno
+        for own, theirs in zip(self._each_way(), before._each_way(), strict=True):
+            if any(_same(code, other) for other in theirs.get(key, ())):
+                return next(iter(own.get(key, ())), None)
+        return None
+
     def _each_way(self) -> Iterator[dict[tuple[str, int], list[CodeType]]]:
         yield self._codes
         yield self._codes_alone
@@ -100,12 +114,25 @@ def functions_around(parsed: Parsed, code: CodeType) -> range:
 
 def parsed_of(code: CodeType) -> Parsed | None:
     """The file of some code; None where it is not there, or says something else than the code."""
+    if (known := _another.get(code)) is not None:
+        return known
     file = code.co_filename
     if not file.startswith("<"):
         linecache.checkcache(file)
     lines = linecache.getlines(file)
     found = parsed_text("".join(lines), file) if lines else None
     return found if found and found.explains(code) else None
+
+
+# For code that was made of another text than its file has, that text.
+_another: weakref.WeakKeyDictionary[CodeType, Parsed] = weakref.WeakKeyDictionary()
+
+
+def remember(code: CodeType, parsed: Parsed, before: Parsed) -> None:
+    """Keep the text of code that was made of another one than its file has."""
+    for one in _codes_in(code):
+        if not before.explains(one):
+            _another[one] = parsed
 
 
 @functools.lru_cache(maxsize=64)

@@ -501,15 +501,119 @@ def first_bound(x):
     return y.sum()
 
 
+def test_a_line_that_reads_its_own_variable_before_it_is_bound():
+    with pytest.raises(UnboundLocalError):
+        taxpr.edit(first_bound, "first_bound.y", "y = y + 1")(X)
+    with pytest.raises(taxpr.TaxprError, match="there is no 'z'"):
+        taxpr.edit(late, "late.y", "y * z")(X)
+
+
+z = jnp.ones(3)
+
+
+def late(x):
+    y = jnp.sin(x)
+    z = y * 2
+    return z.sum()
+
+
+def count_of_side_effects(x):
+    rows = [x]
+    h = rows.pop() * 2
+    return h.sum() + len(rows)
+
+
+def test_a_line_takes_the_place_with_what_it_does_besides():
+    edited = taxpr.edit(count_of_side_effects, "count_of_side_effects.h", "h = x * 3")
+    same([edited(X)], [(X * 3).sum() + 1])
+
+
+def attention(q):
+    weights = jax.nn.softmax(q)
+    return weights * q
+
+
+def with_attention(q):
+    h = attention(q)
+    return (h**2).sum()
+
+
+def with_less_attention(q):
+    def attention(q):
+        weights = jax.nn.softmax(q) * 0.5
+        return weights * q
+
+    h = 2 * attention(q)
+    return (h**2).sum()
+
+
+def test_a_line_and_a_variable_of_a_function_that_it_calls():
+    lines = {"with_attention.h": "h = 2 * attention(q)", "attention.weights": taxpr.scale(0.5)}
+    nested = taxpr.edit(with_attention, "with_attention.h", "h = 2 * attention(q)")
+    for edited in (
+        taxpr.edit(with_attention, lines),
+        taxpr.edit(nested, "attention.weights", taxpr.scale(0.5)),
+    ):
+        wanted = str(jax.make_jaxpr(jax.grad(with_less_attention))(X))
+        assert str(jax.make_jaxpr(jax.grad(edited))(X)) == wanted
+    program = taxpr.trace(nested, names=True)(X)
+    assert [one.short for one in program.variables() if one.name == "weights"] == [
+        "attention.weights"
+    ]
+
+
+def test_two_lines_of_one_function_in_any_nesting():
+    start = first_line(residual)
+    h, x = (taxpr.var(f"residual.{name}", line=start + k) for name, k in (("h", 2), ("x", 3)))
+    both = taxpr.edit(residual, {h: "h = jnp.sin(x @ w)", x: "x -= h"})
+    other = taxpr.edit(taxpr.edit(residual, x, "x -= h"), h, "h = jnp.sin(x @ w)")
+
+    def by_hand(x):
+        for w in WS:
+            h = jnp.sin(x @ w)
+            x -= h
+        return (x * 2).sum()
+
+    for edited in (both, other):
+        same([jax.jit(jax.grad(edited))(X)], [jax.jit(jax.grad(by_hand))(X)])
+    same([residual(X)], [by_hand_plain(X)])
+
+
+def by_hand_plain(x):
+    for w in WS:
+        x = x + jnp.tanh(x @ w)
+    return (x * 2).sum()
+
+
+def made(factor):
+    bias = jnp.ones((2, 3))
+
+    def inner(x):
+        h = x * factor
+        return h.sum()
+
+    return inner, bias
+
+
+def test_a_line_of_a_closure_that_was_made_before():
+    inner, _ = made(2.0)
+    same([taxpr.edit(inner, "made.inner.h", "h = x * factor * 2")(X)], [(X * 4.0).sum()])
+    with pytest.raises(taxpr.RefusedError, match="'bias' is a variable of a function around"):
+        taxpr.edit(inner, "made.inner.h", "h = x * bias")(X)
+    of_new = taxpr.edit(lambda x: made(2.0)[0](x), "made.inner.h", "h = x * bias")
+    same([of_new(X)], [X.sum()])
+
+
 @pytest.mark.parametrize(
     ("where", "text", "message"),
     [
-        ("y", "y = y + 1", "there is no 'y' where y is bound"),
-        ("y", "z = x", r"'z = x' binds z, and y is what is edited"),
-        ("x", "x = x * 2", "x is a parameter, which no line binds"),
-        ("first_bound.return", "result = x", "'result = x' binds result"),
-        ("y", "y = z = x", "is no expression of Python"),
-        ("y", "y += x", "is no expression of Python"),
+        ("first_bound.y", "z = x", "does not bind y, which the line there binds"),
+        ("first_bound.x", "x = x * 2", "no assignment binds x there"),
+        ("first_bound.return", "result = x", "no line that ran binds such a variable"),
+        ("first_bound.y", "y = x; z = x", "is no expression of Python"),
+        ("residual.x", "x = x * 2", "no line that ran binds"),
+        (taxpr.var("first_bound.y", occurrence=0), "y = x", "is another one each time"),
+        (taxpr.var("first_bound.y", line=1), "y = x", "it is bound in line"),
     ],
 )
 def test_lines_that_cannot_take_the_place(where, text, message):

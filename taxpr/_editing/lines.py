@@ -1,0 +1,168 @@
+"""Lines that take the place of lines of the source, in functions whose code is compiled anew."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import gc
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from taxpr._editing.alteration import assigned
+from taxpr._editing.functions import made_here, own_code, with_code
+from taxpr._editing.spelled import rest_of
+from taxpr._errors import ArgumentError, RefusedError
+from taxpr._places import place_text
+from taxpr._source.files import is_user_file
+from taxpr._source.parsed import Parsed, parsed_of, parsed_text, position_of, remember
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Assignment = ast.Assign | ast.AugAssign | ast.AnnAssign
+
+
+@dataclasses.dataclass(frozen=True)
+class Owner:
+    """A function that is there, and the code in it that binds the variable.
+
+    Attributes:
+        function: The function, or one around it.
+        code: The code of its own function.
+        name: The variable.
+    """
+
+    function: types.FunctionType
+    code: types.CodeType
+    name: str
+
+
+def owners(text: str, line: int | None) -> Iterator[Owner]:
+    """The functions that may have a variable, among all that there are.
+
+    Args:
+        text: The variable as it is selected.
+        line: A line of the function; None if it is not known.
+    """
+    first, name = text.split(".")[0], text.split(".")[-1]
+    for function in gc.get_objects():
+        if type(function) is not types.FunctionType or function in made_here:
+            continue
+        whole = own_code(function)
+        in_full = not is_user_file(whole.co_filename)
+        if in_full and function.__qualname__.split(".")[0] != first:
+            continue
+        for code in _codes(whole):
+            if rest_of(text, code.co_qualname, name, in_full) != "":
+                continue
+            known = name in code.co_varnames or name in code.co_cellvars
+            if known and (line is None or line in _lines(code)):
+                yield Owner(function, code, name)
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _codes(const)
+
+
+def _lines(code: types.CodeType) -> range:
+    found = [line for _, _, line in code.co_lines() if line]
+    return range(min(found), max(found) + 1)
+
+
+def with_line(
+    now: types.FunctionType, owner: Owner, line: int | None, statement: str
+) -> types.FunctionType:
+    """A function in which another line takes the place of the one that binds a variable.
+
+    Args:
+        now: The function as it is by now, which may have been made here.
+        owner: Where the line is.
+        line: Its number; None if there is one alone.
+        statement: The other line.
+
+    Raises:
+        ArgumentError: If there is no such line, or several.
+        RefusedError: If the source is not there.
+    """
+    code = now.__code__
+    before = parsed_of(code)
+    place = place_text(code.co_filename, line or owner.code.co_firstlineno)
+    said = f"edit: {statement!r} ({place})"
+    if before is None:
+        raise RefusedError(
+            f"{said}: the source of {owner.code.co_qualname} is not there, or has changed since it "
+            "was imported, so that no line of it can be another one. Give a function of the value."
+        )
+    node = _statement(before, owner, line, said)
+    new = assigned(statement)
+    if new is None or owner.name not in _bound(new):
+        raise ArgumentError(f"{said} does not bind {owner.name}, which the line there binds.")
+    after = parsed_text(_replaced(before, node, statement), code.co_filename)
+    found = after.made_like(code, before) if after else None
+    if after is None or found is None:
+        raise ArgumentError(f"{said}: Python cannot compile the source with it.")
+    remember(found, after, before)
+    try:
+        return with_code(now, found)
+    except KeyError as error:
+        raise RefusedError(
+            f"{said}: {error} is a variable of a function around {owner.code.co_qualname}, which "
+            "did not read it when it was made. Let it read that in the source."
+        ) from None
+
+
+def _statement(parsed: Parsed, owner: Owner, line: int | None, said: str) -> _Assignment:
+    first = owner.code.co_firstlineno
+    found = [
+        node
+        for function in ast.walk(parsed.tree)
+        if isinstance(function, _Function)
+        and function.name == owner.code.co_name
+        and first in range(_first(function), function.lineno + 1)
+        for node in _own(function)
+        if isinstance(node, _Assignment)
+        and owner.name in _bound(node)
+        and (line is None or node.lineno <= line <= (node.end_lineno or node.lineno))
+    ]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ArgumentError(
+            f"{said}: no assignment binds {owner.name} there, as 'x = f(y)' does. Give the new "
+            "value alone."
+        )
+    lines = ", ".join(str(node.lineno) for node in found)
+    raise ArgumentError(f"{said}: the lines {lines} bind {owner.name}. Say which by line=.")
+
+
+def _first(function: _Function) -> int:
+    return min([function.lineno, *(one.lineno for one in function.decorator_list)])
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function, without those of functions and classes in it."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, _Function | ast.ClassDef | ast.Lambda):
+            yield from _own(child)
+
+
+def _bound(node: _Assignment) -> set[str]:
+    targets: list[Any] = node.targets if isinstance(node, ast.Assign) else [node.target]
+    every = (one for target in targets for one in ast.walk(target))
+    return {one.id for one in every if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def _replaced(parsed: Parsed, node: _Assignment, statement: str) -> str:
+    """The text with another statement, and as many lines."""
+    position = position_of(node)
+    assert position is not None
+    first, last = parsed.lines[position.line - 1], parsed.lines[position.end_line - 1]
+    left = first.encode()[: position.column].decode()
+    right = last.encode()[position.end_column :].decode()
+    one = ast.unparse(ast.parse(statement))  # in one line
+    more = [""] * (position.end_line - position.line)
+    lines = [*parsed.lines[: position.line - 1], left + one + right, *more]
+    return "\n".join([*lines, *parsed.lines[position.end_line :]])
