@@ -25,6 +25,7 @@ from taxpr._places import file_text
 from taxpr._primitives.tag import is_tag, tag_avals, tag_params, tag_tree
 from taxpr._primitives.unfinished import Failure, failure_of, is_unfinished
 from taxpr._programs.edit import iter_tags
+from taxpr._recent import Recent
 from taxpr._sites.walk import iter_eqns
 from taxpr._source.files import is_library_file, is_user_file
 from taxpr._source.statements import Statement, statements_of
@@ -34,6 +35,7 @@ __all__ = [
     "Address",
     "Failure",
     "Nested",
+    "Recent",
     "Source",
     "Statement",
     "failure_of",

@@ -4,7 +4,6 @@ JAX caches compiled code by the identity of jaxprs: it would compile a loop agai
 its body were a new object.
 """
 
-import collections
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
@@ -13,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from taxpr import _compat
 from taxpr._compat import ClosedJaxpr
 from taxpr._hops.table import changes, dropped
+from taxpr._recent import Recent
 from taxpr._sites.site import Site
 
 
@@ -29,7 +29,7 @@ _KEPT = 16  # the most recently used results of each jaxpr
 
 # JAX returns the same jaxpr when it traces a known function, so this also helps functions. A result
 # lives as long as the jaxpr that it was made of. Invariant: it holds no reference to that jaxpr.
-_made: weakref.WeakKeyDictionary[ClosedJaxpr, collections.OrderedDict[Hashable, Any]]
+_made: weakref.WeakKeyDictionary[ClosedJaxpr, Recent[Any]]
 _made = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
@@ -55,19 +55,11 @@ def made_of(jaxpr: ClosedJaxpr, sites: Sequence[Site], key: Hashable, make: Call
         return make()
     key = (key, tuple(site.address for site in sites), changes(), _compat.trace_key())
     with _lock:
-        known = _made.setdefault(jaxpr, collections.OrderedDict())
-        if key in known:
-            known.move_to_end(key)
-            return known[key]
+        known = _made.setdefault(jaxpr, Recent(_KEPT))
+    if (before := known.get(key)) is not None:
+        return before
     new = make()
-    if _holds_tracers(new.jaxpr):
-        return new
-    with _lock:
-        new = known.setdefault(key, new)  # another thread may have been faster
-        known.move_to_end(key)
-        while len(known) > _KEPT:
-            known.popitem(last=False)
-    return new
+    return new if _holds_tracers(new.jaxpr) else known.put(key, new)
 
 
 def _holds_tracers(jaxpr: ClosedJaxpr) -> bool:

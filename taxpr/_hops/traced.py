@@ -9,7 +9,7 @@ addresses stay valid.
 
 import dataclasses
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -32,6 +32,7 @@ from taxpr._hops.kept import jvp_in
 from taxpr._hops.own_derivative import OwnRule, keep_derivative
 from taxpr._hops.protocol import Hop, Made, Nested, Thread, plain
 from taxpr._hops.table import bring
+from taxpr._recent import Recent
 
 # Gives for an equation the function of its operands that it runs.
 Run = Callable[[_compat.JaxprEqn], Callable[..., Sequence[Array]]]
@@ -134,9 +135,7 @@ class Traced:
 
 # ---- tracing -----------------------------------------------------------------
 
-_KEPT = 256  # traced functions in the cache
-_known: dict[Hashable, tuple[ClosedJaxpr, Params]] = {}
-_lock = threading.Lock()
+_known = Recent[tuple[ClosedJaxpr, Params]](256)  # traced functions
 
 
 def _jaxpr_of(entry: Traced, eqn: _compat.JaxprEqn) -> ClosedJaxpr:
@@ -147,15 +146,8 @@ def _jaxpr_of(entry: Traced, eqn: _compat.JaxprEqn) -> ClosedJaxpr:
     avals = tuple(_compat.aval_of(atom) for atom in eqn.invars)
     params = tuple((name, id(value)) for name, value in eqn.params.items())
     key = (entry.run, eqn.primitive, params, avals, eqn.ctx, _compat.trace_key())
-    with _lock:
-        known = _known.get(key)
-    if known is None:
-        known = _trace(entry, eqn, avals), eqn.params  # keeps the params, whose ids are in the key
-        with _lock:
-            known = _known.setdefault(key, known)  # another thread may have been faster
-            while len(_known) > _KEPT:
-                del _known[next(iter(_known))]
-    return known[0]
+    # The params are kept, too, as their ids are in the key.
+    return _known.once(key, lambda: (_trace(entry, eqn, avals), eqn.params))[0]
 
 
 def _trace(entry: Traced, eqn: _compat.JaxprEqn, avals: Sequence[Aval]) -> ClosedJaxpr:
@@ -176,6 +168,7 @@ def _trace(entry: Traced, eqn: _compat.JaxprEqn, avals: Sequence[Aval]) -> Close
 # original equation.
 _HELD, _OF = "held_jaxpr", "held_of"
 _holding: dict[tuple[Primitive, Traced], Primitive] = {}
+_lock = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from taxpr._injectors.probes import count
 from taxpr._programs.functions import Tracing
 from taxpr._programs.placed import tagged
 from taxpr._programs.program import Injected, Program
+from taxpr._recent import Recent
 from taxpr._sites.criteria import TagsOf
 from taxpr._sites.site import Site
 from taxpr._sweep.lanes import check_number
@@ -55,16 +56,11 @@ class Kept:
     """The compiled programs of a question, so that its next call compiles nothing."""
 
     def __init__(self) -> None:
-        self._made: dict[Hashable, Any] = {}
+        self._made = Recent[Any](_KEPT)
 
     def once(self, program: Program, what: Hashable, make: Callable[[], T]) -> T:
         """What was made of a program's jaxpr under JAX's settings; else it is made now."""
-        key = program.jaxpr, what, _compat.trace_key()
-        made = self._made.get(key)
-        if made is None:
-            made = make()
-            self._made = dict([*self._made.items(), (key, made)][-_KEPT:])
-        return made
+        return self._made.once((program.jaxpr, what, _compat.trace_key()), make)
 
 
 def metric_of(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from taxpr import introspect
 from taxpr_jupyter._layout.columns import in_columns, in_rows
 from taxpr_jupyter._layout.ends import Ends, box_of
 from taxpr_jupyter._layout.frame_dot import FrameDot
@@ -53,27 +53,11 @@ class Layout:
     twins: dict[str, tuple[Box, str]] = dataclasses.field(default_factory=dict)
 
 
-class Kept:
-    """Keeps the layouts of frames, by their DOT texts. Safe to use from several threads."""
+class Kept(introspect.Recent[Raw]):
+    """Keeps the layouts of frames, by their DOT texts."""
 
     def __init__(self) -> None:
-        self._raws: dict[str, Raw] = {}
-        self._lock = threading.Lock()
-
-    def get(self, dot: str) -> Raw | None:
-        """The layout of a frame, if it is known."""
-        with self._lock:
-            raw = self._raws.pop(dot, None)
-            if raw is not None:
-                self._raws[dot] = raw  # as the last one: the first ones go when there are many
-            return raw
-
-    def put(self, dot: str, raw: Raw) -> None:
-        """Keep the layout of a frame."""
-        with self._lock:
-            self._raws[dot] = raw
-            while len(self._raws) > _MOST:
-                del self._raws[next(iter(self._raws))]
+        super().__init__(_MOST)
 
 
 def arranged(picture: Picture, kept: Kept) -> Plan[Layout]:

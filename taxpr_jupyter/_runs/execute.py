@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -14,6 +13,7 @@ import jax
 import numpy as np
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._edits.attach import Attached, noted_already
 from taxpr_jupyter._edits.sites import SiteRow
@@ -82,7 +82,7 @@ class Executor:
         # The outputs and totals of the untouched program by device, the most recent last.
         self._baselines: dict[Any, tuple[Any, Compiled | None]] = {}
         self._states: Mapping[str, Any] = {}  # of these outputs
-        self._compiled: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self._compiled = introspect.Recent[_Ready](_KEPT)
 
     def run(
         self,
@@ -141,7 +141,7 @@ class Executor:
 
     def release(self) -> None:
         """Drop everything that another run can make again."""
-        self._baselines, self._compiled = {}, collections.OrderedDict()
+        self._baselines, self._compiled = {}, introspect.Recent[_Ready](_KEPT)
 
     def _computed(self, plan: Plan, device: str | None, clock: Clock) -> _Computed:
         broken = next((a for a in plan.attached.values() if a.error), None)
@@ -246,18 +246,15 @@ class Executor:
 
         ``alive`` is kept with it, because the key contains ids of its objects.
         """
-        known = self._compiled  # `release` replaces the attribute
-        if key in known:
-            known.move_to_end(key)
-            return known[key]
-        clock.reused = False
-        made, traced = clock.phase("trace", lambda: _traced(program(), inputs))
-        lowered = clock.phase("lower", traced.lower)
-        compiled = clock.phase("compile", lowered.compile)
-        ready = known[key] = _Ready(compiled, compiled_totals(compiled), calls_out(made), alive)
-        while len(known) > _KEPT:
-            known.popitem(last=False)
-        return ready
+
+        def make() -> _Ready:
+            clock.reused = False
+            made, traced = clock.phase("trace", lambda: _traced(program(), inputs))
+            lowered = clock.phase("lower", traced.lower)
+            compiled = clock.phase("compile", lowered.compile)
+            return _Ready(compiled, compiled_totals(compiled), calls_out(made), alive)
+
+        return self._compiled.once(key, make)
 
 
 @dataclasses.dataclass(frozen=True)
