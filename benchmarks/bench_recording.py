@@ -93,13 +93,13 @@ def loop(weights: Any, xs: Any) -> Any:
 
 def main() -> None:
     wide = programs.transformer_args(12, tokens=256, width=256)
-    results = measured("loss of 12 layers, variables", loss, wide, None)
+    results = measured("loss of 12 layers, variables", loss, wide, taxpr.var("*"))
     results += measured("loss of 12 layers, everything", loss, wide, "*")
     small = programs.transformer_args(12, tokens=16, width=32)
     results += measured("gradient of it, small arrays", jax.grad(loss), small, "*")
     deep = programs.transformer_args(184, tokens=64, width=256)
     results += measured("loss of 184 layers", loss, deep, "*")
-    results += watched("loss of 12 layers, variables", loss, wide, None, 10)
+    results += watched("loss of 12 layers, variables", loss, wide, taxpr.var("*"), 10)
     results += watched("loss of 12 layers, everything", loss, wide, "*", 10)
     results += watched("gradient of it, small arrays", jax.grad(loss), small, "*", 3)
     carried = jnp.ones((64, 64)), jnp.ones((200, 64, 64))
