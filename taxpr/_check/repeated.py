@@ -35,7 +35,7 @@ def computed_twice(program: Examined) -> Iterator[Suspicion]:
     for level in program.levels:
         if not level.users:
             continue
-        numbers = _Numbers()
+        numbers = _ValueNumbers()
         for ops in numbers.equal(level):
             first = ops[0]
             calls = {_parting(first, op) for op in ops[1:]} - {None}
@@ -75,7 +75,7 @@ def _parting(first: Op, other: Op) -> tuple[int, str] | None:
     return None
 
 
-class _Numbers:
+class _ValueNumbers:
     """Numbers of values; two have the same if they are computed in the same way."""
 
     def __init__(self) -> None:

@@ -121,7 +121,7 @@ def sources_of(eqn: JaxprEqn | None) -> tuple[Source, ...]:
 
 def _sources(codes: Sequence[CodeType], instructions: Sequence[int]) -> Iterator[Source]:
     for code, instruction in zip(codes, instructions, strict=True):
-        lines = _known.get(id(code)) or _known.setdefault(id(code), _Lines(code))
+        lines = _known.get(id(code)) or _known.setdefault(id(code), _LineTable(code))
         if lines.of_user:
             yield lines.source(code, instruction)
 
@@ -186,7 +186,7 @@ def is_outside_jax(file: str) -> bool:
     return not file.startswith(_OWN) and _source_info_util.is_user_filename(file)
 
 
-class _Lines:
+class _LineTable:
     """The line table of a code object, without a reference to the code itself.
 
     Attributes:
@@ -211,7 +211,7 @@ class _Lines:
 
 
 # By the id of the code, as its hash is slow. An entry goes when the code does.
-_known: dict[int, _Lines] = {}
+_known: dict[int, _LineTable] = {}
 
 
 @of_equation

@@ -22,10 +22,10 @@ def depends(jaxpr: StoredJaxpr) -> list[Bits]:
     Bit k stands for input k; constants come before arguments. Nothing flows through integers,
     Booleans and PRNG keys, so not through a branch index or a loop predicate either.
     """
-    return _Depends().of(jaxpr)
+    return _MayDerive().of(jaxpr)
 
 
-class _Depends(Forwards[Bits]):
+class _MayDerive(Forwards[Bits]):
     nothing = 0
 
     def __init__(self) -> None:

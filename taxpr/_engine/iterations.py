@@ -131,7 +131,7 @@ class Counters:
     def installed(self, jaxpr: J) -> tuple[J, list[tuple[Site, Handler]]]:
         """The jaxpr with tags that count, and these tags with their handlers."""
         chosen: list[tuple[Site, Handler]] = []
-        ends = _Ends()
+        ends = _LoopEnds()
         for address, (loop, steps) in self._loops.items():
             *outer, step = steps
             observes = address not in self._of_changes
@@ -180,20 +180,20 @@ def _counting(run: Callable[..., Handled], counter: int, observes: bool) -> Hand
 
 
 @dataclasses.dataclass
-class _Ends:
+class _LoopEnds:
     """The number of tags to add at the end of a jaxpr and of its nested jaxprs."""
 
     tags: int = 0
-    below: dict[tuple[int, str], _Ends] = dataclasses.field(
-        default_factory=dict["tuple[int, str]", "_Ends"]
+    below: dict[tuple[int, str], _LoopEnds] = dataclasses.field(
+        default_factory=dict["tuple[int, str]", "_LoopEnds"]
     )
 
 
-def _end_of(steps: tuple[Step, ...], ends: _Ends) -> Site:
+def _end_of(steps: tuple[Step, ...], ends: _LoopEnds) -> Site:
     """A new tag at the end of a nested jaxpr; counts it in ``ends``."""
     here = ends
     for step in steps:
-        here = here.below.setdefault(step.key, _Ends())
+        here = here.below.setdefault(step.key, _LoopEnds())
     position = len(steps[-1].nested.jaxpr.eqns) + here.tags
     here.tags += 1
     return Site(
@@ -214,7 +214,7 @@ def _mark() -> JaxprEqn:
     return eqn
 
 
-def _with_ends(stored: J, ends: _Ends, around: JaxprEqn | None = None) -> J:
+def _with_ends(stored: J, ends: _LoopEnds, around: JaxprEqn | None = None) -> J:
     eqns = list(_compat.open_jaxpr(stored).eqns)
     around = eqns[-1] if eqns else around
     for (position, label), below in ends.below.items():

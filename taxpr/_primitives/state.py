@@ -176,13 +176,13 @@ class State(Generic[T]):
         return State, (self.stored, self._name)
 
 
-class _Text(str):
+class _StateText(str):
     __slots__ = ()
     __repr__ = str.__str__
 
 
 def _tree_of_texts(tree: TreeDef, texts: Sequence[str]) -> str:
-    return str(jax.tree.unflatten(tree, map(_Text, texts)))
+    return str(jax.tree.unflatten(tree, map(_StateText, texts)))
 
 
 def _types(tree: TreeDef, leaves: Sequence[Array | Aval]) -> str:

@@ -140,18 +140,18 @@ def tag_values(
     ``known`` says more of the value at an address. With ``cotangents`` it tags the cotangents, as
     `tag_cotangent` does.
     """
-    plan = _Tags()
+    plan = _NewTags()
     for value in values:
         _refuse_hidden("tag_at", value)
         here = plan
         for step in value.steps:
-            here = here.below.setdefault(step.key, _Tags())
+            here = here.below.setdefault(step.key, _NewTags())
         own = params(value.address) if callable(params) else params
         slot = value.place.kind, value.place.number, value.place.out
         here.at[slot] = _New(value.address, own, known(value.address), cotangents)
     done: dict[Hashable, Any] = {}
 
-    def tagged(stored: K, plan: _Tags) -> K:
+    def tagged(stored: K, plan: _NewTags) -> K:
         key = (id(stored), plan.key)
         if key not in done:
             done[key] = _with_tags(stored, plan, tagged)
@@ -173,7 +173,7 @@ class _New(NamedTuple):
 
 
 @dataclasses.dataclass
-class _Tags:
+class _NewTags:
     """The values to tag in a jaxpr and its nested jaxprs.
 
     Attributes:
@@ -182,8 +182,8 @@ class _Tags:
     """
 
     at: dict[_Slot, _New] = dataclasses.field(default_factory=dict["_Slot", "_New"])
-    below: dict[tuple[int, str], _Tags] = dataclasses.field(
-        default_factory=dict["tuple[int, str]", "_Tags"]
+    below: dict[tuple[int, str], _NewTags] = dataclasses.field(
+        default_factory=dict["tuple[int, str]", "_NewTags"]
     )
 
     @property
@@ -196,8 +196,8 @@ class _Tags:
 
 def _with_tags(
     stored: J,
-    plan: _Tags,
-    tagged: Callable[[Any, _Tags], Any],
+    plan: _NewTags,
+    tagged: Callable[[Any, _NewTags], Any],
 ) -> J:
     inner = _compat.open_jaxpr(stored)
     now: dict[Var, Atom] = {}
@@ -227,7 +227,7 @@ def _with_tags(
         for k, var in enumerate(variables):
             put(var, (kind, k, None), None)
     put_late(-1)
-    below: dict[int, dict[str, _Tags]] = {}
+    below: dict[int, dict[str, _NewTags]] = {}
     for (position, label), sub in plan.below.items():
         below.setdefault(position, {})[label] = sub
     for position, eqn in enumerate(inner.eqns):

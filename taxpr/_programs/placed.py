@@ -99,7 +99,7 @@ def tagged(
         program.jaxpr,
         (),
         ("variables", tags, tuple(at_cotangents.items())),
-        lambda: _Made(_with_tags(program, by_address, at_cotangents)),
+        lambda: _MadeTags(_with_tags(program, by_address, at_cotangents)),
     ).jaxpr
     # The key of a context is the text of its selector.
     pairs: Any = zip(where, given, strict=True) if keys else ()
@@ -190,7 +190,7 @@ def known_of(program: Traced, where: Selector) -> Callable[[str], Known]:
     return lambda at: known(at)._replace(differentiated=at in differentiated)
 
 
-class _Made(NamedTuple):
+class _MadeTags(NamedTuple):
     """A jaxpr with tags."""
 
     jaxpr: ClosedJaxpr

@@ -30,7 +30,7 @@ _HINT = "\nA static argument? "
 
 
 @dataclasses.dataclass(frozen=True)
-class _Statics:
+class _StaticArguments:
     """The static arguments of a call, by position and by name; and their types, as 1 is True."""
 
     by_number: tuple[tuple[int, Any], ...]
@@ -133,14 +133,14 @@ def with_statics(
     jitted = next(filter(has_statics, functions.values()))
     numbers, names = _compat.static_arguments(jitted)
     numbers = () if inputs else numbers
-    asks: dict[_Statics, Any] = {}
+    asks: dict[_StaticArguments, Any] = {}
 
     def asked(*args: PyTree, **kwargs: PyTree) -> Any:
         fixed = sorted({k % len(args) for k in numbers if -len(args) <= k < len(args)})
         by_number = tuple((k, args[k]) for k in fixed)
         by_name = tuple((name, kwargs[name]) for name in names if name in kwargs)
         kinds: list[Any] = [type(x) for _, x in (*by_number, *by_name)]
-        statics = _Statics(by_number, by_name, tuple(kinds))
+        statics = _StaticArguments(by_number, by_name, tuple(kinds))
         try:
             hash(statics)
         except TypeError:
@@ -169,7 +169,7 @@ def _refuse_in_inputs(fun: Callable[..., Any], inputs: Sequence[Any]) -> None:
             )
 
 
-def _bound_once(fun: Callable[..., Any], statics: _Statics) -> Callable[..., Any]:
+def _bound_once(fun: Callable[..., Any], statics: _StaticArguments) -> Callable[..., Any]:
     """The same function each time, so that the caches of JAX know it."""
     try:
         return _cached(fun, statics)
@@ -177,7 +177,7 @@ def _bound_once(fun: Callable[..., Any], statics: _Statics) -> Callable[..., Any
         return _bound(fun, statics)
 
 
-def _bound(fun: Callable[..., Any], statics: _Statics) -> Callable[..., Any]:
+def _bound(fun: Callable[..., Any], statics: _StaticArguments) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         every = list(args)
         for number, value in statics.by_number:

@@ -26,7 +26,7 @@ def derived(jaxpr: StoredJaxpr) -> set[str]:
     return {address for address, one in known.found.items() if one}
 
 
-class _Within(NamedTuple):
+class _PassesAround(NamedTuple):
     """Whether a jaxpr is within a backward pass, and within a function that is differentiated."""
 
     backward: bool = False
@@ -41,7 +41,7 @@ class _Derived(Backwards[bool]):
 
     def __init__(self) -> None:
         self.found: dict[str, bool] = {}
-        self._within = {_PROGRAM: _Within()}
+        self._within = {_PROGRAM: _PassesAround()}
 
     def join(self, each: Sequence[bool]) -> bool:
         return any(each)
@@ -51,11 +51,11 @@ class _Derived(Backwards[bool]):
         self._within.update((here / one.label, self._around(eqn, here)) for one in nested)
         return nested
 
-    def _around(self, eqn: JaxprEqn, here: Address) -> _Within:
+    def _around(self, eqn: JaxprEqn, here: Address) -> _PassesAround:
         within, made_by = self._within[here.home], _compat.transformations_of(eqn)
         backward = within.backward or "transpose" in made_by
         again = _compat.is_recomputed(eqn)
-        return _Within(backward and not again, within.differentiated or "jvp" in made_by)
+        return _PassesAround(backward and not again, within.differentiated or "jvp" in made_by)
 
     def needed(
         self, eqn: JaxprEqn, outs: Sequence[bool], inside: Sequence[bool] | None, here: Address

@@ -265,7 +265,7 @@ def _are_small(values: Sequence[Value], steps: int) -> bool:
     return sum(elements) <= _FEW * len(values)
 
 
-def _is_full(value: Value, found: _Found) -> bool:
+def _is_full(value: Value, found: _PassResult) -> bool:
     """Whether the last place of a while loop is taken, so that there may have been more."""
     mask = np.asarray(_mask(found))
     loops = [step.is_while for step in value.steps if step.is_loop]
@@ -275,7 +275,7 @@ def _is_full(value: Value, found: _Found) -> bool:
     return any(bool(end.any()) for end in ends)
 
 
-def _steps_wanted(value: Value, found: _Found, steps: int) -> int:
+def _steps_wanted(value: Value, found: _PassResult, steps: int) -> int:
     """How many iterations are to be kept so that all are."""
     if _whiles(value) == 1 and found.emission.fired is not None:
         return int(np.asarray(found.emission.fired).max()) + 1
@@ -283,22 +283,22 @@ def _steps_wanted(value: Value, found: _Found, steps: int) -> int:
 
 
 @dataclasses.dataclass(eq=False)
-class _Found:
+class _PassResult:
     """What one pass gave of a value: all of it or its summaries."""
 
     emission: Emission
     is_summary: bool
 
-    def on_host(self) -> _Found:
+    def on_host(self) -> _PassResult:
         """The same, in the memory of the host."""
-        return _Found(jax.tree.map(_on_host, self.emission), self.is_summary)
+        return _PassResult(jax.tree.map(_on_host, self.emission), self.is_summary)
 
 
 def _on_host(x: Array) -> Any:
     return x if _compat.is_extended(x.dtype) else np.asarray(x)
 
 
-def _mask(found: _Found) -> Any:
+def _mask(found: _PassResult) -> Any:
     """For each iteration and device whether it was computed; None for all."""
     if slotted(found.emission):
         slots: Slots = found.emission.value[0]
@@ -344,7 +344,9 @@ class _Runner:
     def _takes(self, value: Value) -> bool:
         return self._reductions[value.address].takes(_type(value).dtype)
 
-    def run(self, values: Sequence[Value], steps: int) -> tuple[list[Array], dict[str, _Found]]:
+    def run(
+        self, values: Sequence[Value], steps: int
+    ) -> tuple[list[Array], dict[str, _PassResult]]:
         """The results of the program, and what it kept of each value.
 
         After the first pass of all, an interruption ends it and sets `stopped`.
@@ -352,7 +354,7 @@ class _Runner:
         groups, summed, whole = self._passes(values, steps)
         groups = groups or [[]]
         out: list[Array] = []
-        found: dict[str, _Found] = {}
+        found: dict[str, _PassResult] = {}
         begun = self._ran
         with Progress("watch", len(groups)) as progress:
             for group in progress.over(groups):
@@ -410,7 +412,7 @@ class _Runner:
 
     def _pass(
         self, values: Sequence[Value], summed: set[str], steps: int
-    ) -> tuple[list[Array], dict[str, _Found]]:
+    ) -> tuple[list[Array], dict[str, _PassResult]]:
         jaxpr = self._again if self._ran else self._jaxpr
         first = len(_compat.open_jaxpr(jaxpr).outvars) if self._ran else 0
         inner = summed.intersection(one.address for one in values)
@@ -427,17 +429,19 @@ class _Runner:
         self.raised = became if self.raised.error is None else self.raised
         nothing: list[Any] = [None] * first
         out, emits = handing.handed.unpack([*nothing, *flat])
-        found: dict[str, _Found] = {}
+        found: dict[str, _PassResult] = {}
         for one in values:
             if (why := handing.handed.refusal(one)) is not None:
                 self.closed[one.address] = one, why
             else:
-                found[one.address] = _Found(emits[one.address], one.address in summed)
+                found[one.address] = _PassResult(emits[one.address], one.address in summed)
         out = [] if self._ran else out
         self._ran = True
         return out, found
 
-    def _summed(self, values: Sequence[Value], found: dict[str, _Found]) -> dict[str, _Found]:
+    def _summed(
+        self, values: Sequence[Value], found: dict[str, _PassResult]
+    ) -> dict[str, _PassResult]:
         """The summaries of values in their place, by one program for all of one shape and dtype."""
         groups: dict[Any, list[tuple[str, Array]]] = {}
         out = dict(found)
@@ -451,10 +455,10 @@ class _Runner:
         for (_, _, axes, reduction), members in groups.items():
             tables = _reduced(reduction, [x for _, x in members], axes)
             for (address, _), table in zip(members, tables, strict=True):
-                out[address] = _Found(_with_leaf(found[address].emission, table), True)
+                out[address] = _PassResult(_with_leaf(found[address].emission, table), True)
         return out
 
-    def kept(self, value: Value, found: _Found) -> Kept:
+    def kept(self, value: Value, found: _PassResult) -> Kept:
         """A kept value without the places of iterations that a while loop did not have."""
         emission = found.emission
         leaf, fired = _leaf(emission), _mask(found)

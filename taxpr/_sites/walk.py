@@ -23,19 +23,19 @@ def local_names(jaxpr: StoredJaxpr, positions: Iterable[int]) -> dict[int, str]:
     return {position: _local_name(eqns[position], position, at) for position in sorted(positions)}
 
 
-class _At(NamedTuple):
+class _TagPositions(NamedTuple):
     """The positions of the tags of a jaxpr: of all, and of the program's own."""
 
     every: list[int]
     own: list[int]
 
 
-def _tags_of(eqns: Sequence[JaxprEqn]) -> _At:
+def _tags_of(eqns: Sequence[JaxprEqn]) -> _TagPositions:
     every = [position for position, eqn in enumerate(eqns) if is_tag(eqn)]
-    return _At(every, [position for position in every if not variable_of(eqns[position])])
+    return _TagPositions(every, [position for position in every if not variable_of(eqns[position])])
 
 
-def _local_name(eqn: JaxprEqn, position: int, at: _At) -> str:
+def _local_name(eqn: JaxprEqn, position: int, at: _TagPositions) -> str:
     """The name of an equation of a jaxpr with these tags."""
     if not is_tag(eqn):
         return f"{position - bisect.bisect_left(at.every, position)}:{eqn.primitive.name}"
@@ -84,7 +84,7 @@ def firing(sites: Sequence[Site]) -> list[Site]:
 _Home = tuple[str, JaxprEqn | None]
 
 
-class _Found(NamedTuple):
+class _TagFound(NamedTuple):
     home: Address
     steps: tuple[Step, ...]
     position: int
@@ -95,11 +95,11 @@ class _Found(NamedTuple):
 
 def _tags(
     jaxpr: StoredJaxpr,
-    seen: dict[tuple[int, bool], tuple[Jaxpr, list[_Found]]],
+    seen: dict[tuple[int, bool], tuple[Jaxpr, list[_TagFound]]],
     *,
     rules: bool,
     of: Callable[[JaxprEqn], bool],
-) -> list[_Found]:
+) -> list[_TagFound]:
     """The tags below a jaxpr, relative to it. A jaxpr that is used twice is walked once.
 
     Rules inside a rule are not walked, because a rule often calls its own function, without end.
@@ -107,7 +107,7 @@ def _tags(
     inner = _compat.open_jaxpr(jaxpr)
     if (id(inner), rules) in seen:
         return seen[id(inner), rules][1]
-    found: list[_Found] = []
+    found: list[_TagFound] = []
     at = _tags_of(inner.eqns)
     same = of is is_tag  # avoids another walk over all equations of a large jaxpr
     wanted = set(at.every if same else (p for p, eqn in enumerate(inner.eqns) if of(eqn)))
@@ -116,13 +116,13 @@ def _tags(
     for position, eqn in enumerate(inner.eqns):
         if position in wanted:
             local = _local_name(eqn, position, at)
-            found.append(_Found(Address(), (), position, local, eqn, homes))
+            found.append(_TagFound(Address(), (), position, local, eqn, homes))
             continue
         below = nested_jaxprs(eqn)
         if not below:  # and so no rules either
             continue
         local = _local_name(eqn, position, at)
-        own: list[_Found] = []
+        own: list[_TagFound] = []
         for nested in below:
             step = Step(position, eqn, local, nested, jaxpr)
             own += _below(step, _tags(nested.stored, seen, rules=rules, of=of))
@@ -137,7 +137,7 @@ def _tags(
     return found
 
 
-def _below(step: Step, tags: list[_Found]) -> list[_Found]:
+def _below(step: Step, tags: list[_TagFound]) -> list[_TagFound]:
     home = Address(step.local) / step.nested.label
     return [tag._replace(home=home / tag.home, steps=(step, *tag.steps)) for tag in tags]
 
@@ -155,7 +155,7 @@ def tag_key(eqn: JaxprEqn) -> Hashable:
     return eqn.params["user"], eqn.params["tree"], types, variable_of(eqn)
 
 
-def _homes(jaxpr: Jaxpr, at: _At, wanted: Iterable[int]) -> dict[Var, _Home]:
+def _homes(jaxpr: Jaxpr, at: _TagPositions, wanted: Iterable[int]) -> dict[Var, _Home]:
     """The origins of the operands of the equations at the positions ``wanted``.
 
     The result may also lack other values.

@@ -32,7 +32,7 @@ class Use(NamedTuple):
     asks: bool
 
 
-class _Function(NamedTuple):
+class _FunctionUses(NamedTuple):
     node: ast.AST
     parents: dict[ast.AST, ast.AST]
 
@@ -70,7 +70,7 @@ def asks_for_type(file: str, part: tuple[int, ...]) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _function(file: str, text: str, line: int, name: str) -> _Function | None:
+def _function(file: str, text: str, line: int, name: str) -> _FunctionUses | None:
     """The innermost function of a name that holds a line."""
     parsed = parsed_text(text, file) if text else None
     found = None
@@ -87,7 +87,7 @@ def _function(file: str, text: str, line: int, name: str) -> _Function | None:
     if found is None:
         return None
     parents = {child: one for one in ast.walk(found) for child in ast.iter_child_nodes(one)}
-    return _Function(found, parents)
+    return _FunctionUses(found, parents)
 
 
 def _lines(function: ast.AST, variable: str, line: int) -> tuple[int, float]:

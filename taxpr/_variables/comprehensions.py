@@ -19,7 +19,7 @@ _CODES = {"<listcomp>", "<setcomp>", "<dictcomp>"}
 _NONE: frozenset[str] = frozenset()
 
 
-class _Span(NamedTuple):
+class _CodeSpan(NamedTuple):
     """Where a variable of a function is put aside: from an offset up to another one."""
 
     name: str
@@ -62,10 +62,10 @@ def stored(instruction: dis.Instruction) -> tuple[str, ...]:
 
 
 @of_code
-def _spans(code: types.CodeType) -> tuple[_Span, ...]:
+def _spans(code: types.CodeType) -> tuple[_CodeSpan, ...]:
     if "LOAD_FAST_AND_CLEAR" not in dis.opmap:
         return ()
-    found: list[_Span] = []
+    found: list[_CodeSpan] = []
     instructions = instructions_of(code)
     untyped: Any = dis.Bytecode(code)
     handlers = untyped.exception_entries
@@ -78,11 +78,11 @@ def _spans(code: types.CodeType) -> tuple[_Span, ...]:
         loop = next((then for then in rest if then.opname == "FOR_ITER"), None)
         if loop is None:  # an asynchronous one
             continue
-        found.append(_Span(one.argval, one.offset, _given_back(one.argval, rest, loop.argval)))
+        found.append(_CodeSpan(one.argval, one.offset, _given_back(one.argval, rest, loop.argval)))
         # Where an error ends it, or one in it, they are given back elsewhere.
         for target in {e.target for e in handlers if one.offset < e.start < loop.argval}:
             end = _given_back(one.argval, instructions, target)
-            found.append(_Span(one.argval, target - 1, end))
+            found.append(_CodeSpan(one.argval, target - 1, end))
     return tuple(found)
 
 

@@ -50,7 +50,7 @@ class Watch:
     def __init__(self, told_of_calls: bool, cotangents: bool = False) -> None:
         self.marks = 0  # that were left
         self.untraced: Untraced = {}
-        self._frames: dict[int, _Frame] = {}
+        self._frames: dict[int, _WatchedFrame] = {}
         self._told_of_calls = told_of_calls
         self._log = Log()
         self._tangents = _compat.Tangents(hidden_mark) if cotangents else None
@@ -74,7 +74,7 @@ class Watch:
         within = trace is not None and any(one.trace() is trace for one in self._frames.values())
         began = _nothing if trace is None else weakref.ref(trace)
         bound = set(_variables_of(code)[0])
-        self._frames[id(frame)] = _Frame(line_of_def(code), began, within, bound)
+        self._frames[id(frame)] = _WatchedFrame(line_of_def(code), began, within, bound)
 
     def line(self, frame: types.FrameType, line: int) -> None:
         """To be called before a line of a function runs."""
@@ -137,7 +137,7 @@ class Watch:
             key = variables.get(key.name) if isinstance(key, Name) else key
             self._log.place(variables.get(name), key)
 
-    def _look(self, frame: types.FrameType, seen: _Frame) -> None:
+    def _look(self, frame: types.FrameType, seen: _WatchedFrame) -> None:
         code, held, variables = frame.f_code, seen.held, frame.f_locals
         does = lines_of(code)(seen.line)
         self._note_changes(does, variables)
@@ -222,7 +222,7 @@ class Watch:
 
 
 @dataclasses.dataclass
-class _Frame:
+class _WatchedFrame:
     """The function that runs in one frame.
 
     Attributes:
@@ -242,7 +242,9 @@ class _Frame:
     open: set[str] = dataclasses.field(default_factory=set[str])
 
 
-def _looked_at(code: types.CodeType, seen: _Frame, variables: Mapping[str, Any]) -> Iterable[str]:
+def _looked_at(
+    code: types.CodeType, seen: _WatchedFrame, variables: Mapping[str, Any]
+) -> Iterable[str]:
     """The variables that may hold something else than before, in the order of the function's."""
     own, free, of_others = _variables_of(code)
     if not code.co_flags & inspect.CO_OPTIMIZED:  # of a class, say

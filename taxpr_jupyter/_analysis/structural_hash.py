@@ -57,21 +57,21 @@ class EqnKeys(NamedTuple):
     kind: int
 
 
-class _Plain(tuple[Any, Any]):
+class _HashedParam(tuple[Any, Any]):
     """A param without a jaxpr: its type, or the types of its items, and the value."""
 
     __slots__ = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Held:
+class _HashedHeld:
     """A jaxpr among the params: the number of its object."""
 
     number: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Function:
+class _HashedFunction:
     """A function among the params: its name and code."""
 
     known: Any
@@ -190,17 +190,17 @@ class Keys:
         """A hashable key for a param. Params that mean the same have equal keys."""
         kind = type(value)
         if kind in _PLAIN_TYPES:
-            return _Plain((kind, value))
+            return _HashedParam((kind, value))
         if kind is tuple:
             kinds = tuple(map(type, value))
             if _PLAIN_TYPES.issuperset(kinds):
-                return _Plain((kinds, value))
+                return _HashedParam((kinds, value))
         if isinstance(value, _PLAIN):
             return kind.__name__, value
         if isinstance(value, (float, complex)):
             return kind.__name__, repr(value)  # which tells -0.0 from 0.0, and nan is nan
         if is_jaxpr(value):
-            return _Held(self._object(value))
+            return _HashedHeld(self._object(value))
         if isinstance(value, (tuple, list)):
             return type(value).__name__, tuple(map(self.param, value))
         if isinstance(value, (Mapping, types.MappingProxyType)):
@@ -211,15 +211,15 @@ class Keys:
             return "type", value
         if isinstance(value, functools.partial):
             parts = value.func, value.args, value.keywords
-            return _Function(("partial", *map(self.param, parts)))
+            return _HashedFunction(("partial", *map(self.param, parts)))
         if isinstance(value, (types.FunctionType, types.MethodType)):
             return self._function(value)
         if dataclasses.is_dataclass(value):
             fields = [getattr(value, f.name, None) for f in dataclasses.fields(value) if f.compare]
             known = kind.__qualname__, tuple(map(self.param, fields))
-            return _Function(known) if callable(value) else known
+            return _HashedFunction(known) if callable(value) else known
         known = self._hashable(value)
-        return _Function(known) if callable(value) else known
+        return _HashedFunction(known) if callable(value) else known
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -229,9 +229,9 @@ class Keys:
         )
         results = self.types(eqn.outvars)
         params = [(name, self.param(value)) for name, value in eqn.params.items()]
-        if not all(type(key) is _Plain for _, key in params):  # a plain param hides no jaxpr
+        if not all(type(key) is _HashedParam for _, key in params):  # a plain param hides no jaxpr
             params += [
-                (nested.label, _Held(self._object(nested.stored)))
+                (nested.label, _HashedHeld(self._object(nested.stored)))
                 for nested in introspect.nested_jaxprs(eqn)
                 if nested.param is None
             ]
@@ -294,7 +294,7 @@ class Keys:
         function = getattr(function, "__func__", function)
         cells = [_content(cell) for cell in function.__closure__ or ()]
         told = [cell for cell in cells if isinstance(cell, _PLAIN)]
-        return _Function((name, _code(function.__code__), tuple(map(self.param, told))))
+        return _HashedFunction((name, _code(function.__code__), tuple(map(self.param, told))))
 
     def _hashable(self, value: Any) -> Any:
         # Wrapped functions, and treedefs that hold functions, are equal only within one trace.
@@ -347,17 +347,19 @@ def holds_jaxpr(key: Any) -> bool:
     """Whether a key of `Keys.param` has a jaxpr in it."""
     if isinstance(key, tuple):
         return any(map(holds_jaxpr, key))
-    return isinstance(key, _Held) or (isinstance(key, _Function) and holds_jaxpr(key.known))
+    return isinstance(key, _HashedHeld) or (
+        isinstance(key, _HashedFunction) and holds_jaxpr(key.known)
+    )
 
 
 def _filled(key: Any, number: Callable[[int], int], functions: bool) -> Any:
     """A key in which each jaxpr has its own number instead of the id of its object."""
     if isinstance(key, tuple):
         return tuple(_filled(part, number, functions) for part in key)
-    if isinstance(key, _Held):
-        return _Held(number(key.number))
-    if isinstance(key, _Function):
-        return _Function(_filled(key.known, number, functions)) if functions else None
+    if isinstance(key, _HashedHeld):
+        return _HashedHeld(number(key.number))
+    if isinstance(key, _HashedFunction):
+        return _HashedFunction(_filled(key.known, number, functions)) if functions else None
     return key
 
 

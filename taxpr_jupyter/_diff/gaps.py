@@ -33,7 +33,7 @@ def gaps(
 
 
 @dataclass
-class _Run:
+class _GapRun:
     """Adjacent equations without partners, and the paired neighbours on the left and right."""
 
     left: int
@@ -41,8 +41,8 @@ class _Run:
     eqns: list[int] = field(default_factory=list)
 
 
-def _runs(partner: Sequence[int], skip: Sequence[bool]) -> list[_Run]:
-    runs = [_Run(-1)]
+def _runs(partner: Sequence[int], skip: Sequence[bool]) -> list[_GapRun]:
+    runs = [_GapRun(-1)]
     for i, other in enumerate(partner):
         if skip[i]:
             continue
@@ -50,6 +50,6 @@ def _runs(partner: Sequence[int], skip: Sequence[bool]) -> list[_Run]:
             runs[-1].eqns.append(i)
             continue
         runs[-1].right = i
-        runs.append(_Run(i))
+        runs.append(_GapRun(i))
     runs[-1].right = len(partner)
     return runs

@@ -79,7 +79,7 @@ def _place(source: introspect.Source, last: int, where: Where | None) -> str:
 
 
 @dataclasses.dataclass
-class _Group:
+class _ChangeGroup:
     """Differences that are one change. Addresses are relative to a jaxpr."""
 
     rank: Rank
@@ -91,7 +91,7 @@ class _Group:
     count: int = 1
     addresses: Sequence[str] = ()
 
-    def add(self, other: _Group, home: taxpr.Address) -> None:
+    def add(self, other: _ChangeGroup, home: taxpr.Address) -> None:
         self.count += other.count
         self.words.update(other.words)
         room = _MOST - len(self.addresses)
@@ -111,7 +111,7 @@ class _Group:
         return Change(what, self.status, self.count, addresses, self.source, last, self.kind)
 
 
-_Groups = dict[Any, _Group]
+_Groups = dict[Any, _ChangeGroup]
 
 
 def changes_of(part: Part, names: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Change]:
@@ -123,9 +123,9 @@ def changes_of(part: Part, names: Sequence[tuple[Sequence[str], Sequence[str]]])
     ]
 
 
-def _by_lines(groups: _Groups) -> Iterator[tuple[_Group, int]]:
+def _by_lines(groups: _Groups) -> Iterator[tuple[_ChangeGroup, int]]:
     """The groups, those of equations on neighbouring lines as one, and the last line of each."""
-    runs: dict[Any, list[tuple[_Group, int]]] = {}
+    runs: dict[Any, list[tuple[_ChangeGroup, int]]] = {}
     for group in groups.values():
         line = group.source.line if group.source else 0
         key = id(group)
@@ -165,7 +165,7 @@ class _Reader:
         self._known[id(part)] = found
         return found
 
-    def _eqns(self, part: Part) -> Iterator[tuple[Any, _Group, str]]:
+    def _eqns(self, part: Part) -> Iterator[tuple[Any, _ChangeGroup, str]]:
         before, after = part.sides
         for side in part.sides:
             for i, (status, partner) in enumerate(zip(side.status, side.partner, strict=True)):
@@ -174,7 +174,7 @@ class _Reader:
                 eqn, name = side.eqns[i], side.names[i]
                 if i in side.opened:
                     source, what = introspect.source_of(eqn), phrases.wrapper(eqn)
-                    group = _Group(Rank.WRAPPER, status, source, Counter([what]), "wrapper")
+                    group = _ChangeGroup(Rank.WRAPPER, status, source, Counter([what]), "wrapper")
                     yield (status, what, source), group, name
                     continue
                 key, group = self._alone(
@@ -189,13 +189,13 @@ class _Reader:
             ours, theirs = before.eqns[i], after.eqns[before.partner[i]]
             source = introspect.source_of(theirs)
             rank, what = phrases.phrase(ours, theirs, texts)
-            group = _Group(rank, "changed", source, Counter([what]), "pair")
+            group = _ChangeGroup(rank, "changed", source, Counter([what]), "pair")
             key = what, introspect.source_of(ours), source
             yield key, group, after.names[before.partner[i]]
 
-    def _alone(self, status: Status, eqn: Any, word: str, size: int) -> tuple[Any, _Group]:
+    def _alone(self, status: Status, eqn: Any, word: str, size: int) -> tuple[Any, _ChangeGroup]:
         source = introspect.source_of(eqn)
-        group = _Group(Rank.ALONE, status, source, Counter([word]), "equations", count=size)
+        group = _ChangeGroup(Rank.ALONE, status, source, Counter([word]), "equations", count=size)
         return (status, source), group
 
     def _inside(self, found: _Groups, part: Part, i: int, inner: Inner) -> None:
@@ -219,7 +219,7 @@ class _Reader:
             group.addresses = [homes[side] / one for one in local[:1]]
             _merge(found, (status, nested.title, group.source), group)
 
-    def _ends(self, part: Part, top: bool) -> Iterator[tuple[Any, _Group, str]]:
+    def _ends(self, part: Part, top: bool) -> Iterator[tuple[Any, _ChangeGroup, str]]:
         for side, own in enumerate(part.sides):
             for word, k, name, end in borders(own, "in", "const", "out"):
                 inner = not top and (word != "const" or end.partner is None) and not end.what
@@ -232,11 +232,13 @@ class _Reader:
                 if end.partner is not None:
                     what = f"{what}: {phrases.ended(part.sides, name, end.partner, end.what)}"
                 rank = Rank.RESULT if word == "out" or end.partner is None else Rank.VALUE
-                group = _Group(rank, end.status, None, Counter([what]), "end")
+                group = _ChangeGroup(rank, end.status, None, Counter([what]), "end")
                 yield (end.status, what), group, name
 
 
-def _merge(found: _Groups, key: Any, group: _Group, home: taxpr.Address | None = None) -> None:
+def _merge(
+    found: _Groups, key: Any, group: _ChangeGroup, home: taxpr.Address | None = None
+) -> None:
     if key not in found:
         found[key] = dataclasses.replace(group, count=0, words=Counter(), addresses=())
     found[key].add(group, home or taxpr.Address())

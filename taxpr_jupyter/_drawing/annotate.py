@@ -23,7 +23,7 @@ _COMPUTING = ("eqn", "hop", "group")
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownTexts:
     """The facts about one address.
 
     Attributes:
@@ -117,7 +117,7 @@ class Annotator:
 
     def __init__(self, root: Block, facts: Facts):
         self._facts = facts
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownTexts] = {}
         self._root = root
         self._batched: dict[str | None, frozenset[Trait]] = {None: frozenset()}
         self._block(root, 1)  # fills `_known`
@@ -127,7 +127,7 @@ class Annotator:
         made: list[Cluster] = []
         for cluster in clusters:
             made.append(self._cluster(cluster))
-            known = self._known.get(cluster.address, _Known())
+            known = self._known.get(cluster.address, _KnownTexts())
             batched = {trait for trait in known.traits if trait.mark == "batched"}
             self._batched[cluster.id] = self._batched[cluster.parent] | batched
         return tuple(made)
@@ -160,7 +160,7 @@ class Annotator:
             every = None if runs is None else found.cost.times(runs)
             if runs != 1 and every is not None:
                 lines += (f"in all {runs:,} runs: {every}",)
-            self._known[item.address] = _Known(lines, tuple(found.traits), every)
+            self._known[item.address] = _KnownTexts(lines, tuple(found.traits), every)
         for child in (*item.children, *item.tags) if item.open else item.tags:
             self._item(child, runs)
         for block, nested in item.blocks if item.open else ():
@@ -170,14 +170,14 @@ class Annotator:
             once = self._facts.costs.of_jaxpr(block.jaxpr)
             if len(item.blocks) > 1 or inside != runs:
                 lines += (f"{nested.title}, each time: {once}",)
-            self._known[block.address] = _Known(lines)
+            self._known[block.address] = _KnownTexts(lines)
             self._block(block, inside)
             for i, k in enumerate(nested.operands):
                 if k is not None:
                     self._trait(block.address / f"in{i}", _traits.traits_of_operand(eqn, k))
 
     def _trait(self, address: str, more: Iterable[Trait]) -> None:
-        known = self._known.get(address, _Known())
+        known = self._known.get(address, _KnownTexts())
         found = dict.fromkeys((*known.traits, *more))
         if found:
             self._known[address] = replace(known, traits=tuple(found))
@@ -187,7 +187,7 @@ class Annotator:
     def _cluster(self, cluster: Cluster) -> Cluster:
         known = self._known.get(cluster.address)
         if cluster.kind == "function":
-            known = _Known(self._facts.costs.of_jaxpr(self._root.jaxpr).lines())
+            known = _KnownTexts(self._facts.costs.of_jaxpr(self._root.jaxpr).lines())
         if known is None:
             return cluster
         words = [trait.words for trait in known.traits]
@@ -213,7 +213,7 @@ class Annotator:
             cost=known.lines,
         )
 
-    def _new(self, known: _Known, cluster: str | None) -> list[Trait]:
+    def _new(self, known: _KnownTexts, cluster: str | None) -> list[Trait]:
         """The traits that the cluster around it does not say already."""
         return [trait for trait in known.traits if trait not in self._batched[cluster]]
 

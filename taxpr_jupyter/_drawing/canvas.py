@@ -92,14 +92,14 @@ class Canvas:
                     known[use.name] = _named(use, origin)
                 else:
                     known[origin.name] = origin.tooltip
-        merged: dict[tuple[str, str], list[_Part]] = {}
-        single: dict[tuple[str, str], list[_Part]] = {}
+        merged: dict[tuple[str, str], list[_CanvasPart]] = {}
+        single: dict[tuple[str, str], list[_CanvasPart]] = {}
         literals: dict[str, list[Use]] = {}
         merging = self._merging
         for use in scope.literals:
             literals.setdefault(use.node, []).append(use)
         for uses in self._alike(scope, far, early, names):
-            parts = [_Part(scope.sources[index], scope.uses[index]) for index in uses]
+            parts = [_CanvasPart(scope.sources[index], scope.uses[index]) for index in uses]
             origin, use = parts[0]
             source, target = origin.node, use.node
             if uses[0] in early:
@@ -138,7 +138,9 @@ class Canvas:
             found += [uses] if alike else [[index] for index in uses]
         return sorted(found)
 
-    def _residuals(self, merged: Mapping[tuple[str, str], list[_Part]]) -> set[tuple[str, str]]:
+    def _residuals(
+        self, merged: Mapping[tuple[str, str], list[_CanvasPart]]
+    ) -> set[tuple[str, str]]:
         """Draw residuals from many nodes of one cluster to the same node as one edge.
 
         Returns the ends of the edges that it replaces.
@@ -214,7 +216,7 @@ class Canvas:
             self.edge(source, target, "back", tooltip=short.tooltip([tip]), tail=tail)
             tail = ""
 
-    def _value(self, part: _Part, source: str, target: str) -> None:
+    def _value(self, part: _CanvasPart, source: str, target: str) -> None:
         origin, head = part.origin, part.use.head
         self.edge(
             source,
@@ -227,7 +229,7 @@ class Canvas:
             made=origin.made,
         )
 
-    def _merged(self, parts: Sequence[_Part], source: str, target: str) -> None:
+    def _merged(self, parts: Sequence[_CanvasPart], source: str, target: str) -> None:
         distinct = _distinct(parts)
         head = joined(_heads(parts))
         first = distinct[0]
@@ -314,14 +316,14 @@ class Canvas:
         return name
 
 
-class _Part(NamedTuple):
+class _CanvasPart(NamedTuple):
     """A value on its way along an edge."""
 
     origin: Origin
     use: Use
 
 
-def _tooltip(part: _Part) -> str:
+def _tooltip(part: _CanvasPart) -> str:
     return _named(part.use, part.origin)
 
 
@@ -330,19 +332,19 @@ def _named(use: Use, origin: Origin) -> str:
     return f"{use.name} = {origin.tooltip}" if use.name else origin.tooltip
 
 
-def _shared_name(parts: Sequence[_Part]) -> str:
+def _shared_name(parts: Sequence[_CanvasPart]) -> str:
     """What the names of inputs have in common; "" if these are no inputs."""
     names = [part.origin.name for part in parts]
     return labels.short_path(paths.shared_title(names)) if all(names) else ""
 
 
-def _heads(parts: Sequence[_Part]) -> list[Role]:
+def _heads(parts: Sequence[_CanvasPart]) -> list[Role]:
     return [part.use.head for part in parts if part.use.head]
 
 
-def _distinct(parts: Sequence[_Part]) -> list[_Part]:
+def _distinct(parts: Sequence[_CanvasPart]) -> list[_CanvasPart]:
     """Each value once, by the identity of its `Origin`: comparing these takes long."""
-    found: dict[int, _Part] = {}
+    found: dict[int, _CanvasPart] = {}
     for part in parts:
         found.setdefault(id(part.origin), part)
     return list(found.values())

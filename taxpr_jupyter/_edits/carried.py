@@ -93,7 +93,7 @@ def _inputs(index: Index) -> dict[str, str]:
     return {f"in{k}": name for k, name in enumerate(index.program.in_names)}
 
 
-class _Around(NamedTuple):
+class _Surroundings(NamedTuple):
     operands: Sequence[str]  # the producer of each
     users: Sequence[str]  # in no order
 
@@ -107,7 +107,7 @@ def _nearest(owner: Place, candidates: Sequence[Place]) -> Place | None:
     return at_best[0] if best and len(at_best) == 1 else None
 
 
-def _likeness(one: _Around, other: _Around) -> int:
+def _likeness(one: _Surroundings, other: _Surroundings) -> int:
     """The similarity of neighbours; 0 if neither all users nor all operands are equal."""
     rest, shared = list(other.operands), 0
     for operand in one.operands:
@@ -120,7 +120,7 @@ def _likeness(one: _Around, other: _Around) -> int:
     return shared + 2 * users + 1
 
 
-def _around(place: Place) -> _Around:
+def _around(place: Place) -> _Surroundings:
     graph = place.home.graph
     names = getattr(graph.jaxpr, "in_names", None)
 
@@ -134,4 +134,4 @@ def _around(place: Place) -> _Around:
 
     users = {user for var in place.made for user in graph.users(var)}
     taking = ["out" if i == len(graph.eqns) else graph.eqns[i].primitive.name for i in users]
-    return _Around([maker(atom) for atom in place.eqn.invars], sorted(taking))
+    return _Surroundings([maker(atom) for atom in place.eqn.invars], sorted(taking))

@@ -66,7 +66,7 @@ def for_outputs(svg: str) -> str:
     style = root.find("style")
     if style is not None:
         root.remove(style)
-        _Sheet(style.text or "").apply(root)
+        _CellSheet(style.text or "").apply(root)
     for element in root.iter():
         for name in list(element.attrib):
             if name == "class" or name.startswith("data-"):
@@ -109,7 +109,7 @@ def _written(root: Element) -> str:
 # --- the style sheet as attributes ----------------------------------------------------------------
 
 
-class _Place(NamedTuple):
+class _CellPlace(NamedTuple):
     """The properties of an element that our selectors can test."""
 
     tag: str
@@ -126,12 +126,12 @@ class _Place(NamedTuple):
         return named and (self.first or not pseudo)
 
 
-class _Rule(NamedTuple):
+class _CellRule(NamedTuple):
     weight: tuple[int, int]  # of classes and of names
     parts: list[str]  # of the selector, from the outside in
     says: dict[str, str]
 
-    def fits(self, places: tuple[_Place, ...]) -> bool:
+    def fits(self, places: tuple[_CellPlace, ...]) -> bool:
         """Whether the rule matches the last of these nested elements."""
         *outer, last = self.parts
         if not places[-1].fits(last):
@@ -140,19 +140,19 @@ class _Rule(NamedTuple):
         return all(any(place.fits(part) for place in around) for part in reversed(outer))
 
 
-class _Sheet:
+class _CellSheet:
     """A parsed style sheet of ours, with the fallback values of its variables."""
 
     def __init__(self, text: str) -> None:
         self._rules = sorted(_rules(text), key=lambda rule: rule.weight)
-        self._known: dict[tuple[_Place, ...], dict[str, str]] = {}
+        self._known: dict[tuple[_CellPlace, ...], dict[str, str]] = {}
 
     def apply(self, root: Element) -> None:
         """Set the attributes of all elements by the rules."""
-        self._apply(root, (_Place("svg", _classes(root), True),), _INHERITED)
+        self._apply(root, (_CellPlace("svg", _classes(root), True),), _INHERITED)
 
     def _apply(
-        self, element: Element, places: tuple[_Place, ...], inherited: Mapping[str, str]
+        self, element: Element, places: tuple[_CellPlace, ...], inherited: Mapping[str, str]
     ) -> None:
         if places not in self._known:
             fitting = (rule.says for rule in self._rules if rule.fits(places))
@@ -166,19 +166,19 @@ class _Sheet:
                 element.set(name, value)
         tags = set()
         for part in element:
-            place = _Place(part.tag, _classes(part), part.tag not in tags)
+            place = _CellPlace(part.tag, _classes(part), part.tag not in tags)
             self._apply(part, (*places, place), own)
             tags.add(part.tag)
 
 
-def _rules(text: str) -> Iterator[_Rule]:
+def _rules(text: str) -> Iterator[_CellRule]:
     for selectors, body in _RULE.findall(text):
         pairs = (line.partition(":")[::2] for line in body.split(";"))
         says = {n: v for n, v in pairs if n in _INHERITED and not v.startswith("var(")}
         for selector in selectors.split(","):
             parts = selector.split()
             names = sum(not part.startswith(".") for part in parts)
-            yield _Rule((selector.count(".") + selector.count(":"), names), parts, says)
+            yield _CellRule((selector.count(".") + selector.count(":"), names), parts, says)
 
 
 def _classes(element: Element) -> frozenset[str]:

@@ -54,7 +54,7 @@ class Text(NamedTuple):
     path: Sequence[Point]
 
 
-class _Place(NamedTuple):
+class _LabelPlace(NamedTuple):
     cost: float
     box: Box
     upon: bool = False  # whether it is on the line
@@ -93,7 +93,7 @@ class Places:
                 found[k] = middle_of(box)
         return found
 
-    def _good(self, text: Text) -> Iterator[_Place]:
+    def _good(self, text: Text) -> Iterator[_LabelPlace]:
         """Positions at which a reader assigns the text to its own edge, the nearest first."""
         end = text.path[0]
         near = [box for box in self._taken if any_within(box, (end,), _REACH)]
@@ -115,7 +115,7 @@ class Places:
             if beside is not None and beside <= _ASIDE + _OWN:
                 yield place._replace(cost=place.cost + _OVER * over)
 
-    def _candidates(self, text: Text) -> Iterator[_Place]:
+    def _candidates(self, text: Text) -> Iterator[_LabelPlace]:
         path, width = text.path, text_width(text.text, self._size)
         half = sum(itertools.starmap(math.dist, itertools.pairwise(path))) / 2
         for distance in _ALONG:
@@ -128,16 +128,16 @@ class Places:
             # Beside the line, at a distance that depends on the direction of the line.
             aside = _ASIDE + abs(dy) * width / 2 + abs(dx) * self._size / 2
             for side in (aside, -aside):
-                yield _Place(cost, self._box((x - dy * side, y + dx * side), width))
+                yield _LabelPlace(cost, self._box((x - dy * side, y + dx * side), width))
             # Left or right of the point, and on a line that leads there only if that is short.
             onto = abs(dx) > abs(dy) and half > _TIP + width
             for side in (1, -1):
                 for down in (0.5, -0.5) if onto else (0.0, 0.5, -0.5):
                     across = side * (_ASIDE + width / 2)
                     middle = x + across, y + down * self._size
-                    yield _Place(cost + _TURNED, self._box(middle, width))
+                    yield _LabelPlace(cost + _TURNED, self._box(middle, width))
             if distance >= _TIP + abs(dx) * width / 2 + abs(dy) * self._size / 2:
-                yield _Place(cost + _ON_LINE, self._box((x, y), width), True)
+                yield _LabelPlace(cost + _ON_LINE, self._box((x, y), width), True)
 
     def _box(self, middle: Point, width: float) -> Box:
         return centred(middle, width, self._size)

@@ -29,7 +29,7 @@ class Only:
         self, grouped: Sequence[Item], row: Sequence[Item], home: taxpr.Address
     ) -> list[Item]:
         """The items of a jaxpr, in groups and as they were, with what is left out in groups."""
-        return _Row(self, row, home).pruned(grouped)
+        return _FocusRow(self, row, home).pruned(grouped)
 
     def ends(self, ends: Sequence[End], home: taxpr.Address) -> list[End]:
         """The inputs or outputs of a jaxpr, likewise."""
@@ -66,7 +66,7 @@ class Only:
         return frozenset(home.home for home in homes if home)
 
 
-class _Row:
+class _FocusRow:
     """The equations of one jaxpr."""
 
     def __init__(self, only: Only, row: Sequence[Item], home: taxpr.Address) -> None:

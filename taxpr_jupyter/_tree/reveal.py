@@ -128,7 +128,7 @@ def reveal(
             if isinstance(part, Item):
                 visible += fold.unfolded_cost(part)
             fold.open(part)
-    places = _Places(fold, {id(part) for part in way}, frozenset(by_hand))
+    places = _PlacesToShow(fold, {id(part) for part in way}, frozenset(by_hand))
     folded: list[Item] = []
     for item in places.farthest():
         if visible <= fold.budget:
@@ -143,7 +143,7 @@ def reveal(
     return Revealed(frozenset(_open_addresses(fold.root)), tuple(item.address for item in outer))
 
 
-class _Places:
+class _PlacesToShow:
     """Where the open items are, counted in equations."""
 
     def __init__(self, fold: Fold, way: set[int], by_hand: frozenset[str]) -> None:

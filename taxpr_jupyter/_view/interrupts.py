@@ -9,7 +9,7 @@ from typing import Any
 from taxpr_jupyter._output.shell import running_shell
 
 
-class _Handler:
+class _InterruptHandler:
     """Of SIGINT, beside the one that was there before."""
 
     def __init__(self, stop: Callable[[], None], before: Any) -> None:
@@ -31,17 +31,17 @@ def listen(stop: Callable[[], None]) -> None:
     """
     kernel: Any = getattr(running_shell(), "kernel", None)
     before = getattr(kernel, "saved_sigint_handler", None)
-    if before is not None and not isinstance(before, _Handler):
-        kernel.saved_sigint_handler = _Handler(stop, before)
+    if before is not None and not isinstance(before, _InterruptHandler):
+        kernel.saved_sigint_handler = _InterruptHandler(stop, before)
 
 
 def forget() -> None:
     """Leaves interrupts to the kernel again."""
     kernel: Any = getattr(running_shell(), "kernel", None)
     found = getattr(kernel, "saved_sigint_handler", None)
-    if isinstance(found, _Handler):
+    if isinstance(found, _InterruptHandler):
         kernel.saved_sigint_handler = found.before
     now = signal.getsignal(signal.SIGINT)
     in_main = threading.current_thread() is threading.main_thread()  # else Python refuses
-    if isinstance(now, _Handler) and in_main:
+    if isinstance(now, _InterruptHandler) and in_main:
         signal.signal(signal.SIGINT, now.before)

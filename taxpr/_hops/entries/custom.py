@@ -64,7 +64,7 @@ def _rules(
     return (plain(label, title, None, rule.jaxpr, **more),)
 
 
-class _Call:
+class _CustomCall:
     """One custom call with the context threaded through its function and its rule.
 
     The operands of the new call are ``[*consts, *ctx, *closed over, *arguments]``. The rule
@@ -162,11 +162,11 @@ def _inject(
     thread: Thread,
     *,
     label: str,
-    keep: Callable[[_Call, Sequence[Aval]], Params],
+    keep: Callable[[_CustomCall, Sequence[Aval]], Params],
 ) -> Made:
     if thread.options.custom_rules == "drop":
         return thread("call")(ctx, operands)
-    call = _Call(eqn, label, len(ctx), thread)
+    call = _CustomCall(eqn, label, len(ctx), thread)
     name, tags = _name(eqn), tags_in(thread, "call")
     if thread.options.states:
         text = (
@@ -203,7 +203,7 @@ def _inject(
     return call.results([*call.consts, *ctx, *operands], _compat.bind(eqn.primitive, every, params))
 
 
-def _keep_jvp(call: _Call, avals: Sequence[Aval]) -> Params:
+def _keep_jvp(call: _CustomCall, avals: Sequence[Aval]) -> Params:
     """The new rule uses symbolic zeros, so that the context can have a zero tangent."""
     n_out, n_lead, n_args = len(call.eqn.outvars), call.n_lead, len(avals) - call.n_lead
 
@@ -234,7 +234,7 @@ def _keep_jvp(call: _Call, avals: Sequence[Aval]) -> Params:
     return {**_compat.jvp_params(call.eqn.params, injected), "symbolic_zeros": True}
 
 
-def _keep_vjp(call: _Call, avals: Sequence[Aval]) -> Params:
+def _keep_vjp(call: _CustomCall, avals: Sequence[Aval]) -> Params:
     n_lead = call.n_lead
 
     def injected(*nonzeros: bool) -> _compat.Rule:

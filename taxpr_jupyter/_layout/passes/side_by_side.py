@@ -95,7 +95,7 @@ def _through(frame: Frame, forward: Sheet, box: Box, sheet: Sheet) -> None:
 _Name = TypeVar("_Name", str, int)
 
 
-class _Way(NamedTuple):
+class _LineWay(NamedTuple):
     """A way that a line may take, and what it costs."""
 
     cost: int
@@ -115,7 +115,7 @@ class _Room:
         self._drawn: list[tuple[int, Box]] = []
         self._gone: set[str] = set()
 
-    def best(self, ways: Iterable[Sequence[Point]], own: Collection[str]) -> _Way | None:
+    def best(self, ways: Iterable[Sequence[Point]], own: Collection[str]) -> _LineWay | None:
         """The way that costs least, and the first one of these.
 
         Args:
@@ -126,7 +126,7 @@ class _Room:
         for corners in ways:
             cost = self._cost(corners, own)
             if best is None or cost < best.cost:
-                best = _Way(cost, corners)
+                best = _LineWay(cost, corners)
             if cost == 0:
                 break
         return best
