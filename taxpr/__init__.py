@@ -6,7 +6,8 @@ execution; `collect` hands the values out. `watch`, `find_nan`, `flow`, `check` 
 questions.
 
 Here is what one types. The modules have the rest: `program` and `questions` the types of what is
-returned, `errors`, `injectors`, `introspect` for front ends, `hops` for those who write rules.
+returned, `errors`, `injectors`, `introspect` for front ends, `hops` for those who write rules, and
+`libraries` for those whose objects hold states.
 """
 
 import importlib
@@ -17,9 +18,11 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     from taxpr import hops as hops
     from taxpr import injectors as injectors
     from taxpr import introspect as introspect
+    from taxpr import libraries as libraries
     from taxpr import program as program
     from taxpr import questions as questions
     from taxpr._address import Address
+    from taxpr._calls.libraries import register_library
     from taxpr._drop_in import TypedClosedJaxpr as TypedClosedJaxpr
     from taxpr._drop_in import partial as partial
     from taxpr._drop_in import partition_out as partition_out
@@ -116,6 +119,7 @@ __all__ = [
     "ready_injectors",
     "record",
     "register_hop",
+    "register_library",
     "replace",
     "scale",
     "scope",
@@ -139,6 +143,7 @@ __all__ = [
 # tags alone that is a fifth of taxpr.
 _HOMES = {
     "_address": ("Address",),
+    "_calls.libraries": ("register_library",),
     "_editing.edited": ("edit",),
     "_errors": ("RefusedError", "TaxprError"),
     "_hops.outside": ("register_hop",),
@@ -162,7 +167,7 @@ _HOMES = {
     "_variables.cotangent": ("cotangent",),
     "_variables.select": ("var",),
 }
-_MODULES = ("errors", "injectors", "questions", "program", "introspect", "hops")
+_MODULES = ("errors", "injectors", "questions", "program", "introspect", "hops", "libraries")
 
 
 def __getattr__(name: str) -> Any:

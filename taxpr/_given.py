@@ -94,15 +94,6 @@ def is_no_array(leaf: Any) -> bool:
     return False
 
 
-def asked_of(what: str, fun: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-    """What a function of the user's returns; an error says so where it takes other arguments."""
-    try:
-        return fun(*args, **kwargs)
-    except TypeError as error:
-        refuse_unfit(what, fun, args, kwargs, error)
-        raise
-
-
 # Python's own words where a call does not fit, and not an error of what was called.
 _OF_A_CALL = re.compile(r"\S+\(\) (missing|takes|got) ")
 

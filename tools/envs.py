@@ -80,7 +80,7 @@ NEWEST = Env(
         f"notebooks --ignore={LIBRARIES} {NBVAL}",
         # The libraries of others are not here: their examples are tests/clients.
         "tests/docs tests/fuzz tests/notebooks taxpr taxpr_jupyter README.md docs"
-        f" --ignore=taxpr_jupyter/_states/_libraries {DOCTESTS} {LIGHT} {marked()}",
+        f" --ignore=taxpr/_libraries {DOCTESTS} {LIGHT} {marked()}",
     ),
 )
 CORE = (

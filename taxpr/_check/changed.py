@@ -7,6 +7,8 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._calls.libraries import is_object
+from taxpr._calls.unbound import unbind
 from taxpr._errors import name_of
 from taxpr._programs.program import Program
 
@@ -16,12 +18,16 @@ _tree: Any = jax.tree_util
 def with_changes(fun: Callable[..., Any]) -> Callable[..., Any]:
     """A function that returns the result of ``fun`` and the arrays that it put into its arguments.
 
-    Optimizers of flax nnx, for one, change the model that they are given and return nothing. What
-    is changed has the number of the argument's leaf; what is new has a number behind them.
+    These are dicts and lists; of objects of libraries `Program.states` tells. What is changed has
+    the number of the argument's leaf; what is new has a number behind them.
     """
+    if unbind(fun, is_object).args:
+        return fun
 
     @functools.wraps(fun)
     def changing(*args: Any, **kwargs: Any) -> Any:
+        if any(map(is_object, jax.tree.leaves((args, kwargs), is_leaf=is_object))):
+            return fun(*args, **kwargs), {}
         before = _arrays(args, kwargs)
         numbers = {path: k for k, path in enumerate(before)}
         result = fun(*args, **kwargs)
@@ -30,6 +36,7 @@ def with_changes(fun: Callable[..., Any]) -> Callable[..., Any]:
         return result, {numbers.setdefault(path, len(numbers)): after[path] for path in changed}
 
     changing.__name__ = name_of(fun)
+    vars(changing)["tells_changes"] = True
     return changing
 
 
@@ -39,10 +46,22 @@ def _arrays(args: Any, kwargs: Any) -> dict[str, Any]:
     return {_tree.keystr(path): leaf for path, leaf in leaves if _compat.is_traced_now(leaf)}
 
 
-def results_of(program: Program) -> tuple[Any, dict[int, int]]:
-    """The results of a function of `with_changes`, each as its position.
+def results_of(program: Program, fun: Callable[..., Any]) -> tuple[Any, dict[int, int]]:
+    """The results of a function, each as its position.
+
+    Args:
+        program: The program.
+        fun: What it was traced from, with `with_changes` or without.
 
     Returns:
         The tree of its own results, and what it changed by the number of the argument's leaf.
     """
-    return jax.tree.unflatten(program.out_tree, range(program.out_tree.num_leaves))
+    outs = range(program.out_tree.num_leaves)
+    results: Any = program.result(outs)
+    of_dicts: dict[int, int] = {}
+    if hasattr(fun, "tells_changes"):
+        results, of_dicts = results
+    inputs = {name: k for k, name in enumerate(program.in_names)}
+    after: list[int] = jax.tree.leaves(program.states_after(outs))
+    changed = {inputs.get(program.out_names[out]): out for out in after}
+    return results, of_dicts | {k: out for k, out in changed.items() if k is not None}

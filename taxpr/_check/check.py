@@ -73,8 +73,9 @@ def check(
         program = fun
         return lambda: _findings(Examined(program, None), rules)
     refuse_no_function("check", fun)
+    changing = with_changes(fun)
     program_of = trace(
-        with_changes(fun),
+        changing,
         static_argnums=static_argnums,
         static_argnames=static_argnames,
         names=None,
@@ -83,7 +84,7 @@ def check(
     @called_as(fun)
     def checked(*args: PyTree, **kwargs: PyTree) -> Findings:
         program = program_of(*args, **kwargs)
-        return _findings(Examined(program, fun, results_of(program)), rules)
+        return _findings(Examined(program, fun, results_of(program, changing)), rules)
 
     return checked
 

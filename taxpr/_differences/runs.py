@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._calls.static import is_traced
 from taxpr._compat import Array, PyTree
 from taxpr._differences.choices import choices
 from taxpr._differences.precision import precisions
@@ -167,7 +168,8 @@ class Run:
             names.setdefault(one.address, one.short)
         parts = [dataclasses.replace(p, name=names.get(p.name, p.name)) for p in rec.parts]
         out = rec.out[0] if isinstance(self.program, Injected) else rec.out
-        named = {name: jnp.asarray(leaf) for name, leaf in named_leaves("out", out)}
+        leaves = [*named_leaves("out", out), *named_leaves("", rec.states)]
+        named = {name: jnp.asarray(leaf) for name, leaf in leaves if is_traced(leaf)}
         return Record(parts, named, (*rec.notes, *self._compiled()))
 
     def _compiled(self) -> list[str]:

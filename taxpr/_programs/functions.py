@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import jax
 
 from taxpr import _compat
+from taxpr._calls.bound import Statics, without_statics
+from taxpr._calls.door import Door, door_of
+from taxpr._calls.libraries import say_as_told
 from taxpr._compat import PyTree
 from taxpr._errors import (
     AddressError,
@@ -39,6 +43,8 @@ from taxpr._variables.table import Variables, size
 from taxpr._where.meaning import Names, OfJaxpr, may_be_variables, names_for
 from taxpr._where.select import describes, select
 
+# What JAX says where a function returned something else than arrays.
+_NO_ARRAY = re.compile("returned a value of type .* not a valid JAX type")
 _Wrapper = TypeVar("_Wrapper", bound=Callable[..., Any])
 _R = TypeVar("_R")
 
@@ -87,27 +93,32 @@ def trace(
     nums, given = static_both_ways(fun, nums, given)
 
     def traced(*args: PyTree, **kwargs: PyTree) -> Program:
-        statics = {name: kwargs.pop(name) for name in given if name in kwargs}
-        bound = functools.partial(fun, **statics) if statics else fun
         # As in `jax.jit`, a static argument that is not given keeps its default.
         positions = tuple(num % len(args) for num in nums if -len(args) <= num < len(args))
-
-        dynamic = tuple(arg for k, arg in enumerate(args) if k not in positions)
+        bound, some, words = without_statics(fun, args, kwargs, Statics(positions, given))
+        dynamic = tuple(some)
+        door = door_of(bound, dynamic, words)
 
         def program(jaxpr: Any, shapes: PyTree, named: Variables | None) -> Program:
             debug = _compat.open_jaxpr(jaxpr).debug_info
-            in_tree = jax.tree.structure((dynamic, kwargs))
+            in_tree = jax.tree.structure(taken_of(door, dynamic, words))
             in_names = debug.arg_names or (None,) * in_tree.num_leaves
+            out_names = tuple(name for name, _ in named_leaves("out", shapes))
+            if door is not None and door.states is not None:
+                in_names, out_names = door.named(in_names, shapes)
             return Program(
                 jaxpr=jaxpr,
                 in_tree=in_tree,
                 out_tree=jax.tree.structure(shapes),
                 in_names=tuple(name or f"arg{k}" for k, name in enumerate(in_names)),
-                out_names=tuple(name for name, _ in named_leaves("out", shapes)),
+                out_names=out_names,
                 name=name_of(fun),
-                arguments=arguments_of(fun, dynamic, kwargs, given),
+                arguments=arguments_of(fun, dynamic, words, given),
                 named=named,
                 closed=closed_over(fun),
+                door=door,
+                arranged=door and door.result,
+                after=door and door.after,
             )
 
         def until(jaxpr: Any) -> Program:
@@ -125,17 +136,27 @@ def trace(
             # leave the equations of its first iterations behind, with their tags.
             noting = watching(names == "cotangents") if watched else contextlib.nullcontext()
             with jax.disable_jit(False), noting as watch, _compat.rules_noted():
-                run = _compat.make_jaxpr_and_shapes(bound, static_argnums=positions)
-                jaxpr, shapes = _compat.traced_whole(lambda: run(*args, **kwargs), failed)
+                run = _compat.make_jaxpr_and_shapes(door.fun if door else bound)
+                own, keywords = taken_of(door, dynamic, words)
+                try:
+                    jaxpr, shapes = _compat.traced_whole(lambda: run(*own, **keywords), failed)
+                except Exception as error:
+                    say_as_told(error)
+                    raise
                 if watch is not None:
                     noted.update(watch.untraced)
                 return (with_hidden(jaxpr) if watched else jaxpr), shapes
 
+        jaxpr, shapes = None, None
         try:
             jaxpr, shapes = made(names is not False)
         except TypeError as error:
-            refuse_unfit(f"trace({name_of(fun)})", bound, args, kwargs, error)
-            raise
+            if door is not None or not _NO_ARRAY.search(str(error)):
+                refuse_unfit(f"trace({name_of(fun)})", bound, dynamic, words, error)
+                raise
+            door = door_of(bound, dynamic, words, always=True)
+        if jaxpr is None:
+            jaxpr, shapes = made(names is not False)
         named = None if names is False else Variables(jaxpr, names == "cotangents", noted)
         jaxpr = named.jaxpr if named else jaxpr
         if names is None and named and named.may_add():
@@ -145,6 +166,11 @@ def trace(
         return program(jaxpr, shapes, named)
 
     return _ToTrace(fun, traced)
+
+
+def taken_of(door: Door | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The arguments that are traced."""
+    return (args, kwargs) if door is None else (door.first.args, dict(door.first.kwargs))
 
 
 class Tracing:

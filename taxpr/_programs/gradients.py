@@ -193,7 +193,7 @@ def _no_gradient(program: Program, site: Site, options: Options) -> Any:
 
 
 def _check_result(program: Program) -> None:
-    avals = program.out_avals
+    avals = jax.tree.leaves(program.result(program.out_avals))
     if len(avals) != 1 or avals[0].shape != () or not jnp.issubdtype(avals[0].dtype, jnp.floating):
         shown = ", ".join(aval.str_short() for aval in avals) or "nothing"
         raise ArgumentError(

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._calls.model import States, Taken
 from taxpr._compat import Array, PyTree
 from taxpr._engine.inject import options_of, sites_of
 from taxpr._errors import AddressError, ArgumentError, SelectorError
@@ -67,6 +68,8 @@ class Program(Traced):
         arranged: Puts the values that `collect` adds to the result in the order of execution; None
             where there are none.
         closed: The arrays that variables outside of the function hold; see `const_name`.
+        door: How the arguments of a call are taken apart; None where they are arrays alone.
+        after: Of the result what objects of libraries hold after a call; see `states_after`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -236,6 +239,8 @@ class Program(Traced):
             parameters=attached.parameters,
             arranged=arranged,
             closed=self.closed,
+            door=self.door and self.door.with_ctx(),
+            after=self._after_first(),
         )
 
     def plant(
@@ -370,7 +375,13 @@ class Program(Traced):
             skipped=merged(self.skipped, skipped),
             named=None,  # its equations have other addresses
             arranged=arranged,
+            after=self._after_first(),
         )
+
+    def _after_first(self) -> Callable[[Any], States] | None:
+        """The states of a result that comes first in a pair."""
+        after = self.after
+        return None if after is None else lambda result: after(result[0])
 
     def _collection(
         self, where: Selector, max_steps: int | None, stack: bool, custom_rules: str
@@ -429,6 +440,7 @@ class Program(Traced):
             out_tree=jax.tree.structure(values),
             out_names=program.out_names[n_out:],
             arranged=found.in_order,
+            after=None,
         )
 
     def axes(
@@ -521,15 +533,8 @@ class Injected(Program):
         """
         return with_values(self.ctx, self.parameters, key, values)
 
-    def flat(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[Array]:
-        """As for `Program`; the first argument is the context.
-
-        Args:
-            args: The context and the positional arguments.
-            kwargs: The keyword arguments.
-
-        Raises:
-            ArgumentError: If tree, shapes or dtypes are not those of the trace.
-        """
+    def _flat(
+        self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+    ) -> tuple[list[Array], Taken]:
         check_ctx(self.name, args, self.first_ctx, "injected(injected.ctx, ...)")
-        return super().flat(args, kwargs)
+        return super()._flat(args, kwargs)

@@ -20,8 +20,8 @@ from taxpr._given import listed
 _KEPT = 16  # functions whose static arguments are bound
 _MOST = 30  # letters of a value in a message
 
-# What JAX says of an argument that is no array, and of a number that it had to know.
-_NO_ARRAY = r"not a valid JAX type|Error interpreting argument to .* as an abstract array"
+# What JAX says of a text in the place of an array, and of a number that it had to know.
+_OF_TEXT = r"\b(str|bytes)\b|<[US]\d"
 _UNKNOWN = (
     r"depends on the values? of the arguments? (?P<names>[\w, ]+)"
     r"|Shapes must be 1D sequences of concrete values"
@@ -202,15 +202,21 @@ def say_static(
 ) -> None:
     """Add to an error of tracing which argument seems to be meant static, and how it is."""
     text = " ".join(str(error).split())
-    if isinstance(error, TypeError) and re.search(_NO_ARRAY, text):
-        found, why = _given(fun, args, kwargs, _is_no_array), "which JAX cannot trace"
-    elif depends := re.search(_UNKNOWN, text):
-        found = _given(fun, args, kwargs, lambda x: isinstance(x, (int, str)))
-        named = re.findall(r"\w+", depends["names"] or "")
-        found = {name: x for name, x in found.items() if name in named or not named}
-        why = "of which only the type is known while it is traced"
-    else:
+    texts = _given(fun, args, kwargs, lambda x: isinstance(x, (str, bytes)))
+    if isinstance(error, TypeError) and texts and re.search(_OF_TEXT, text):
+        of = name_of(fun)
+        given = " and ".join(f"{name}={_shown(name, x)}" for name, x in texts.items())
+        say_more(
+            error,
+            _HINT,
+            f"{of} was given {given}. Text is static, so the function got it as it is. A selector "
+            f"is given before: taxpr.collect({of}, {next(iter(texts.values()))!r})(...).",
+        )
         return
+    depends = re.search(_UNKNOWN, text)
+    found = _given(fun, args, kwargs, lambda x: isinstance(x, int)) if depends else {}
+    named = re.findall(r"\w+", depends["names"] or "") if depends else []
+    found = {name: x for name, x in found.items() if name in named or not named}
     if found:
         of = name_of(fun)
         given = " and ".join(f"{name}={_shown(name, x)}" for name, x in found.items())
@@ -223,7 +229,8 @@ def say_static(
         say_more(
             error,
             _HINT,
-            f"{of} was given {given}, {why}. If it is to stay as it is, give {cure} instead.",
+            f"{of} was given {given}, of which only the type is known while it is traced. If it is "
+            f"to stay as it is, give {cure} instead.",
         )
 
 
@@ -248,11 +255,6 @@ def _given(
     except TypeError:
         return {}
     return {name: x for name, x in arguments.items() if any(map(wanted, jax.tree.leaves(x)))}
-
-
-def _is_no_array(x: Any) -> bool:
-    arrays = bool, int, float, complex
-    return not (isinstance(x, arrays) or hasattr(x, "dtype") or hasattr(x, "__jax_array__"))
 
 
 def _shown(name: str, x: Any) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,6 +10,8 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._calls.door import Door
+from taxpr._calls.model import Held, States, Taken
 from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree, TreeDef, Var
 from taxpr._engine.donation import donates
 from taxpr._errors import ArgumentError, refuse_no_function
@@ -43,6 +45,8 @@ class Traced:
     named: Variables | None = dataclasses.field(default=None, kw_only=True, repr=False)
     arranged: Callable[[Any], PyTree] | None = dataclasses.field(default=None, kw_only=True)
     closed: Closed = dataclasses.field(default_factory=dict[int, Any], kw_only=True)
+    door: Door | None = dataclasses.field(default=None, kw_only=True)
+    after: Callable[[Any], States] | None = dataclasses.field(default=None, kw_only=True)
 
     @property
     def eqns(self) -> Sequence[JaxprEqn]:
@@ -124,17 +128,44 @@ class Traced:
         Raises:
             ArgumentError: If structure, shapes or dtypes are not those of the trace.
         """
-        flat = self.flat(args, kwargs)
-        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
-        return self.result(run(*flat))
+        flat, taken = self._flat(args, kwargs)
+        out = self.outputs(flat)
+        if self.door is not None and self.after is not None:
+            self.door.put(self.name, taken, self._after(out))
+        return self.result(out)
 
-    def result(self, flat: Sequence[Array]) -> PyTree:
+    def outputs(self, flat: Sequence[Array]) -> list[Array]:
+        """The flat outputs of a call, which changes no object.
+
+        Args:
+            flat: The flat inputs, see `flat`.
+        """
+        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
+        return run(*flat)
+
+    def result(self, flat: Sequence[Any]) -> PyTree:
         """The result of a call, of its flat outputs.
 
         Args:
             flat: The flat outputs.
         """
         return self._in_order(jax.tree.unflatten(self.out_tree, flat))
+
+    def states_after(self, flat: Sequence[Any]) -> dict[str, PyTree]:
+        """What arrays of objects among the arguments, and other states, are after a call.
+
+        Args:
+            flat: The flat outputs.
+
+        Returns:
+            The arrays that the call changed, by the names of the objects and their own, such as
+            ``"model.norm.mean"``.
+        """
+        held = (Held(label, own) for label, own in self._after(flat).items())
+        return {name: x for one in held for name, x in one.named().items()}
+
+    def _after(self, flat: Sequence[Any]) -> States:
+        return {} if self.after is None else self.after(jax.tree.unflatten(self.out_tree, flat))
 
     def _in_order(self, result: PyTree) -> PyTree:
         return result if self.arranged is None else self.arranged(result)
@@ -153,13 +184,26 @@ class Traced:
         Raises:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
-        leaves, tree = jax.tree.flatten((args, kwargs))
+        return self._flat(args, kwargs)[0]
+
+    def _take(self, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]) -> Taken:
+        return Taken(args, kwargs) if self.door is None else self.door.take(args, kwargs)
+
+    def _flat(
+        self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+    ) -> tuple[list[Array], Taken]:
+        """The flat inputs of a call, and its arguments as they were taken apart."""
+        taken = self._take(args, kwargs)
+        leaves, tree = jax.tree.flatten((taken.args, dict(taken.kwargs)))
         if tree != self.in_tree and self.arguments is not None:
-            args, kwargs = self.arguments.arranged(self.name, args, kwargs)
-            leaves, tree = jax.tree.flatten((args, kwargs))
+            taken = self._take(*self.arguments.arranged(self.name, args, kwargs))
+            leaves, tree = jax.tree.flatten((taken.args, dict(taken.kwargs)))
             if tree != self.in_tree:
-                given = self.arguments.paths(args, kwargs)
+                own = self.door.given(taken) if self.door else taken.args
+                given = self.arguments.paths(own, dict(taken.kwargs))
                 raise ArgumentError(misfit(self.name, self.in_names, given))
+        if self.door is not None:
+            self.door.refuse_others(self.name, taken)
         if tree != self.in_tree:
             raise ArgumentError(
                 f"{self.name} was traced with arguments of the structure {self.in_tree} and was "
@@ -185,7 +229,7 @@ class Traced:
             array = _compat.with_weak_type(array, aval.weak_type)
             donated = not isinstance(leaf, jax.Array) and self._donates
             out.append(_off_device(array) if donated else array)
-        return out
+        return out, taken
 
     @functools.cached_property
     def _donates(self) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
-
 from taxpr import _compat
 from taxpr._compat import PyTree
 from taxpr._engine.inject import Predicate, inject_jaxpr, options_of
@@ -162,8 +160,6 @@ def _injected_function(
         return changed(now, *args, **kwargs)
 
     def at(ctx: PyTree, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Injected:
-        _refuse_text("inject", fun, (args, kwargs), "inject(fun, injector, where={!r})")
-
         # Marks of a trace around it would move the addresses, which the context has.
         def injected(program: Program) -> Injected:
             with once_each(said):
@@ -184,16 +180,6 @@ def _injected_function(
     own_methods = {"init": init, "report": report, "skipped": skipped}
     vars(injected).update(own_methods)
     return injected
-
-
-def _refuse_text(what: str, fun: Any, arguments: Any, cure: str) -> None:
-    """Raise where a text, such as a selector, is among the arguments of a function."""
-    for leaf in jax.tree.leaves(arguments):
-        if isinstance(leaf, str):
-            raise ArgumentError(
-                f"{what}: {name_of(fun)} was called with the str {leaf!r}, which is no array. A "
-                f"selector is given before: {cure.format(leaf)}; a static argument is closed over."
-            )
 
 
 def _check_call(fun: Any, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
@@ -254,7 +240,6 @@ def collect(
 
     @called_as(fun)
     def collected(*args: PyTree, **kwargs: PyTree) -> PyTree:
-        _refuse_text("collect", fun, (args, kwargs), "collect(fun, {!r})(*args)")
         return at(args, kwargs)(*args, **kwargs)
 
     def at(args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Program:

@@ -15,10 +15,10 @@ from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import once
+from taxpr._calls.static import marked
 from taxpr._compat import PyTree, is_sequence
-from taxpr._errors import ArgumentError, refuse_no_function
-from taxpr._given import asked_of
-from taxpr._programs.functions import called_as
+from taxpr._errors import ArgumentError, name_of, refuse_no_function, unfit
+from taxpr._programs.functions import called_as, trace
 from taxpr._programs.question import question
 from taxpr._recordings.part import Part
 from taxpr._recordings.recording import Recording
@@ -127,8 +127,9 @@ def flow(
         of: The name of the result to differentiate where that is not the first one:
             ``"out[1]['loss']"``, such as the loss that a step of a training returns.
         step: A step of an optimizer: a function of the same arguments that returns the new value of
-            the first one, the weights, or a tuple that begins with it. With it each weight has the
-            ratio of its update to itself; about 0.001 is usual.
+            the first one, the weights, or a tuple that begins with it; or that changes it, as a
+            model of flax nnx. With it each weight has the ratio of its update to itself; about
+            0.001 is usual.
         memory: As for `watch`. With too little there are no shares of dead units.
 
     Returns:
@@ -173,9 +174,7 @@ def flow(
                 back[part.name.removeprefix("∂ "), part.path] = part
             elif _is_float(part):
                 groups.setdefault(_group(part), []).append(part)
-        ratios = (
-            {} if step is None else _ratios(args, asked_of("flow: step", step, *args, **kwargs))
-        )
+        ratios = {} if step is None else _ratios(step, args, kwargs)
         rows = [
             _row(parts, [back.get((p.name, p.path)) for p in parts], ratios)
             for parts in groups.values()
@@ -188,26 +187,48 @@ def flow(
     return called_as(fun)(flowing)
 
 
-def _ratios(args: Sequence[PyTree], after: PyTree) -> dict[str, float]:
+def _ratios(
+    step: Callable[..., PyTree], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+) -> dict[str, float]:
     """The norms of the changes of weights as shares of their norms, by their addresses."""
-    before = args[0] if args else None
-    leaves, tree = jax.tree.flatten(before)
-    if is_sequence(after) and not isinstance(after, list) and jax.tree.structure(after) != tree:
+    if wrong := unfit(step, *args, **kwargs):
+        raise ArgumentError(
+            f"flow: step: {name_of(step)}{wrong[0]} was called with other arguments: {wrong[1]}."
+        )
+    program = trace(step)(*args, **kwargs)
+    flat = program.flat(args, kwargs)
+    outs = program.outputs(flat)
+    inputs = {name: k for k, name in enumerate(program.in_names)}
+    changed: list[int] = jax.tree.leaves(program.states_after(range(len(outs))))
+    pairs = [(inputs[program.out_names[out]], outs[out]) for out in changed]
+    if not pairs:
+        pairs = list(enumerate(_returned(args[0] if args else None, program.result(outs))))
+    ratios: dict[str, float] = {}
+    for k, now in pairs:
+        if jnp.issubdtype(jnp.result_type(flat[k]), jnp.inexact):
+            wide: list[Any] = [np.asarray(x).astype(np.complex128) for x in (flat[k], now)]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratios[f"in{k}"] = np.linalg.norm(wide[1] - wide[0]) / np.linalg.norm(wide[0])
+    return ratios
+
+
+def _returned(before: PyTree, after: PyTree) -> list[Any]:
+    """The arrays of the first argument that a step returns, alone or first in a tuple."""
+    leaves, tree = jax.tree.flatten(marked(before))
+    if is_sequence(after) and not isinstance(after, list) and _tree(after) != tree:
         after = after[0] if after else None
-    new, found = jax.tree.flatten(after)
+    new, found = jax.tree.flatten(marked(after))
     shapes = [[jnp.shape(x) for x in of] for of in (leaves, new)]
     if found != tree or shapes[0] != shapes[1]:
         raise ArgumentError(
             "flow: step is to return the new value of the first argument, or a tuple that begins "
             f"with it, of the structure {tree} with arrays of the same shapes; it returned {found}."
         )
-    ratios: dict[str, float] = {}
-    for k, (old, now) in enumerate(zip(leaves, new, strict=True)):
-        if jnp.issubdtype(jnp.result_type(old), jnp.inexact):
-            wide: list[Any] = [np.asarray(x).astype(np.complex128) for x in (old, now)]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratios[f"in{k}"] = np.linalg.norm(wide[1] - wide[0]) / np.linalg.norm(wide[0])
-    return ratios
+    return new
+
+
+def _tree(x: PyTree) -> Any:
+    return jax.tree.structure(marked(x))
 
 
 def _updates(parts: Sequence[Part], ratios: Mapping[str, float]) -> Any:

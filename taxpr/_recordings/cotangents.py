@@ -57,7 +57,13 @@ def with_gradient(
     names = tuple(f"gradient {program.in_names[k]}" for k in floats)
     tree = jax.tree.structure([0] * len(floats))
     derived = dataclasses.replace(
-        program, jaxpr=gradient.jaxpr, out_tree=tree, out_names=names, named=None, arranged=None
+        program,
+        jaxpr=gradient.jaxpr,
+        out_tree=tree,
+        out_names=names,
+        named=None,
+        arranged=None,
+        after=None,
     )
     out: list[Wanted] = []
     for one in marked:
@@ -127,7 +133,7 @@ def loss_of(program: Program, of: str | bool) -> int:
             found = ", ".join(scalars) or "none"
             raise ArgumentError(_NO_SCALAR.format(name=program.name, of=of, found=found))
         return scalars[of]
-    first: Any = jax.tree.unflatten(program.out_tree, program.out_avals)
+    first: Any = program.result(program.out_avals)
     if is_list(first) and first:
         first = first[0]
     if not _is_scalar(first):

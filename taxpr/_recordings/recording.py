@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy
@@ -89,6 +90,9 @@ class Recording:
         skipped: What could not be read, with the reasons.
         notes: How it was kept, in sentences.
         complete: Whether it was not interrupted.
+        states: What the run made of arrays of objects, such as ``"model.norm.mean"`` of a model of
+            flax nnx, and of other states; the objects themselves have not changed. A loaded
+            recording has none.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -110,9 +114,11 @@ class Recording:
         skipped: tuple[Skipped, ...],
         notes: tuple[str, ...],
         complete: bool = True,
+        states: Mapping[str, PyTree] = MappingProxyType({}),
     ) -> None:
         self.name, self.out, self.parts = name, out, tuple(parts)
         self.skipped, self.notes, self.complete = skipped, notes, complete
+        self.states = dict(states)
 
     def __getitem__(self, key: str | Var) -> Recorded:
         if isinstance(key, str):

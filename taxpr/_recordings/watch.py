@@ -113,6 +113,7 @@ def _watching(
         if not parts and not left:
             raise RefusedError(NOTHING.format("; ".join(map(str, skipped))))
         out, notes, complete = program.result(ran.out), ran.notes, ran.complete
+        states = program.states_after(ran.out)
         if grads:
             left.append("any cotangent")
         if grads and complete:
@@ -127,7 +128,7 @@ def _watching(
                 complete = ran.complete
         if left:
             notes += (f"Stopped before it kept {few(left)}.",)
-        return Recording(program.name, out, parts, skipped, notes, complete)
+        return Recording(program.name, out, parts, skipped, notes, complete, states)
 
     return watched
 

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._calls.static import marked
 from taxpr._compat import Array, ArrayLike, Aval, PyTree
 from taxpr._errors import StateError, name_of, refuse_no_function
 from taxpr._primitives.state import State
@@ -104,7 +105,7 @@ class Uncurried:
         flat = [*leaves, *done.program.flat(args, kwargs)]
         outs = done(flat)
         n_out = done.program.out_tree.num_leaves
-        out = jax.tree.unflatten(done.program.out_tree, outs[:n_out])
+        out = done.program.result(outs[:n_out])
         return out, self._as_dict(outs[n_out:])
 
     def write(self, states: Mapping[str, PyTree]) -> None:
@@ -174,7 +175,7 @@ class Uncurried:
 
 def _key(leaves: Sequence[ArrayLike], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Any:
     """The cache key of a traced function: argument structure, types, and JAX's settings."""
-    flat, tree = jax.tree.flatten((args, kwargs))
+    flat, tree = jax.tree.flatten(marked((args, kwargs)))
     return tree, tuple(map(_aval, [*leaves, *flat])), _compat.trace_key()
 
 

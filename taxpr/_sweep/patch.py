@@ -10,11 +10,12 @@ from typing import Any
 import jax
 
 from taxpr._answers.progress import Tells
-from taxpr._compat import PyTree
+from taxpr._calls.static import is_traced
+from taxpr._compat import Array, PyTree
 from taxpr._engine.inject import options_of
 from taxpr._errors import ArgumentError, name_of, refuse_no_function, refuse_other_arguments
 from taxpr._injectors.plant import plant
-from taxpr._jaxprs.trees import named_leaves, refuse_no_arrays
+from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
 from taxpr._sites.criteria import Each
@@ -30,6 +31,7 @@ from taxpr._sweep.target import (
     counts_of,
     may_idle,
     metric_of,
+    of_flat,
     plain_metric,
     sites_at,
     that,
@@ -106,7 +108,7 @@ def patch(
 
     kept = Kept()
 
-    def patched(program: Program, given: dict[str, tuple[Any, ...]]) -> Swept:
+    def patched(program: Program, args: Any, given: dict[str, list[Array]]) -> Swept:
         name, named = program.name, program
         program, _, sites = sites_at("patch", program, of.where, options)
         if max_steps is None and (looped := [s for s in sites if any(t.is_while for t in s.steps)]):
@@ -116,14 +118,14 @@ def patch(
             )
         once = functools.partial(kept.once, program)
         count = counts_of(program, sites, options, kept, max_steps)
-        counts = {run: count(given[run], {}) if may_idle(sites) else [] for run in _RUNS}
+        counts = {run: count(given[run]) if may_idle(sites) else [] for run in _RUNS}
         either = [a | b for a, b in zip(*counts.values(), strict=True)]
         points = points_of(sites, of, either)
         if not points:
             raise ArgumentError("patch: there is no place: the loop or the axis has length 0.")
         values_of = once("values", lambda: collected(program, sites, max_steps, options))
-        values = {run: values_of(given[run], {}) for run in _RUNS}
-        plain = {run: plain_metric("patch", program, given[run], {}, metric, kept) for run in _RUNS}
+        values = {run: values_of(given[run]) for run in _RUNS}
+        plain = {run: plain_metric("patch", program, given[run], metric, kept) for run in _RUNS}
         if plain["clean"] == plain["corrupted"]:
             raise ArgumentError(
                 f"patch: the metric is {plain['clean']} in both runs, so that nothing can be "
@@ -150,13 +152,14 @@ def patch(
             return {str(site.address): one.initial([site]) for site, one in pairs}
 
         def run_at(lane: dict[str, Any], both: PyTree) -> Any:
-            ctx, args = both
+            ctx, flat = both
             if by_edit:
-                return metric_of(by_edit({**lane, PLANTED: ctx}), args, {}, metric)
+                fun_at = by_edit({**lane, PLANTED: ctx})
+                return metric_of(of_flat(fun_at, named, args, {}), flat, metric)
             moved = {
                 key: {**part, "values": {**part["values"], **lane}} for key, part in ctx.items()
             }
-            return metric_of(injected, (moved, *args), {}, metric)
+            return metric_of(injected, [*jax.tree.leaves(moved), *flat], metric)
 
         into: dict[str, str] = {"clean": "corrupted", "corrupted": "clean"}
         settings = [(contexts(run), given[into[run]]) for run in taken]
@@ -186,17 +189,25 @@ def patch(
                 "all arguments where there are several."
             )
         clean, corrupted = inputs
-        for run, one in zip(_RUNS, inputs, strict=True):
-            refuse_no_arrays(f"patch: the {run} input {one!r}", one, ArgumentError)
         given = {"clean": _arguments(clean), "corrupted": _arguments(corrupted)}
         for one in given.values():
             refuse_other_arguments("patch", fun, one, {})
         types = [_types(one) for one in given.values()]
-        trees = [jax.tree.structure(one) for one in given.values()]
-        if types[0] != types[1] or trees[0] != trees[1]:
+        if types[0] != types[1]:
             raise ArgumentError(f"patch: {_unlike(*types)}. Give two inputs of one kind.")
         first = given["clean"]
-        return asked(fun, of.where, first, {}, lambda program: patched(program, given))
+
+        def patched_of(program: Program) -> Swept:
+            flat = {"clean": program.flat(first, {})}
+            try:
+                flat["corrupted"] = program.flat(given["corrupted"], {})
+            except ArgumentError as error:
+                raise ArgumentError(
+                    f"patch: the clean and the corrupted arguments differ in structure: {error}"
+                ) from None
+            return patched(program, first, flat)
+
+        return asked(fun, of.where, first, {}, patched_of)
 
     return ask
 
@@ -211,13 +222,17 @@ def _types(given: PyTree) -> dict[str, str]:
 
     They are in no tree like the input's: its classes may take nothing but arrays.
     """
-    return {name: jax.typeof(x).str_short() for name, x in named_leaves("", given)}
+    return {
+        name: jax.typeof(x).str_short() if is_traced(x) else type(x).__name__
+        for name, x in named_leaves("", given)
+    }
 
 
 def _unlike(clean: Mapping[str, str], corrupted: Mapping[str, str]) -> str:
     """What differs first between the types of two inputs."""
-    for name in {**clean, **corrupted}:
-        one, two = (of.get(name, "missing") for of in (clean, corrupted))
-        if one != two:
-            return f"the input {name} is {one} in the clean arguments and {two} in the corrupted"
-    return "the clean and the corrupted arguments differ in structure"
+    types = {name: (clean.get(name), corrupted.get(name)) for name in {**clean, **corrupted}}
+    name, (one, two) = next((name, both) for name, both in types.items() if both[0] != both[1])
+    return (
+        f"the input {name} is {one or 'missing'} in the clean arguments and {two or 'missing'} in "
+        "the corrupted"
+    )

@@ -16,7 +16,7 @@ import numpy
 from taxpr import _compat
 from taxpr._answers.charts import number
 from taxpr._answers.progress import Tells
-from taxpr._compat import PyTree
+from taxpr._compat import Array, PyTree
 from taxpr._editing.alteration import has_state
 from taxpr._engine.inject import options_of
 from taxpr._errors import ArgumentError, InjectorError, name_of, refuse_no_function
@@ -31,7 +31,16 @@ from taxpr._sweep.by_edit import NOTE, edited, with_values
 from taxpr._sweep.lanes import run_lanes
 from taxpr._sweep.points import AtPoint, Point, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
-from taxpr._sweep.target import Kept, Metric, asked, counts_of, metric_of, plain_metric, sites_at
+from taxpr._sweep.target import (
+    Kept,
+    Metric,
+    asked,
+    counts_of,
+    metric_of,
+    of_flat,
+    plain_metric,
+    sites_at,
+)
 
 np: Any = numpy  # which leaves types of arrays unknown
 
@@ -116,12 +125,12 @@ def sweep(
     kept = Kept()
 
     def swept(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Swept:
-        named = program
+        named, flat = program, program.flat(args, kwargs)
         program, chosen, sites = sites_at("sweep", program, selector, options)
         looped = any(step.is_while for site in sites for step in site.steps)
         counts = list[Any]()
         if of and of.iterations is not False and looped:  # only a run knows how often
-            counts = counts_of(program, sites, options, kept)(args, kwargs)
+            counts = counts_of(program, sites, options, kept)(flat)
         points = points_of(sites, of, counts) if of else [Point(0)]
         if not points:
             raise ArgumentError("sweep: each has no place: the loop or the axis has length 0.")
@@ -141,19 +150,19 @@ def sweep(
         for j, (name, one) in enumerate(grid.items()):
             lanes[name] = _taken(one, [at[j + 1] for at in every])
 
-        def run(lane: dict[str, Any], args: PyTree) -> Any:
+        def run(lane: dict[str, Any], flat: list[Array]) -> Any:
             if by_edit:
-                return metric_of(by_edit(lane), args[0], args[1], metric)
+                return metric_of(of_flat(by_edit(lane), named, args, kwargs), flat, metric)
             ctx = injected.ctx
             ctx["values"] |= lane
-            return metric_of(injected, (ctx, *args[0]), args[1], metric)
+            return metric_of(injected, [*jax.tree.leaves(ctx), *flat], metric)
 
         once = functools.partial(kept.once, program)
         more: dict[str, Any] = {"memory": memory, "chunk": chunk, "progress": progress}
-        done = run_lanes("sweep", run, lanes, [(args, kwargs)], once=once, **more)
+        done = run_lanes("sweep", run, lanes, [flat], once=once, **more)
         if by_edit:
             done = done._replace(notes=(*done.notes, NOTE))
-        plain = plain_metric("sweep", program, args, kwargs, metric, kept)
+        plain = plain_metric("sweep", program, flat, metric, kept)
         places = place_rows(sites, points, of) if of else [dict[str, Any]()]
         axes, found = axes_of(places) if of else (dict[str, list[str]](), [()])
         axes |= {name: _labels(one) for name, one in grid.items()}

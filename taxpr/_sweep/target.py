@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
-from taxpr._compat import PyTree
+from taxpr._calls.door import door_of
+from taxpr._compat import Array, PyTree
 from taxpr._engine.inject import sites_of
 from taxpr._errors import SelectorError
 from taxpr._hops.protocol import Options
@@ -63,26 +64,42 @@ class Kept:
         return self._made.once((program.jaxpr, what, _compat.trace_key()), make)
 
 
+def of_flat(
+    fun: Callable[..., Any], program: Program, args: Any, kwargs: Any
+) -> Callable[[Sequence[Array]], Any]:
+    """A function as one of the flat inputs of a program that was traced with these arguments."""
+    door = door_of(fun, args, kwargs)
+
+    def call(flat: Sequence[Array]) -> Any:
+        own, words = jax.tree.unflatten(program.in_tree, flat)
+        return fun(*own, **words) if door is None else door.result(door.fun(*own, **words))
+
+    return call
+
+
 def metric_of(
-    program: Program | Callable[..., Any], args: Any, kwargs: Any, metric: Metric | None
+    program: Program | Callable[[Sequence[Array]], Any],
+    flat: Sequence[Array],
+    metric: Metric | None,
 ) -> Any:
-    """The metric of a run, as an array."""
-    out = program(*args, **kwargs)
+    """The metric of a run with flat inputs, as an array."""
+    is_program = isinstance(program, Program)
+    out = program.result(program.outputs(flat)) if is_program else program(flat)
     out = out[0] if isinstance(program, Injected) else out
     return _compat.map_leaves(jnp.asarray, out if metric is None else metric(out))
 
 
 def plain_metric(
-    what: str, program: Program, args: Any, kwargs: Any, metric: Metric | None, kept: Kept
+    what: str, program: Program, flat: Sequence[Array], metric: Metric | None, kept: Kept
 ) -> float:
     """The metric without a change."""
 
-    def run(args: Any, kwargs: Any) -> Any:
-        return metric_of(program, args, kwargs, metric)
+    def run(flat: Sequence[Array]) -> Any:
+        return metric_of(program, flat, metric)
 
-    check_number(what, _jax.eval_shape(run, args, kwargs))
+    check_number(what, _jax.eval_shape(run, flat))
     compiled = kept.once(program, "plain", lambda: _jax.jit(run))
-    return float(compiled(args, kwargs))
+    return float(compiled(flat))
 
 
 def may_idle(sites: Sequence[Site]) -> bool:
@@ -92,19 +109,18 @@ def may_idle(sites: Sequence[Site]) -> bool:
 
 def counts_of(
     program: Program, sites: Sequence[Site], options: Options, kept: Kept, most: int | None = None
-) -> Callable[[Any, Any], list[Any]]:
-    """A function ``(args, kwargs)`` that returns how often each tag fired in each iteration.
+) -> Callable[[Sequence[Array]], list[Any]]:
+    """A function of flat inputs that returns how often each tag fired in each iteration.
 
     There is an axis for each loop around the tag; that of a while loop has ``most`` iterations, or
     as many as there were.
     """
 
-    def counts(args: Any, kwargs: Any) -> list[Any]:
+    def counts(flat: Sequence[Array]) -> list[Any]:
         rows = most or _ROWS
         while True:
-            states = kept.once(program, ("counts", rows), functools.partial(_counting, rows))(
-                args, kwargs
-            )
+            run = kept.once(program, ("counts", rows), functools.partial(_counting, rows))
+            states = run(flat)
             found = [states[site.address] for site in sites]
             if most or not any(int(one.get("beyond", 0)) for one in found):
                 return [np.asarray(one["rows"]) for one in found]
@@ -119,8 +135,9 @@ def counts_of(
             shards="psum",
         )
 
-        def run(args: Any, kwargs: Any) -> Any:
-            return injected(injected.ctx, *args, **kwargs)[1]["state"]
+        def run(flat: Sequence[Array]) -> Any:
+            outs = injected.outputs([*jax.tree.leaves(injected.ctx), *flat])
+            return injected.result(outs)[1]["state"]
 
         return _jax.jit(run)
 
@@ -134,14 +151,14 @@ def that(site: Site) -> Any:
 
 def collected(
     program: Program, sites: list[Site], max_steps: int | None, options: Options
-) -> Callable[[Any, Any], list[PyTree]]:
-    """A function ``(args, kwargs)`` that returns the value of each tag in one run."""
+) -> Callable[[Sequence[Array]], list[PyTree]]:
+    """A function of flat inputs that returns the value of each tag in one run."""
     found = collection(program.jaxpr, program.out_tree, sites, max_steps, True, options)
     run: Any = _compat.jit(_compat.jaxpr_as_fun(found.jaxpr))
     tree = jax.tree.structure(found.shapes)
 
-    def values(args: Any, kwargs: Any) -> list[PyTree]:
-        _, by_name = jax.tree.unflatten(tree, run(*program.flat(args, kwargs)))
+    def values(flat: Sequence[Array]) -> list[PyTree]:
+        _, by_name = jax.tree.unflatten(tree, run(*flat))
         of = found.of_sites(by_name)
         return [of[site.address] for site in sites]
 

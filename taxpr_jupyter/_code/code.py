@@ -72,6 +72,7 @@ def code_of(
     states: StatesOf | None = None,
     question: str | None = None,
     of: str = "",
+    compiled: bool = True,
 ) -> str:
     """The code that traces the call, adds the tags, attaches the injectors and runs.
 
@@ -83,11 +84,13 @@ def code_of(
         states: The states of the function, if it uses some.
         question: What it asks instead of running.
         of: The result whose gradients are asked for; empty for the first one.
+        compiled: Whether `jax.jit` compiles it, which takes nothing but arrays.
     """
     names = Names(source.namespace, source.named, source.given, source.call)
     asked = None if question is None else question_of(question)
     if asked is None or asked.needs == "injectors":
-        write = functools.partial(_body, source, added, sites, held, states, names, asked)
+        more = (states, names, asked, compiled)
+        write = functools.partial(_body, source, added, sites, held, *more)
     else:
         write = functools.partial(_asking, source, states, names, asked, of)
     attached = [site.injector.source for site in sites if site.injector]
@@ -105,6 +108,7 @@ def _body(
     states: StatesOf | None,
     names: Names,
     question: Question | None,
+    compiled: bool,
 ) -> str:
     """The code without its head."""
     call = ast.parse(source.call, mode="eval").body
@@ -118,7 +122,7 @@ def _body(
         words = keywords(params, functools.partial(value_code, names=names, need=need))
         where = f"{names.module('taxpr')}.{held[address]}" if address in held else repr(address)
         lines.append(f"{program} = {program}.tag_at({where}, {words})")
-    jit = f"{names.module('jax')}.jit"
+    jit = f"{names.module('jax')}.jit" if compiled else ""
     results = f"({out}, {names.own('states')})" if states else out
     if any(site.injector for site in sites):
         lines.append(f"{injected} = {program}.inject({{")
@@ -131,11 +135,15 @@ def _body(
             compared = f"{names.module('taxpr')}.{question.function}({program}, {injected})"
             return "\n".join([*lines, f"{compared}({', '.join(traced)})"])
         inner, ctx = ", ".join([f"{injected}.ctx", *traced]), names.own("ctx")
-        lines.append(f"{results}, {ctx} = {jit}({injected})({inner})")
+        lines.append(f"{results}, {ctx} = {_within(jit, injected)}({inner})")
         lines.append(f"{names.own('report')} = {injected}.report({ctx})")
     else:
-        lines.append(f"{results.strip('()')} = {jit}({program})({', '.join(traced)})")
+        lines.append(f"{results.strip('()')} = {_within(jit, program)}({', '.join(traced)})")
     return "\n".join(lines)
+
+
+def _within(jit: str, name: str) -> str:
+    return f"{jit}({name})" if jit else name
 
 
 def _asking(

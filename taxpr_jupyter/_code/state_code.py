@@ -9,9 +9,10 @@ from typing import Any
 
 import jax
 
+from taxpr.libraries import PureCode
 from taxpr_jupyter._code.names import Names
 from taxpr_jupyter._code.values import value_code
-from taxpr_jupyter._states.model import PureCall, PureCode
+from taxpr_jupyter._states.model import PureCall
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,7 @@ def pure_lines(
     """The lines for one call."""
     bound = states.pure.bound
     if bound is not None:
-        # As `_traced.without_statics` numbers them, the objects among the arguments.
+        # As `without_statics` numbers them, the objects among the arguments.
         args = [*(text.format(fun=fun) for text in bound.texts), *args]
         static_argnums = [number + len(bound.args) for number in static_argnums]
         fun = bound.text.format(fun=fun)

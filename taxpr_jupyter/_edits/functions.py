@@ -9,8 +9,8 @@ from typing import Any
 import jax
 
 import taxpr
+from taxpr.libraries import parameters_of
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.objects import parameters_of
 from taxpr_jupyter._stoppable import STOPPING
 
 

@@ -160,7 +160,9 @@ class Renderer:
             held = {address: edited.program.var_of(address) for address in edits.tags}
             # Lines may be others where the code runs.
             held = {key: repr(one) for key, one in held.items() if one and one.line is None}
-            return code_of(self._source, edits.tags, edited.sites, held, states, question, of)
+            compiled = edited.program.door is None
+            given = self._source, edits.tags, edited.sites, held, states, question, of
+            return code_of(*given, compiled=compiled)
 
     def changes(self, cancel: threading.Event | None = None) -> Comparison:
         """The program with the added tags and the injectors, compared with the untouched one.

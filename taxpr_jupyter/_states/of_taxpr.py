@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._states.model import PureCall, PureCode, like
+from taxpr.libraries import PureCode, like
+from taxpr_jupyter._states.model import PureCall
 
 
 def pure_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> PureCall:

@@ -1,4 +1,4 @@
-"""Trace the user's call: choose static arguments, and refuse those that JAX cannot trace."""
+"""Trace the user's call: choose static arguments, and find the states."""
 
 import dataclasses
 import re
@@ -11,21 +11,17 @@ from jax.extend import core
 
 import taxpr
 from taxpr import introspect
+from taxpr.libraries import Statics, door_of, is_traced, parameters_of, without_statics
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.adaptors import pure_call
 from taxpr_jupyter._states.model import PureCall
-from taxpr_jupyter._states.objects import is_traceable, parameters_of
-from taxpr_jupyter._states.traced import Statics, traced_pure, with_statics, without_statics
+from taxpr_jupyter._states.of_libraries import pure_call, without_static
+from taxpr_jupyter._states.traced import traced_pure
 from taxpr_jupyter._text.hints import LEAKED
 from taxpr_jupyter._text.short import shortened
 from taxpr_jupyter._tracing.advice import advise, uncallable
 from taxpr_jupyter._tracing.titles import title
 
-TEXT = (
-    "Hint: text is static, so the function got it as it is: {texts}. Where it needs an array, give "
-    "one, such as jnp.ones(3), or jax.ShapeDtypeStruct((3,), 'float32')."
-)
-_OF_TEXT = re.compile(r"\b(str|bytes)\b|<[US]\d")  # matches errors about text
+_SAID = re.compile(r"Text is static")  # by taxpr
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +64,7 @@ def traced(
     what `taxpr.trace` calls ``names``.
 
     Raises:
-        PanelError: If ``fun`` cannot be called, or JAX cannot trace an argument.
+        PanelError: If ``fun`` cannot be called.
         Exception: Any error of the function itself.
     """
     if not callable(fun) or isinstance(fun, jax.stages.Compiled):
@@ -78,29 +74,29 @@ def traced(
     statics, notes = _statics(fun, args, kwargs, static_argnums, static_argnames)
     if isinstance(fun, taxpr.Program) and fun.skipped:
         notes += (f"Passed over before: {'; '.join(map(str, fun.skipped))}.",)
-    given = args, kwargs
     try:
-        pure = pure_call(*without_statics(fun, args, kwargs, statics))
-        if pure is not None:
-            notes += (pure.note,) if pure.note else ()
-            args, kwargs = with_statics(pure, args, kwargs, statics)
-        _check_all_traceable(fun, args, kwargs, statics)
+        bound, some, words = without_statics(fun, args, kwargs, statics)
+        door = door_of(bound, some, words, pictures=True)
+        pure = pure_call(door.states) if door and door.states else None
         program, pure = traced_pure(fun, args, kwargs, statics, pure, variables)
     except Exception as error:
-        texts = _texts(fun, args, kwargs)
-        if texts and _OF_TEXT.search(str(error)):
-            error.add_note(TEXT.format(texts=texts))
-        else:
-            advise(error, fun, *given)
+        if not _SAID.search(str(error)):
+            advise(error, fun, args, kwargs)
         raise
     # JAX treats a leaked tracer as a constant here, and fails only when the program runs.
     if any(isinstance(const, Tracer) for const in program.consts):
         raise PanelError(LEAKED)
+    notes += (note,) if pure and (note := pure.note()) else ()
+    if pure is not None:
+        bound, some, words = pure.fun, pure.args, dict(pure.kwargs)
+    elif door is not None:
+        bound, some, words = door.fun, door.first.args, dict(door.first.kwargs)
+        program = dataclasses.replace(program, arranged=without_static)
     return Traced(
         program=dataclasses.replace(program, name=title(fun, program.name)),
-        fun=pure.fun if pure else without_statics(fun, args, kwargs, statics)[0],
-        args=tuple(arg for k, arg in enumerate(args) if k not in statics.nums),
-        kwargs={name: value for name, value in kwargs.items() if name not in statics.names},
+        fun=bound,
+        args=tuple(some),
+        kwargs=words,
         static_argnums=statics.nums,
         static_argnames=statics.names,
         notes=notes,
@@ -159,17 +155,6 @@ def static_words(words: Iterable[str]) -> tuple[list[int], list[str]]:
     )
 
 
-def _check_all_traceable(
-    fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
-) -> None:
-    for k, (label, value) in enumerate(zip(_labels(fun, args), args, strict=True)):
-        if k not in statics.nums:
-            _check_traceable(label, value)
-    for name, value in kwargs.items():
-        if name not in statics.names:
-            _check_traceable(name, value)
-
-
 def traced_before(f: Any) -> taxpr.Program | None:
     """The program if ``f`` is one, or a jaxpr, a traced function, or an error of tracing one.
 
@@ -209,16 +194,6 @@ def _labels(fun: Callable[..., Any], args: Sequence[Any]) -> list[str]:
     return [names[k] if k < len(names) else f"{k} (counted from 0)" for k in range(len(args))]
 
 
-def _texts(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """The arguments that are text, in words: ``x='a'``."""
-    given = [*zip(_labels(fun, args), args, strict=True), *kwargs.items()]
-    return ", ".join(
-        f"{label}={shortened(repr(value), 40)}"
-        for label, value in given
-        if isinstance(value, (str, bytes))
-    )
-
-
 def _position(number: int, args: Sequence[Any]) -> int:
     if not -len(args) <= number < len(args):
         raise PanelError(
@@ -231,7 +206,7 @@ def _is_static(value: Any) -> bool:
     """Whether a value is text, or a function that is no PyTree of arrays."""
     if isinstance(value, (str, bytes)):
         return True
-    return callable(value) and jax.tree_util.all_leaves([value]) and not is_traceable(value)
+    return callable(value) and jax.tree_util.all_leaves([value]) and not is_traced(value)
 
 
 def _check_hashable(label: str, value: Any) -> None:
@@ -243,24 +218,6 @@ def _check_hashable(label: str, value: Any) -> None:
             f"{type(value).__name__}: pass a tuple in place of a list, a frozen dataclass in "
             "place of a dict"
         ) from None
-
-
-def _check_traceable(label: str, value: Any) -> None:
-    for path, leaf in jax.tree_util.tree_flatten_with_path(value)[0]:
-        if not is_traceable(leaf):
-            place = f"{label}{jax.tree_util.keystr(path)}"
-            way_out = (
-                f"make it static (`%%taxpr --static {label}`, or "
-                f"`panel(f, static_argnames={label!r})`), or leave it out of the arguments"
-                if not path
-                else "keep it out of the arguments. A model with functions among its leaves is "
-                "split first, as equinox does by `arrays, rest = eqx.partition(model, "
-                "eqx.is_array)`; then trace a function of `arrays`"
-            )
-            raise PanelError(
-                f"The argument {place} is of type {type(leaf).__name__}, which JAX cannot trace: "
-                f"{way_out}"
-            )
 
 
 def _shown(value: Any) -> str:

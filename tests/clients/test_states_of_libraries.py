@@ -3,6 +3,7 @@
 import functools
 
 import brainstate
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,8 +80,8 @@ def test_the_code_gives_the_same(name):
     program, session, run, _ = opened(name)
     scope = dict(program.names)
     exec(session.code(), scope)
-    same(scope["out"], run.outputs)
-    same(scope["states"], run.final_states)
+    same(eqx.filter(scope["out"], eqx.is_array), run.outputs)
+    same(scope.get("states", {}), run.final_states)
 
 
 def test_the_magic_takes_it_as_it_is(name):

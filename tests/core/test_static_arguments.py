@@ -106,11 +106,10 @@ ALL = (
         ),
         (
             applied,
-            (jnp.sin, X),
+            (jnp.sin, "x"),
             {},
             TypeError,
-            "applied was given act=sin, which JAX cannot trace. If it is to stay as it is, give "
-            "jax.jit(applied, static_argnames='act') instead.",
+            "applied was given x='x'. Text is static, so the function got it as it is.",
         ),
     ],
 )

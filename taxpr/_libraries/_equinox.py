@@ -1,19 +1,21 @@
-"""Make calls with modules of equinox pure, with or without an `eqx.nn.State`."""
+"""Modules of equinox, in which numbers are static; and its `eqx.nn.State`, for pictures."""
+
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import equinox as eqx  # pyright: ignore[reportMissingImports]
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-import taxpr
-from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.code import taking
-from taxpr_jupyter._states.model import PureCall, PureCode, like
-from taxpr_jupyter._states.objects import dotted, is_traceable, taken, unique
-from taxpr_jupyter._states.passed import written
+from taxpr._calls.code import taking
+from taxpr._calls.libraries import Library
+from taxpr._calls.model import Held, Opened, PureCode, Taken, like
+from taxpr._calls.objects import apart, dotted, unique
+from taxpr._calls.static import run
+from taxpr._errors import RefusedError
 
 _TWICE = (
     "This function returns an eqx.nn.State of equinox more often than it takes it, so its value in "
@@ -21,60 +23,60 @@ _TWICE = (
 )
 
 
-def pure_call(
-    fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> PureCall | None:
-    """Make a call pure that takes modules, or takes and returns an `eqx.nn.State`.
+def _open(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Opened | None:
+    """A call that takes and returns an `eqx.nn.State`.
 
-    Leaves of modules that are no arrays are closed over, as by `eqx.partition`. Each State is taken
-    out of the arguments and out of the result, where None replaces it.
+    Each State is taken out of the arguments and out of the result, where None replaces it.
 
     Raises:
-        PanelError: If the result has a state twice.
+        RefusedError: If the result has a state twice.
         Exception: Any error of the function itself.
     """
-    out = taken(fun, args, kwargs, _is_state)
-    given = (out.args, out.kwargs)
-    modules = [x for x in jax.tree.leaves(given, is_leaf=_is_module) if _is_module(x)]
-    if not out.objects and all(map(is_traceable, jax.tree.leaves(modules))):
+    first = apart(fun, args, kwargs, _is_state)
+    if not first.objects:
         return None
-    given, rest = eqx.partition(given, jax.tree.map(_is_traced, given, is_leaf=_is_module))
-    names = _names(out.objects, [fun, *modules])
-    states = {
-        name: value
-        for label, state in out.objects.items()
-        for name, value in zip(names[label], _children(state), strict=True)
-    }
+    given = jax.tree.leaves((first.args, first.kwargs), is_leaf=_is_module)
+    names = _names(first.objects, [fun, *filter(_is_module, given)])
     results: dict[int, list[str]] = {}
 
     @like(fun)
-    def pure(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def pure(hidden: tuple[Held], *args: Any, **kwargs: Any) -> Any:
+        values = hidden[0].values
         objects = {
             label: jax.tree.unflatten(
                 jax.tree.structure(state, is_leaf=lambda x, own=state: x is not own),
                 [values[name] for name in names[label]],
             )
-            for label, state in out.objects.items()
+            for label, state in first.objects.items()
         }
-        own, words = eqx.combine(out.put(objects, args, kwargs), rest, is_leaf=_is_state)
-        leaves, tree = jax.tree.flatten(fun(*own, **words), is_leaf=_is_state)
-        found = _matched(leaves, out.objects, names, values)
+        own, words = first.put(objects, args, kwargs)
+        leaves, tree = jax.tree.flatten(run(fun, own, words), is_leaf=_is_state)
+        found = _matched(leaves, first.objects, names, values)
         results.update(found)
-        after = dict(values)
+        after: dict[str, Any] = {}
         for place, its in found.items():
             after |= zip(its, _children(leaves[place]), strict=True)
             leaves[place] = None
-        return eqx.filter(jax.tree.unflatten(tree, leaves), eqx.is_array_like), after
+        return jax.tree.unflatten(tree, leaves), {"": after}
 
-    jaxpr = taxpr.trace(pure)(states, *given[0], **given[1]).jaxpr
-    return PureCall(
+    def take(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Taken:
+        found = apart(fun, args, kwargs, _is_state)
+        states = {
+            name: value
+            for label, state in found.objects.items()
+            for name, value in zip(names[label], _children(state), strict=True)
+        }
+        return Taken(((Held("", states),), *found.args), found.kwargs)
+
+    return Opened(
         fun=pure,
-        states=states,
-        written=written(jaxpr, states),
-        args=given[0],
-        kwargs=given[1],
+        take=take,
+        first=take(args, kwargs),
         library="equinox",
-        code=lambda: _code(out.places, names, results),
+        code=lambda: _code(first.places, names, results),
+        of_pictures=True,
     )
 
 
@@ -88,13 +90,6 @@ def _is_index(x: Any) -> bool:
 
 def _is_module(x: Any) -> bool:
     return isinstance(x, eqx.Module)
-
-
-def _is_traced(x: Any) -> Any:
-    """The filter for traced leaves: the arrays of modules, and everything else."""
-    if not _is_module(x):
-        return True
-    return jax.tree.map(lambda x: eqx.is_array(x) or isinstance(x, jax.ShapeDtypeStruct), x)
 
 
 def _children(state: Any) -> list[Any]:
@@ -151,7 +146,7 @@ def _matched(
             continue
         label = next((label for label in same if label not in taken), None)
         if label is None:
-            raise PanelError(_TWICE)
+            raise RefusedError(_TWICE)
         its = [dict(zip(_markers(objects[label]), names[label], strict=True))[one] for one in own]
         if all(
             _types(value) == _types(values[name])
@@ -209,3 +204,16 @@ def _code(
     body = taking("eqx.nn.State", places)
     body += _CODE.format(names=dict(names), results=dict(results)).lstrip("\n")
     return PureCode(body, {"eqx": "equinox"})
+
+
+_JITTED = type(eqx.filter_jit(lambda: None))
+
+
+def _takes_numbers(fun: Any) -> bool:
+    """Whether `eqx.filter_jit` has made a function, or one that it wraps."""
+    while fun is not None and not isinstance(fun, _JITTED):
+        fun = getattr(fun, "func", None) or getattr(fun, "__wrapped__", None)
+    return fun is not None
+
+
+LIBRARY = Library(_open, keeps_numbers=_is_module, takes_numbers=_takes_numbers)

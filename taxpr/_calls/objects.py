@@ -1,4 +1,4 @@
-"""Take objects with state out of the arguments of a call, and put them back."""
+"""Take objects with states out of the arguments of a call, and put them back."""
 
 import dataclasses
 import inspect
@@ -7,16 +7,22 @@ from typing import Any
 
 import jax
 
+from taxpr._calls.model import is_held
+from taxpr._calls.static import is_static
+
+_keys: Any = jax.tree_util  # which declares no types of paths
+
 
 @dataclasses.dataclass(frozen=True)
-class Taken:
+class Apart:
     """The arguments of a call without the objects that were among them.
 
     Attributes:
         objects: Each object once, by the name of its argument.
         args: The positional arguments, with None in the place of each object.
         kwargs: The keyword arguments, likewise.
-        places: The object at each leaf index of ``(args, kwargs)``; None counts as a leaf.
+        places: The object at each leaf index of ``(args, kwargs)``; None and what is static count
+            as leaves.
     """
 
     objects: Mapping[str, Any]
@@ -25,53 +31,57 @@ class Taken:
     places: Mapping[int, str]
 
     def put(self, objects: Mapping[str, Any], args: Any, kwargs: Any) -> Any:
-        """``(args, kwargs)`` with objects in their places."""
-        leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)), is_leaf=_is_none)
-        for place, label in self.places.items():
-            leaves[place] = objects[label]
-        return jax.tree.unflatten(tree, leaves)
+        """``(args, kwargs)`` with objects in their places, which None or a `Held` has now."""
+        at = {place: objects[label] for place, label in self.places.items()}
+        return _with((tuple(args), dict(kwargs)), at)
+
+    def put_at(self, values: Mapping[int, Any]) -> Any:
+        """``(args, kwargs)`` with values in places of objects."""
+        return _with((self.args, dict(self.kwargs)), values)
 
 
-def taken(
+def apart(
     fun: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     is_object: Callable[[Any], bool],
-) -> Taken:
+) -> Apart:
     """Take all objects, each a whole subtree, out of the arguments of a call.
 
     One that occurs twice gets one name.
 
     Example:
-        >>> out = taken(lambda model, x: x, (["a", "b"], 1.0), {}, lambda x: isinstance(x, str))
+        >>> out = apart(lambda model, x: x, (["a", "b"], 1.0), {}, lambda x: isinstance(x, str))
         >>> out.args, dict(out.objects)
         (([None, None], 1.0), {'model.0': 'a', 'model.1': 'b'})
         >>> out.put({"model.0": "c", "model.1": "d"}, ([None, None], 2.0), {})
         ((['c', 'd'], 2.0), {})
     """
-    found, tree = jax.tree_util.tree_flatten_with_path(
-        (tuple(args), dict(kwargs)), is_leaf=lambda x: x is None or is_object(x)
-    )
+
+    def is_whole(x: Any) -> bool:
+        return _is_place(x) or is_object(x)
+
+    found, tree = _keys.tree_flatten_with_path((tuple(args), dict(kwargs)), is_leaf=is_whole)
     names = argument_names(fun, len(args))
     objects: dict[str, Any] = {}
     labels: dict[int, str] = {}
     places: dict[int, str] = {}
-    leaves = []
+    leaves: list[Any] = []
     for place, (path, leaf) in enumerate(found):
         if is_object(leaf):
-            first = names[path[1].idx] if path[0].idx == 0 else path[1].key
+            first: Any = names[path[1].idx] if path[0].idx == 0 else path[1].key
             label = ".".join([first, *(dotted(path[2:]).split(".") if path[2:] else ())])
             label = labels.setdefault(id(leaf), label)
             objects[label] = leaf
             places[place] = label
         leaves.append(None if is_object(leaf) else leaf)
     rest, words = jax.tree.unflatten(tree, leaves)
-    return Taken(objects, rest, words, places)
+    return Apart(objects, rest, words, places)
 
 
 def dotted(path: Sequence[Any]) -> str:
     """A path in a PyTree: ``layers.0.weight``."""
-    return jax.tree_util.keystr(tuple(path), simple=True, separator=".")
+    return _keys.keystr(tuple(path), simple=True, separator=".")
 
 
 def unique(names: Sequence[str]) -> list[str]:
@@ -91,24 +101,15 @@ def unique(names: Sequence[str]) -> list[str]:
     return out
 
 
-def traceable(args: Any, kwargs: Any) -> bool:
-    """Whether JAX can trace all arguments."""
-    return all(map(is_traceable, jax.tree.leaves((tuple(args), dict(kwargs)))))
+def _is_place(x: Any) -> bool:
+    return x is None or is_held(x) or is_static(x)
 
 
-def is_traceable(leaf: Any) -> bool:
-    """Whether a leaf is an array, a number, or a `jax.ShapeDtypeStruct`."""
-    if isinstance(leaf, jax.ShapeDtypeStruct):
-        return True
-    try:
-        jax.typeof(leaf)
-    except TypeError:
-        return False
-    return True
-
-
-def _is_none(x: Any) -> bool:
-    return x is None
+def _with(tree: Any, values: Mapping[int, Any]) -> Any:
+    leaves, structure = jax.tree.flatten(tree, is_leaf=_is_place)
+    for place, value in values.items():
+        leaves[place] = value
+    return jax.tree.unflatten(structure, leaves)
 
 
 def parameters_of(fun: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from taxpr_jupyter._states.objects import argument_names
+from taxpr._calls.objects import argument_names
 
 
 class Found(NamedTuple):
@@ -36,13 +36,14 @@ def reached(fun: Callable[..., Any]) -> Iterator[Found]:
         [0]
     """
     seen: set[int] = set()
-    waiting = [Found("", fun, "fn")]
+    waiting = [Found("", fun, "fun")]
     while waiting:
-        name, thing, text = waiting.pop(0)
+        name, found, text = waiting.pop(0)
+        thing: Any = found
         if id(thing) in seen:
             continue
         seen.add(id(thing))
-        given = getattr(thing, "bound_statics", None)  # see `_traced.without_statics`
+        given = getattr(thing, "bound_statics", None)  # see `without_statics`
         if isinstance(thing, functools.partial):
             waiting.append(Found("", thing.func, f"{text}.func"))
             waiting += [Found("", x, f"{text}.args[{k}]") for k, x in enumerate(thing.args)]
@@ -64,7 +65,7 @@ def reached(fun: Callable[..., Any]) -> Iterator[Found]:
 
 
 def _of_function(fun: types.FunctionType, text: str) -> list[Found]:
-    found = []
+    found = list[Found]()
     if _is_readable(fun):
         variables = inspect.getclosurevars(fun)
         found += _items(variables.nonlocals, f"inspect.getclosurevars({text}).nonlocals", text)
@@ -77,7 +78,7 @@ def _of_function(fun: types.FunctionType, text: str) -> list[Found]:
     return found if text else [Found(name, thing, "") for name, thing, _ in found]
 
 
-def _items(items: Mapping[str, Any], text: str, known: str = "fn") -> list[Found]:
+def _items(items: Mapping[str, Any], text: str, known: str = "fun") -> list[Found]:
     return [Found(name, x, f"{text}[{name!r}]" if known else "") for name, x in items.items()]
 
 

@@ -1,14 +1,16 @@
 """Find names for states of brainstate, most of which have none."""
 
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import brainstate  # pyright: ignore[reportMissingImports]
+import brainstate
 import jax
 
-from taxpr_jupyter._states.free_variables import Found, reached
-from taxpr_jupyter._states.objects import dotted, unique
+from taxpr._calls.free_variables import Found, reached
+from taxpr._calls.objects import dotted, unique
 
 
 class Named(NamedTuple):
@@ -53,7 +55,7 @@ def named_states(
             known.setdefault(id(found.thing), way)
     kinds = unique([type(state).__name__ for state in states])
     names, texts = [], []
-    scope = {"fn": fun, "objects": objects, "inspect": inspect, "brainstate": brainstate}
+    scope = {"fun": fun, "objects": objects, "inspect": inspect, "brainstate": brainstate}
     for state, kind in zip(states, kinds, strict=True):
         way = known.get(id(state), Found(kind, state, ""))
         names.append(state.name or way.name)

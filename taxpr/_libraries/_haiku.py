@@ -1,17 +1,21 @@
 """Make functions pure that call modules of haiku without `hk.transform`."""
 
-from collections.abc import Callable, Mapping, Sequence
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import haiku as hk  # pyright: ignore[reportMissingImports]
+import haiku as hk
 import jax
 from jax.core import Tracer
 
-import taxpr
-from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.model import PureCall, PureCode, like
-from taxpr_jupyter._states.objects import traceable, unique
-from taxpr_jupyter._states.passed import written
+from taxpr import _compat
+from taxpr._calls.libraries import Library
+from taxpr._calls.model import Held, Opened, PureCode, Taken, like, pure
+from taxpr._calls.objects import unique
+from taxpr._calls.static import run
+from taxpr._errors import RefusedError
+from taxpr._programs.functions import trace
 
 RNG = "rng"
 _NOTE = (
@@ -26,33 +30,41 @@ _LEAKED = (
 )
 
 
-def pure_call(
-    fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> PureCall | None:
-    """Make a call pure by `hk.transform_with_state`.
+def _open(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Opened | None:
+    """A call of modules, by `hk.transform_with_state`.
 
     Parameters and states are named by their modules, such as ``mlp/linear_0/w``. If the function
     uses random keys, the first key is the state ``rng``. A function that is already transformed is
     pure and stays as it is.
 
     Raises:
-        PanelError: If a state is set where haiku does not see it.
-        Exception: Any error of the function itself.
+        RefusedError: If a state is set where haiku does not see it.
     """
-    if not traceable(args, kwargs):
-        return None
+    used = False
 
     def call(*args: Any, **kwargs: Any) -> Any:  # haiku refuses functions of jax.jit
-        return fun(*args, **kwargs)
+        nonlocal used
+        try:
+            return run(fun, args, kwargs)
+        finally:
+            used = bool(hk.get_params() or hk.get_current_state())
 
     model = hk.transform_with_state(call)
     key = jax.random.key(0)
 
+    @pure
     def init(key: Any, args: Any, kwargs: Any) -> Any:
         return model.init(key, *args, **kwargs)
 
-    # By `trace`, so that what was traced until an error is kept with it.
-    program = taxpr.trace(init, names=False)(key, tuple(args), dict(kwargs))
+    try:
+        # By `trace`, so that what was traced until an error is kept with it.
+        program = trace(init)(key, args, dict(kwargs))
+    except Exception:
+        if used:
+            raise
+        return None  # the function itself tells
     made = program.jaxpr
     shapes = jax.tree.unflatten(
         program.out_tree,
@@ -61,7 +73,7 @@ def pure_call(
     if not (jax.tree.leaves(shapes) or _takes_key(made)):
         return None
     if any(isinstance(const, Tracer) for const in made.consts):
-        raise PanelError(_LEAKED)
+        raise RefusedError(_LEAKED)
     if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves((args, kwargs))):
         params, state = shapes
     else:
@@ -72,38 +84,42 @@ def pure_call(
     values = {name: kinds[kind][module][own] for name, (kind, module, own) in names.items()}
 
     @like(fun)
-    def pure(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def applied(hidden: tuple[Held], *args: Any, **kwargs: Any) -> Any:
         given: dict[str, dict[str, Any]] = {"param": {}, "state": {}}
+        states = hidden[0].values
         for name, (kind, module, own) in names.items():
-            given[kind].setdefault(module, {})[own] = values[name]
-        out, new = model.apply(given["param"], given["state"], values.get(RNG), *args, **kwargs)
+            given[kind].setdefault(module, {})[own] = states[name]
+        out, new = model.apply(given["param"], given["state"], states.get(RNG), *args, **kwargs)
         after = {
             name: new[module][own] for name, (kind, module, own) in names.items() if kind == "state"
         }
-        return out, {**values, **after}
+        return out, {"": {k: x for k, x in after.items() if x is not states[k]}}
 
-    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), {**values, RNG: key})
-    jaxpr = taxpr.trace(pure)(shapes, *args, **kwargs).jaxpr
-    if any(isinstance(const, Tracer) for const in jaxpr.consts):
-        raise PanelError(_LEAKED)
     # JAX flattens a dict in the order of its keys.
-    at = len(jax.tree.leaves({k: v for k, v in values.items() if k < RNG}))
-    takes_key = _takes_key(jaxpr, at)
-    return PureCall(
-        fun=pure,
-        states={**values, RNG: key} if takes_key else values,
-        written=written(jaxpr, {**values, RNG: key}),
-        args=tuple(args),
-        kwargs=dict(kwargs),
+    every = Held("", {RNG: key, **values})
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (every,))
+    jaxpr = _compat.make_jaxpr(applied)(shapes, *args, **kwargs)
+    if any(isinstance(const, Tracer) for const in jaxpr.consts):
+        raise RefusedError(_LEAKED)
+    takes_key = _takes_key(jaxpr)
+    held = Held("", {**values, RNG: key} if takes_key else values)
+
+    def take(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Taken:
+        return Taken(((held,), *args), kwargs)
+
+    return Opened(
+        fun=applied,
+        take=take,
+        first=take(args, kwargs),
         library="haiku",
         code=lambda: _code(names, takes_key),
-        note=_NOTE.format(rng=_RNG_NOTE if takes_key else ""),
+        note=lambda: _NOTE.format(rng=_RNG_NOTE if takes_key else ""),
     )
 
 
-def _takes_key(jaxpr: Any, at: int = 0) -> bool:
-    """Whether a jaxpr uses the input at this position."""
-    key = jaxpr.jaxpr.invars[at]
+def _takes_key(jaxpr: Any) -> bool:
+    """Whether a jaxpr uses its first input."""
+    key = jaxpr.jaxpr.invars[0]
     return any(atom is key for eqn in jaxpr.jaxpr.eqns for atom in eqn.invars)
 
 
@@ -148,3 +164,6 @@ def _code(names: Mapping[str, Any], takes_key: bool) -> PureCode:
         rng=f"states[{RNG!r}] = jax.random.key(0)\n" if takes_key else "",
     )
     return PureCode(body, {"hk": "haiku"})
+
+
+LIBRARY = Library(_open)

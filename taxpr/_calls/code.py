@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-# Does the same as `objects.taken` and `Taken.put`.
+# Does the same as `objects.apart` and `Apart.put`.
 _TAKING = """
 def is_object(x):
     return isinstance(x, {kinds})

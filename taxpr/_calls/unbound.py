@@ -6,8 +6,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from taxpr_jupyter._states.model import Unbound
-from taxpr_jupyter._states.traced import Statics, without_statics
+from taxpr._calls.bound import Statics, without_statics
+from taxpr._calls.model import Unbound
 
 
 def unbind(fun: Callable[..., Any], is_object: Callable[[Any], bool]) -> Unbound:
@@ -28,7 +28,9 @@ def unbind(fun: Callable[..., Any], is_object: Callable[[Any], bool]) -> Unbound
     if isinstance(fun, types.MethodType):
         return Unbound(fun.__func__, (fun.__self__,), "{fun}.__func__", ["{fun}.__self__"])
     if isinstance(fun, functools.partial):
-        call = functools.partial(fun.func, **fun.keywords) if fun.keywords else fun.func
+        call: Callable[..., Any] = fun.func
+        if fun.keywords:
+            call = functools.partial(call, **fun.keywords)
         text = "type({fun})({fun}.func, **{fun}.keywords)" if fun.keywords else "{fun}.func"
         return Unbound(call, fun.args, text, ["*{fun}.args"])
     if is_object(fun):

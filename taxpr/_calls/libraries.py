@@ -1,0 +1,145 @@
+"""The table of libraries whose objects hold states, and how their calls are made pure."""
+
+# What others give is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
+import dataclasses
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from taxpr._calls.model import Opened
+from taxpr._errors import ArgumentError
+
+
+def _nothing(_: Exception) -> None:
+    return None
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """A library whose objects hold states, for `taxpr.register_library`.
+
+    Attributes:
+        open: Takes a function, its positional arguments, a tuple, and its keyword arguments, a
+            dict. It returns the call as that of a pure function, or None if the call uses no state
+            of the library. See `objects`, which makes this for objects among the arguments.
+        is_object: Whether something is an object of the library, which ``open`` takes out of the
+            arguments.
+        keeps_numbers: Whether numbers of Python in something, such as the rate of a dropout layer,
+            are static.
+        takes_numbers: Whether those among the arguments of a function are.
+        told: Makes of an error of a function the one that is raised in its place, if any.
+    """
+
+    open: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Opened | None]
+    is_object: Callable[[Any], bool] = _never
+    keeps_numbers: Callable[[Any], bool] = _never
+    takes_numbers: Callable[[Any], bool] = _never
+    told: Callable[[Exception], Exception | None] = _nothing
+
+
+# For each library our module, which has a `LIBRARY`. To look here does not import the library.
+# Those that have to trace the function come last.
+_OWN: Mapping[str, str] = {
+    "flax.nnx": "taxpr._libraries._nnx",
+    "equinox": "taxpr._libraries._equinox",
+    "brainstate": "taxpr._libraries._brainstate",
+    "haiku": "taxpr._libraries._haiku",
+}
+_registered: dict[str, Library] = {}
+
+
+def register_library(name: str, library: Library) -> None:
+    """Teach taxpr a library whose objects hold arrays that functions change in place.
+
+    Then all functions of taxpr take its objects as arguments. What transforms a function, as
+    `inject` does, changes them as the function does; what asks a question leaves them as they are.
+    The library registers itself once. Registering again replaces what was registered.
+
+    A library whose models are PyTrees, and which returns what is new, needs none of this.
+
+    Args:
+        name: The name of the library, for messages.
+        library: What `taxpr.libraries.objects` returns; or a `taxpr.libraries.Library`.
+
+    Raises:
+        ArgumentError: If it is something else, or taxpr knows the library by itself.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> class Counter:
+        ...     def __init__(self):
+        ...         self.total = jnp.zeros(())
+        >>> def split(objects):
+        ...     return None, {label: {"total": one.total} for label, one in objects.items()}
+        >>> def update(objects, states):
+        ...     for label, arrays in states.items():
+        ...         objects[label].total = arrays["total"]
+        >>> def merge(static, states):
+        ...     objects = {label: Counter() for label in states}
+        ...     update(objects, states)
+        ...     return objects
+        >>> is_counter = lambda x: isinstance(x, Counter)
+        >>> counters = taxpr.libraries.objects("counters", is_counter, split, merge, update)
+        >>> taxpr.register_library("counters", counters)
+        >>> def add(counter, x):
+        ...     counter.total += taxpr.tag(x, name="x")
+        >>> counter, doubled = Counter(), taxpr.inject(add, taxpr.scale(2.0))
+        >>> _ = doubled(doubled.init(counter, 3.0), counter, 3.0)
+        >>> float(counter.total)
+        6.0
+        >>> taxpr.watch(add)(counter, 1.0)["add.counter.total#1"].value, float(counter.total)
+        (Array(7., dtype=float32), 6.0)
+    """
+    if not isinstance(name, str) or not isinstance(library, Library):
+        raise ArgumentError(
+            f"register_library: {library!r} is a {type(library).__name__}. Give a name, and what "
+            "taxpr.libraries.objects returns, or a taxpr.libraries.Library."
+        )
+    if name in _OWN:
+        raise ArgumentError(f"register_library: {name} is a library that taxpr knows by itself.")
+    _registered[name] = library
+
+
+def libraries() -> Iterator[Library]:
+    """Those that are loaded; to ask imports none of them."""
+    yield from _registered.values()
+    for name, module in _OWN.items():
+        if name in sys.modules:
+            yield importlib.import_module(module).LIBRARY
+
+
+def is_object(x: Any) -> bool:
+    """Whether something is an object of a library, with arrays that functions change in place."""
+    return any(library.is_object(x) for library in libraries())
+
+
+def say_as_told(error: Exception) -> None:
+    """Raise what a library has to say of an error of a function, if it has."""
+    for library in libraries():
+        if (told := library.told(error)) is not None:
+            raise told from error
+
+
+def opened(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], pictures: bool = False
+) -> Opened | None:
+    """The call made pure by the first library whose states it uses; None if there is none.
+
+    Args:
+        fun: The function.
+        args: Its positional arguments, with `Static` in the places of what is no array.
+        kwargs: Its keyword arguments, likewise.
+        pictures: Whether states that the function takes and returns are taken apart, too.
+    """
+    for library in libraries():
+        found = library.open(fun, args, kwargs)
+        if found is not None and (pictures or not found.of_pictures):
+            return found
+    return None

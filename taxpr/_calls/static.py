@@ -1,0 +1,122 @@
+"""What is no array among arguments and results: static, a part of the tree and no leaf."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from taxpr._compat import PyTree
+from taxpr._given import is_no_array
+
+
+class _Value:
+    """A value that is compared as `jax.jit` compares static arguments, and may have no hash."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Value):
+            return False
+        if self.value is other.value:
+            return True
+        try:
+            return type(self.value) is type(other.value) and bool(self.value == other.value)
+        except Exception:  # of a comparison of the user's
+            return False
+
+    def __hash__(self) -> int:
+        try:
+            return hash(self.value)
+        except TypeError:
+            return 0
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+@jax.tree_util.register_pytree_node_class
+class Static:
+    """The place of a value that is no array.
+
+    Attributes:
+        value: The value.
+
+    Example:
+        >>> import jax
+        >>> tree = marked([1.0, "relu"])
+        >>> jax.tree.leaves(tree), plain(tree)
+        ([1.0], [1.0, 'relu'])
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def tree_flatten(self) -> tuple[tuple[()], _Value]:
+        """For JAX."""
+        return (), _Value(self.value)
+
+    @classmethod
+    def tree_unflatten(cls, value: _Value, children: Any) -> "Static":
+        """For JAX."""
+        return cls(value.value)
+
+
+def is_static(x: Any) -> bool:
+    """Whether something is the place of a static value."""
+    return isinstance(x, Static)
+
+
+def is_traced(leaf: Any) -> bool:
+    """Whether JAX traces a leaf; what is an array that it cannot trace, it refuses by itself."""
+    return hasattr(leaf, "dtype") or not is_no_array(leaf)
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+def marked(
+    tree: PyTree,
+    is_object: Callable[[Any], bool] = _never,
+    is_model: Callable[[Any], bool] = _never,
+    keeps_numbers: bool = False,
+) -> PyTree:
+    """The tree with `Static` in the places of what is no array.
+
+    Args:
+        tree: The tree.
+        is_object: Whether something stays as it is, with all that is in it.
+        is_model: Whether numbers of Python that are in something are static, too.
+        keeps_numbers: Whether those that are in none are.
+    """
+    outer, structure = jax.tree.flatten(tree, is_leaf=lambda x: is_object(x) or is_model(x))
+    kept = [_marked(x, is_object, is_model, keeps_numbers) for x in outer]
+    same = all(a is b for a, b in zip(outer, kept, strict=True))
+    return tree if same else jax.tree.unflatten(structure, kept)
+
+
+def _marked(x: Any, is_object: Any, is_model: Any, keeps_numbers: bool) -> Any:
+    if is_object(x):
+        return x
+    if is_model(x):
+        leaves, structure = jax.tree.flatten(x, is_leaf=is_object)
+        kept = [_marked(leaf, is_object, _never, True) for leaf in leaves]
+        same = all(a is b for a, b in zip(leaves, kept, strict=True))
+        return x if same else jax.tree.unflatten(structure, kept)
+    is_number = isinstance(x, (bool, int, float, complex)) and not hasattr(x, "dtype")
+    return x if is_traced(x) and not (is_number and keeps_numbers) else Static(x)
+
+
+def plain(tree: PyTree) -> PyTree:
+    """The tree with values in the places of `Static`."""
+    leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
+    if not any(map(is_static, leaves)):
+        return tree
+    return jax.tree.unflatten(structure, (x.value if is_static(x) else x for x in leaves))
+
+
+def run(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> PyTree:
+    """Call a function of plain arguments; what is no array in its result becomes `Static`."""
+    args, kwargs = plain((tuple(args), dict(kwargs)))
+    return marked(fun(*args, **kwargs))

@@ -1,0 +1,31 @@
+"""The parts for teaching taxpr a library whose objects hold states, for `taxpr.register_library`.
+
+docs/how-to/new-library.md shows how.
+"""
+
+from taxpr._calls.bound import Statics, without_statics
+from taxpr._calls.door import Door, door_of
+from taxpr._calls.held import objects
+from taxpr._calls.libraries import Library
+from taxpr._calls.model import Held, Opened, PureCode, Taken, Unbound, is_held, like
+from taxpr._calls.objects import parameters_of
+from taxpr._calls.static import is_static, is_traced
+
+__all__ = [
+    "Door",
+    "Held",
+    "Library",
+    "Opened",
+    "PureCode",
+    "Statics",
+    "Taken",
+    "Unbound",
+    "door_of",
+    "is_held",
+    "is_static",
+    "is_traced",
+    "like",
+    "objects",
+    "parameters_of",
+    "without_statics",
+]
