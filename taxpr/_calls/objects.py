@@ -70,7 +70,7 @@ def apart(
     for place, (path, leaf) in enumerate(found):
         if is_object(leaf):
             first: Any = names[path[1].idx] if path[0].idx == 0 else path[1].key
-            label = ".".join([first, *(dotted(path[2:]).split(".") if path[2:] else ())])
+            label = ".".join(filter(None, (str(first), dotted(path[2:]))))
             label = labels.setdefault(id(leaf), label)
             objects[label] = leaf
             places[place] = label

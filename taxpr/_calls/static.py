@@ -1,12 +1,18 @@
 """What is no array among arguments and results: static, a part of the tree and no leaf."""
 
+import enum
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy
+import numpy as np
 
 from taxpr._compat import PyTree
 from taxpr._given import is_no_array
+
+_jax: Any = jax
 
 
 class _Value:
@@ -117,6 +123,21 @@ def plain(tree: PyTree) -> PyTree:
 
 
 def run(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> PyTree:
-    """Call a function of plain arguments; what is no array in its result becomes `Static`."""
+    """Call a function of plain arguments; what is no array in its result becomes `Static`.
+
+    An object that the function makes stays a leaf, which JAX refuses: it may hold tracers.
+    """
+    leaves: list[Any] = jax.tree.leaves((tuple(args), dict(kwargs)), is_leaf=is_static)
+    given = {id(x.value) for x in leaves if is_static(x)}
     args, kwargs = plain((tuple(args), dict(kwargs)))
-    return marked(fun(*args, **kwargs))
+    out, tree = jax.tree.flatten(fun(*args, **kwargs))
+    kept = [id(x) in given or (isinstance(x, _ATOMS) and not is_traced(x)) for x in out]
+    pairs = zip(out, kept, strict=True)
+    return jax.tree.unflatten(tree, [Static(x) if one else x for x, one in pairs])
+
+
+# What holds no tracer. Those of JAX are functions that it made, such as `jax.nn.relu`.
+_ATOMS = (
+    *(str, bytes, type, enum.Enum, np.dtype, types.FunctionType, types.BuiltinFunctionType),
+    *(type(_jax.jit(len)), jax.custom_jvp, jax.custom_vjp, jax.numpy.ufunc),
+)

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._calls.static import is_traced
 from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError, is_whole, name_of, say_more, signature_of
 from taxpr._given import listed
@@ -20,8 +21,7 @@ from taxpr._given import listed
 _KEPT = 16  # functions whose static arguments are bound
 _MOST = 30  # letters of a value in a message
 
-# What JAX says of a text in the place of an array, and of a number that it had to know.
-_OF_TEXT = r"\b(str|bytes)\b|<[US]\d"
+# What JAX says of a number that it had to know.
 _UNKNOWN = (
     r"depends on the values? of the arguments? (?P<names>[\w, ]+)"
     r"|Shapes must be 1D sequences of concrete values"
@@ -202,16 +202,14 @@ def say_static(
 ) -> None:
     """Add to an error of tracing which argument seems to be meant static, and how it is."""
     text = " ".join(str(error).split())
-    texts = _given(fun, args, kwargs, lambda x: isinstance(x, (str, bytes)))
-    if isinstance(error, TypeError) and texts and re.search(_OF_TEXT, text):
+    fixed = _given(fun, args, kwargs, lambda x: not is_traced(x) and _is_told(x, text))
+    if isinstance(error, TypeError) and fixed:
         of = name_of(fun)
-        given = " and ".join(f"{name}={_shown(name, x)}" for name, x in texts.items())
-        say_more(
-            error,
-            _HINT,
-            f"{of} was given {given}. Text is static, so the function got it as it is. A selector "
-            f"is given before: taxpr.collect({of}, {next(iter(texts.values()))!r})(...).",
-        )
+        given = " and ".join(f"{name}={_shown(name, x)}" for name, x in fixed.items())
+        said = f"{of} was given {given}, which is no array, so the function got it as it is."
+        if isinstance(one := next(iter(fixed.values())), str):
+            said += f" A selector is given before: taxpr.collect({of}, {one!r})(...)."
+        say_more(error, _HINT, said)
         return
     depends = re.search(_UNKNOWN, text)
     found = _given(fun, args, kwargs, lambda x: isinstance(x, int)) if depends else {}
@@ -255,6 +253,12 @@ def _given(
     except TypeError:
         return {}
     return {name: x for name, x in arguments.items() if any(map(wanted, jax.tree.leaves(x)))}
+
+
+def _is_told(x: Any, error: str) -> bool:
+    """Whether an error is of a value of this type, which NumPy calls ``<U1`` if it is a text."""
+    of_text = r"|<[US]\d" if isinstance(x, (str, bytes)) else ""
+    return re.search(rf"\b{type(x).__name__}\b{of_text}", error) is not None
 
 
 def _shown(name: str, x: Any) -> str:

@@ -21,7 +21,7 @@ from taxpr_jupyter._text.short import shortened
 from taxpr_jupyter._tracing.advice import advise, uncallable
 from taxpr_jupyter._tracing.titles import title
 
-_SAID = re.compile(r"Text is static")  # by taxpr
+_SAID = re.compile("which is no array, so the function got it")  # by taxpr
 
 
 @dataclasses.dataclass(frozen=True)

@@ -109,7 +109,7 @@ ALL = (
             (jnp.sin, "x"),
             {},
             TypeError,
-            "applied was given x='x'. Text is static, so the function got it as it is.",
+            "applied was given x='x', which is no array, so the function got it as it is.",
         ),
     ],
 )

@@ -43,15 +43,6 @@ def double(ctx, token, params):
         ("%taxpr --static q f(x)", r"There is no argument 'q' to be static; given are x"),
         ("%taxpr --static 3 f(x)", r"no positional argument 3 to be static; the call has 1"),
         ("%taxpr 3(x)", r"`3` cannot be called, so there is nothing to trace"),
-        (
-            "%taxpr f(object())",
-            r"The argument x is of type object, which JAX cannot trace: make it static \(`%%taxpr "
-            r"--static x`",
-        ),
-        (
-            "%taxpr f({'a': [x, 'text']})",
-            r"The argument x\['a'\]\[1\] is of type str, which JAX cannot trace: keep it out",
-        ),
         ("%taxpr --static x f([x])", r"The argument x is static and must be hashable, but is a l"),
         ("%taxpr f(x=1, **{'x': 2})", r"The call gives the argument `x` twice"),
     ],
@@ -119,7 +110,7 @@ CASES = [
         (1.0,),
         "All branches must return the same structure",
     ),
-    (lambda x: "text", (1.0,), "takes and returns arrays and numbers"),
+    (lambda x: object(), (1.0,), "takes and returns arrays and numbers"),
     (lambda x: jax.jit(lambda x, how: x)(x, "add"), (1.0,), "static_argnames='NAME'"),
     (lambda x: jnp.sum([x, x]), (1.0,), "jnp.asarray(x)"),
     (lambda x: {1: x}[x], (1,), "A traced value has no hash"),

@@ -11,13 +11,13 @@ from jax import lax
 
 import taxpr
 from taxpr import State
+from taxpr._calls import libraries
+from taxpr.libraries import PureCode, like, objects
 from taxpr_jupyter import PanelError, Session, compare, draw, panel
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._cli.main import main
 from taxpr_jupyter._drawing.build import Builder, build_picture
 from taxpr_jupyter._session.state_values import fitted_leaf, parsed, text_of
-from taxpr_jupyter._states import adaptors
-from taxpr_jupyter._states.model import PureCall, PureCode, like
 from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._view.parts.states import states_state
@@ -184,44 +184,40 @@ class Box:
         self.value = value
 
 
-class Library:
-    """What an adaptor does: the box is taken out of the arguments."""
+def boxes(code):
+    """What a library of boxes registers."""
 
-    @staticmethod
-    def pure_call(fn, args, kwargs):
-        places = [k for k, arg in enumerate(args) if isinstance(arg, Box)]
-        if not places:
-            return None
-        box = args[places[0]]
+    def split(objects):
+        return None, {label: {"": box.value} for label, box in objects.items()}
 
-        @like(fn)
-        def pure(states, *args, **kwargs):
-            inner = Box(states["box"])
-            given = [inner if k == places[0] else arg for k, arg in enumerate(args)]
-            return fn(*given, **kwargs), {"box": inner.value}
+    def merge(static, states):
+        return {label: Box(own[""]) for label, own in states.items()}
 
-        def code():
-            body = f"""
+    def update(objects, states):
+        for label, own in states.items():
+            objects[label].value = own[""]
+
+    return objects("boxes", lambda x: isinstance(x, Box), split, merge, update, code=code)
+
+
+def code_of_boxes(found, n_bound):
+    [place] = found.places
+    body = f"""
 def pure(states, *args):
     box = type(given)(states["box"])
     out = fun(box, *args[1:])
     return out, {{"box": math.fsum([1.0]) * box.value}}
 
-given = args[{places[0]}]
+given = args[{place}]
 states = {{"box": given.value}}
 rest = (None, *args[1:]), kwargs
 """
-            return PureCode(body, {"math": "math"})
-
-        rest = tuple(None if arg is box else arg for arg in args)
-        return PureCall(pure, {"box": box.value}, frozenset({"box"}), rest, kwargs, "made up", code)
+    return PureCode(body, {"math": "math"})
 
 
 def test_another_library_by_its_adaptor(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "made_up_adaptor", Library)
-    monkeypatch.setattr(
-        adaptors, "ADAPTORS", {"made_up_adaptor": "made_up_adaptor", "not_there": "not_there"}
-    )
+    monkeypatch.setattr(libraries, "_registered", {})
+    taxpr.register_library("boxes", boxes(code_of_boxes))
 
     def f(box, how, x):
         box.value = box.value + (x if how == "up" else -x)
@@ -233,10 +229,11 @@ def test_another_library_by_its_adaptor(monkeypatch):
     run = assert_code_does_the_same(session, names)
     assert (float(run.outputs), float(run.final_states["box"])) == (6.0, 3.0)
     assert session.program.in_names == ("states['box']", "x")
-    with pytest.raises(PanelError, match="states of made up is not known: tag the value"):
+    with pytest.raises(PanelError, match="states of boxes is not known: tag the value"):
         session.watch_state("box")
-    with pytest.raises(PanelError, match="in no object that could be written to"):
-        session.write_states()
+    assert float(box.value) == 1.0
+    session.write_states()
+    assert float(box.value) == 3.0
     assert session.run().states[0].name == "box"
     # What does not use the library goes as before.
     assert type(traced(lambda x: x, (XS,), {}, (), ()).program) is taxpr.Program
@@ -246,7 +243,7 @@ def test_another_library_by_its_adaptor(monkeypatch):
         total.value += x
         box.value += x
 
-    with pytest.raises(PanelError, match=r"states of made up, and a taxpr.State besides .*total"):
+    with pytest.raises(PanelError, match=r"states of boxes, and a taxpr.State besides .*total"):
         Session(both, (box, 2.0))
 
 
