@@ -25,6 +25,7 @@ MODULES = (
     taxpr.hops,
     taxpr.injectors,
     taxpr.introspect,
+    taxpr.libraries,
     taxpr.program,
     taxpr.questions,
 )

@@ -38,12 +38,12 @@ def reached(fun: Callable[..., Any]) -> Iterator[Found]:
     seen: set[int] = set()
     waiting = [Found("", fun, "fun")]
     while waiting:
-        name, found, text = waiting.pop(0)
-        thing: Any = found
+        name, thing, text = waiting.pop(0)
+        known: Any = thing
         if id(thing) in seen:
             continue
         seen.add(id(thing))
-        given = getattr(thing, "bound_statics", None)  # see `without_statics`
+        given = getattr(known, "bound_statics", None)  # see `without_statics`
         if isinstance(thing, functools.partial):
             waiting.append(Found("", thing.func, f"{text}.func"))
             waiting += [Found("", x, f"{text}.args[{k}]") for k, x in enumerate(thing.args)]
@@ -60,7 +60,7 @@ def reached(fun: Callable[..., Any]) -> Iterator[Found]:
             waiting += _of_function(thing, text)
         elif not isinstance(thing, (type, types.ModuleType)):
             yield Found(name, thing, text)
-        if given is None and callable(wrapped := getattr(thing, "__wrapped__", None)):
+        if given is None and callable(wrapped := getattr(known, "__wrapped__", None)):
             waiting.append(Found(name, wrapped, f"{text}.__wrapped__" if text else ""))
 
 

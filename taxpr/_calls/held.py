@@ -33,7 +33,7 @@ class _Ways(NamedTuple):
 
 def objects(
     name: str,
-    is_object: Callable[[Any], bool],
+    kinds: type | tuple[type, ...],
     split: Split,
     merge: Merge,
     update: Update,
@@ -49,7 +49,7 @@ def objects(
 
     Args:
         name: The name of the library.
-        is_object: Whether something is such an object. What is inside of one belongs to it.
+        kinds: The classes of the objects. What is inside of one belongs to it.
         split: ``(objects) -> (static, states)``: what else the objects are made of, which is
             compared by ``==``; and of each object its arrays, or PyTrees of them, by name.
         merge: ``(static, states) -> objects``: makes objects anew.
@@ -63,14 +63,23 @@ def objects(
 
     Example:
         >>> import taxpr
+        >>> class Box:
+        ...     def __init__(self, x):
+        ...         self.set(x)
+        ...     def set(self, x):
+        ...         self.x = x
         >>> library = taxpr.libraries.objects(
         ...     "boxes",
-        ...     lambda x: isinstance(x, Box),
+        ...     Box,
         ...     lambda boxes: (None, {label: {"x": box.x} for label, box in boxes.items()}),
         ...     lambda static, states: {label: Box(**one) for label, one in states.items()},
         ...     lambda boxes, states: [boxes[label].set(**one) for label, one in states.items()],
         ... )
     """
+
+    def is_object(x: Any) -> bool:
+        return isinstance(x, kinds)
+
     ways = _Ways(name, is_object, split, merge, update, grows, code)
 
     def open_objects(

@@ -85,8 +85,7 @@ def register_library(name: str, library: Library) -> None:
         ...     objects = {label: Counter() for label in states}
         ...     update(objects, states)
         ...     return objects
-        >>> is_counter = lambda x: isinstance(x, Counter)
-        >>> counters = taxpr.libraries.objects("counters", is_counter, split, merge, update)
+        >>> counters = taxpr.libraries.objects("counters", Counter, split, merge, update)
         >>> taxpr.register_library("counters", counters)
         >>> def add(counter, x):
         ...     counter.total += taxpr.tag(x, name="x")

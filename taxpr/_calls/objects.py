@@ -62,15 +62,16 @@ def apart(
         return _is_place(x) or is_object(x)
 
     found, tree = _keys.tree_flatten_with_path((tuple(args), dict(kwargs)), is_leaf=is_whole)
-    names = argument_names(fun, len(args))
+    names: Any = argument_names(fun, len(args))
     objects: dict[str, Any] = {}
     labels: dict[int, str] = {}
     places: dict[int, str] = {}
     leaves: list[Any] = []
-    for place, (path, leaf) in enumerate(found):
+    for place, (given, leaf) in enumerate(found):
+        path: Any = given
         if is_object(leaf):
-            first: Any = names[path[1].idx] if path[0].idx == 0 else path[1].key
-            label = ".".join(filter(None, (str(first), dotted(path[2:]))))
+            first: str = names[path[1].idx] if path[0].idx == 0 else path[1].key
+            label = f"{first}.{dotted(path[2:])}" if path[2:] else first
             label = labels.setdefault(id(leaf), label)
             objects[label] = leaf
             places[place] = label

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy
 import numpy as np
 
 from taxpr._compat import PyTree
@@ -137,7 +136,8 @@ def run(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any])
 
 
 # What holds no tracer. Those of JAX are functions that it made, such as `jax.nn.relu`.
-_ATOMS = (
+_atoms: list[Any] = [
     *(str, bytes, type, enum.Enum, np.dtype, types.FunctionType, types.BuiltinFunctionType),
-    *(type(_jax.jit(len)), jax.custom_jvp, jax.custom_vjp, jax.numpy.ufunc),
-)
+    *(type(_jax.jit(len)), _jax.custom_jvp, _jax.custom_vjp, _jax.numpy.ufunc),
+]
+_ATOMS = tuple(_atoms)

@@ -41,10 +41,6 @@ class _Graph:
         return isinstance(other, _Graph) and self.graph == other.graph
 
 
-def _is_object(x: Any) -> bool:
-    return isinstance(x, (nnx.Pytree, nnx.Variable))
-
-
 def _split(given: Mapping[str, Any]) -> tuple[_Graph, States]:
     if not hasattr(nnx.Variable, "ref"):
         raise RefusedError(_TOO_OLD.format(version=flax.__version__))
@@ -142,5 +138,12 @@ def _code(found: Apart, n_bound: int) -> PureCode:
 
 
 LIBRARY = objects(
-    "flax.nnx", _is_object, _split, _merge, _update, grows=_grows, told=_told, code=_code
+    "flax.nnx",
+    (nnx.Pytree, nnx.Variable),
+    _split,
+    _merge,
+    _update,
+    grows=_grows,
+    told=_told,
+    code=_code,
 )

@@ -22,7 +22,10 @@ from flax import linen, nnx
 import taxpr
 
 # The loss of a train step is differentiated before it is changed.
-pytestmark = pytest.mark.filterwarnings("ignore::taxpr.errors.StaleDerivativeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::taxpr.errors.StaleDerivativeWarning"),
+    pytest.mark.spread(4),
+]
 
 X = jax.random.normal(jax.random.key(1), (6, 4))
 OTHER = X + 1.0

@@ -197,7 +197,7 @@ def boxes(code):
         for label, own in states.items():
             objects[label].value = own[""]
 
-    return objects("boxes", lambda x: isinstance(x, Box), split, merge, update, code=code)
+    return objects("boxes", Box, split, merge, update, code=code)
 
 
 def code_of_boxes(found, n_bound):
