@@ -43,7 +43,7 @@ def is_public(obj):
 
 
 def public_names():
-    # Once, also where two modules have it. The parts of a rule, and of what a library registers, are
+    # Once, also where two modules have it. Parts of a rule, and of what a library registers, are
     # explained by pages.
     shown = {"Hop": pytest.param(taxpr.hops.Hop, id="Hop")}
     for package in PACKAGES:
