@@ -10,6 +10,7 @@
 # make fuzz    more random programs than the tests run, N=10000 of them, from a SEED that it draws
 #              and prints
 # make gallery draw every kind of program, to be looked at: build/gallery/index.html
+# make shots   take the README's picture, docs/panel.png, with chromium
 # make lint    ruff, pyright, and tsc, which checks the types in the comments of the JavaScript
 # make docs    the site of the documents, in build/site, without network once its environment is
 #              there; warnings are errors
@@ -22,7 +23,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 UV := .envs/uv/bin/uv
 NEWEST := .envs/newest/bin
 
-.PHONY: lab test notebooks fuzz gallery lint docs dist clean
+.PHONY: lab test notebooks fuzz gallery shots lint docs dist clean
 
 lab: .venv/installed
 ifeq ($(HEADLESS),1)
@@ -50,6 +51,10 @@ fuzz: $(UV)
 gallery: $(UV)
 	$(PYTHON) tools/envs.py install clients
 	.envs/clients/bin/python tools/gallery.py
+
+shots: $(UV)
+	$(PYTHON) tools/envs.py install newest
+	$(NEWEST)/python tools/shots.py
 
 lint: $(UV)
 	$(PYTHON) tools/envs.py install newest

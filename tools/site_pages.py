@@ -51,11 +51,11 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(markdown: str, page, config, files) -> str:
-    """The README's tables and the docstrings, and links out of docs/ to the repository."""
+    """Tables that a page takes from another one, docstrings, and links to the repository."""
     if page.file.generated_by is not None:
         return markdown
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for table in TABLE.finditer(readme):
+    tables = (ROOT / "docs" / "primitives.md").read_text(encoding="utf-8")
+    for table in TABLE.finditer(tables) if page.file.src_uri != "primitives.md" else ():
         markdown = markdown.replace(f"<!-- {table[1]} -->", table[0])
     if page.file.src_uri.startswith("reference/"):
         markdown = for_site(markdown)

@@ -1,4 +1,4 @@
-"""Writes the README's table of higher-order primitives, from the table in `taxpr._hops.table`.
+"""Writes the table of higher-order primitives in docs/primitives.md, from the table in `taxpr._hops.table`.
 
 .envs/newest/bin/python tools/table.py      with the newest JAX
 """
@@ -12,7 +12,7 @@ from taxpr._errors import name_of
 from taxpr._hops.protocol import Hop
 from taxpr._hops.table import registered
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "primitives.md"
 BEGIN, END = "<!-- table of higher-order primitives -->", "<!-- end of table -->"
 
 
@@ -40,11 +40,11 @@ def markdown() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *rows))
 
 
-def written(readme: str) -> str:
-    """The README with the table."""
-    before, _, rest = readme.partition(BEGIN)
+def written(page: str) -> str:
+    """The page with the table."""
+    before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{rest.partition(END)[2]}"
 
 
 if __name__ == "__main__":
-    README.write_text(written(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
