@@ -13,7 +13,6 @@ import tempfile
 import zlib
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 from playwright.sync_api import sync_playwright
 

@@ -1,4 +1,4 @@
-"""Writes the table of higher-order primitives in docs/primitives.md, from the table in `taxpr._hops.table`.
+"""Writes the table of docs/primitives.md, from the table of entries in `taxpr._hops.table`.
 
 .envs/newest/bin/python tools/table.py      with the newest JAX
 """
