@@ -43,7 +43,7 @@ class NanRow:
         device: For each mesh axis along which it differs the place of the device.
         examples: Of an axis of `jax.vmap` the examples.
         elements: How many of its elements in that iteration, and the index of the first.
-        backward: Whether it is computed in a backward pass.
+        backward: Whether it is of a backward pass; what `jax.checkpoint` computes again is not.
         inputs: The operands with their ranges.
         address: Its address.
         made_by: The statement that made it, with its line, where another one did, as in a helper.
@@ -121,7 +121,7 @@ class Words:
             device=", ".join(f"{name}={at}" for name, at in mesh.items()),
             examples=examples,
             elements=elements,
-            backward=value.eqn is not None and _compat.is_transposed(value.eqn),
+            backward=_is_backward(value),
             inputs=tuple(self._input(*given, origin, kept) for given in origin.operands),
             address=origin.address,
             made_by=line.made_by,
@@ -171,6 +171,12 @@ class Words:
         if one is None or one.read.address not in kept or not _is_floats(one.value):
             return f"{name}: not of floats"
         return f"{name}: {_range(kept[one.read.address], origin.index)}"
+
+
+def _is_backward(value: Value) -> bool:
+    """Whether a backward pass makes a value: what is in a loop of it does not say so itself."""
+    around = any(_compat.is_transposed(step.eqn) for step in value.steps)
+    return (around or _compat.is_transposed(value.eqn)) and not _compat.is_recomputed(value.eqn)
 
 
 def _times(origin: Origin, kept: Kept) -> str:

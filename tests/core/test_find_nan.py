@@ -272,6 +272,40 @@ def test_a_fault_of_the_backward_pass_is_found(fn, what, iteration):
         assert "test_find_nan.py" in found.rows[0].line
 
 
+def scan_in_a_rule(x):
+    @jax.custom_vjp
+    def f(v):
+        return v.sum()
+
+    def back(v, ct):
+        def step(c, one):
+            root = jnp.sqrt(c - one)
+            return c, root
+
+        return (lax.scan(step, ct, v, reverse=True)[1],)
+
+    f.defvjp(lambda v: (v.sum(), v), back)
+    return f(x)
+
+
+def scan_of_checkpoints(x):
+    @jax.checkpoint
+    def step(c, one):
+        root = jnp.sqrt(c - one)
+        return root, root
+
+    return lax.scan(step, jnp.float32(1), x)[0]
+
+
+def test_what_is_in_a_loop_of_the_backward_pass_is_of_the_backward_pass():
+    [row] = find_nan(jax.grad(scan_in_a_rule))(jnp.array([0.5, 4.0])).rows
+    assert (row.variable, row.iteration, row.backward) == ("root", (1,), True)
+    assert "in the backward pass" in str(find_nan(jax.grad(scan_in_a_rule))(jnp.array([4.0])))
+    # What a backward pass only computes again is no part of it.
+    rows = find_nan(jax.grad(scan_of_checkpoints))(jnp.array([0.5, 4.0, 1.0])).rows
+    assert [row.backward for row in rows] == [False, False]
+
+
 # ---- examples, devices, arguments ---------------------------------------------------------------
 
 

@@ -94,7 +94,7 @@ def without_the_checks_of_older_versions():
 # ---- what occurred -----------------------------------------------------------
 
 COUNTS = collections.Counter()
-ENOUGH = 100  # programs, of which some have any kind of higher-order function
+ENOUGH = 200  # programs, of which some have any kind of higher-order function and of dtype
 
 
 def count_what_occurs(program, sites, chosen):
