@@ -81,6 +81,10 @@ _LEFT_OUT = (
     "By rounding alone {count} more differ, {first} first: by another number each time that the "
     "arguments move a little. atol= and rtol= compare them, too."
 )
+_ONE_CLASS = (
+    "Both ran the methods of one object, of the class {model}. Two versions of a class are two "
+    "inputs: first_difference(loss)(old, new), where loss(model) calls the model."
+)
 _WORST = "where {dtype} hurts most in {name}: "
 
 
@@ -210,6 +214,8 @@ def first_difference(
         among += ", only the result" if rows and not values else ""
         headline = f"first difference of {name_of(fun)} and {of_b.name}: {among}"
         notes += dict.fromkeys(note for one in both for note in one.notes)
+        if not rows and first is second:
+            notes += _one_class(fun, of_b.target, first)
         if of_b.dtype is None or tolerance.asked:
             return Differences(headline, rows, tuple(notes))
         first_of = f", {_named(rows[0])} first" if rows else ""
@@ -246,6 +252,18 @@ def first_difference(
         return of(args, args, kwargs)
 
     return same if isinstance(fun, Program) else called_as(fun)(same)
+
+
+def _one_class(fun: Any, other: Any, args: tuple[Any, ...]) -> list[str]:
+    """A note if two functions were given, and what they call is the same by necessity."""
+    if fun is other:
+        return []  # of two precisions, or ways to run
+    models = [
+        type(x).__name__
+        for x in (getattr(fun, "__self__", None), *args)
+        if callable(x) and not isinstance(x, type) and not hasattr(x, "__code__")
+    ]
+    return [_ONE_CLASS.format(model=models[0])] if models else []
 
 
 def _arguments(given: Any) -> Any:

@@ -471,3 +471,50 @@ def test_tags_and_values_are_found(make):
 
     found, *_ = asked(make, ask)
     assert len(found) == 1
+
+
+# ---- within transformations --------------------------------------------------
+
+
+def injected_loss():
+    return taxpr.inject(lambda net, x: loss_of(net(x)), taxpr.scale(1.0), where="h")
+
+
+@pytest.mark.parametrize("outer", [nnx.jit, nnx.remat, lambda f: nnx.jit(nnx.value_and_grad(f))])
+def test_an_injected_function_within_a_transformation_of_nnx(outer):
+    net, own = Net(nnx.Rngs(0)), Net(nnx.Rngs(0))
+    injected = injected_loss()
+    ctx = injected.init(own, X)
+    expected = outer(lambda net, x: loss_of(net(x)))(net, X)
+    found = outer(lambda net, x: injected(ctx, net, x)[0])(own, X)
+    same(first(found), first(expected))
+    same(held_by(own)(), held_by(net)())
+
+
+def test_within_jax_jit_a_model_that_is_closed_over_is_refused_by_nnx():
+    net, injected = Net(nnx.Rngs(0)), injected_loss()
+    ctx, before = injected.init(net, X), held_by(net)()
+    with pytest.raises(Exception, match="trace level"):
+        jax.jit(lambda x: injected(ctx, net, x)[0])(X)
+    same(held_by(net)(), before, rtol=0)
+
+
+def test_an_array_that_a_call_makes_cannot_be_handed_back():
+    class Made(nnx.Module):
+        def __call__(self, x):
+            self.h = nnx.Variable(x)
+            return x
+
+    f = lambda net, x: loss_of(net(x))
+    with pytest.raises(taxpr.RefusedError, match=r"makes net\.h, which cannot be handed back"):
+        taxpr.collect(f)(Made(), X)
+    same(first(taxpr.watch(f)(Made(), X).out), float(jnp.mean(X**2)))
+
+
+def test_functions_of_haiku_without_transform():
+    dense = lambda x: loss_of(hk.Linear(2)(x))
+    params = hk.transform(dense).init(jax.random.key(0), X)
+    expected = hk.without_apply_rng(hk.transform(dense)).apply(params, X)
+    same(first(taxpr.watch(dense)(X).out), first(expected))
+    with pytest.raises(taxpr.RefusedError, match="cannot be handed back to haiku"):
+        taxpr.collect(lambda x: loss_of(hk_net(x)))(X)
