@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import jax
 
@@ -43,19 +43,24 @@ def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
             )
 
 
-def warn_of_stale_derivatives(tags: Sequence[str]) -> None:
+def warn_of_stale_derivatives(tags: Mapping[str, str]) -> None:
     """Warn once about tags that change a value whose derivative was taken before.
+
+    Args:
+        tags: The tags in words, each with the name of the variable that it was put for, or "".
 
     Warns:
         StaleDerivativeWarning: Names the tags.
     """
     if not tags:
         return
+    name = next(filter(None, tags.values()), "").partition("#")[0]
+    edit = f"taxpr.edit(fun, {name!r}, injector)" if name else "taxpr.edit(fun, variable, injector)"
     warn(
-        f"inject: {_first(tags)}: the program was differentiated before this is changed, and its "
+        f"inject: {_first(list(tags))}: the program was differentiated before this is changed, and its "
         "derivative stays that of the function as it was. For that of the changed function inject "
-        "first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]). Or let a "
-        'variable be changed before anything differentiates: taxpr.edit(fun, "x", injector).',
+        "first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]). Or change "
+        f"the variable before anything differentiates: {edit}.",
         StaleDerivativeWarning,
         _levels_to_the_caller(),
     )

@@ -40,7 +40,7 @@ from taxpr._hops.protocol import NO_OPTIONS, Emission, Emits, Made, Options
 from taxpr._hops.table import inject_rule, is_brought
 from taxpr._jaxprs.splice import Splice
 from taxpr._primitives.state_access import is_access
-from taxpr._primitives.tag import is_differentiated, used_elsewhere
+from taxpr._primitives.tag import is_differentiated, used_elsewhere, variable_of
 from taxpr._sites.site import Site, around, described
 from taxpr._sites.walk import local_names
 
@@ -121,7 +121,7 @@ class _Threader:
         # Keys of `_done` contain ids, so keep the objects alive.
         self._alive: list[tuple[StoredJaxpr, Plan]] = []
         # Descriptions of tags that change a value whose derivative was taken before.
-        self.stale: list[str] = []
+        self.stale: dict[str, str] = {}  # with the name of the variable, if it is one
         # And of those that change a variable of a function whose caller uses the value.
         self.shared: list[str] = []
 
@@ -240,7 +240,9 @@ class _Threader:
         told, elsewhere = is_differentiated(eqn), used_elsewhere(eqn)
         if handler.injects is None or not (told or elsewhere) or not _changes(piece, n_ctx, eqn):
             return
-        self.stale += [described(address, eqn)] * told
+        if told:
+            variable = variable_of(eqn)
+            self.stale[described(address, eqn)] = variable.name if variable else ""
         self.shared += [f"{described(address, eqn)} {elsewhere}"] * bool(elsewhere)
 
     def _hop(
