@@ -58,9 +58,9 @@ def warn_of_stale_derivatives(tags: Mapping[str, str]) -> None:
     edit = f"taxpr.edit(fun, {name!r}, injector)" if name else "taxpr.edit(fun, variable, injector)"
     warn(
         f"inject: {_first(list(tags))}: the program was differentiated before this is changed, and "
-        "its derivative stays that of the function as it was. For that of the changed function inject "
-        "first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]). Or change "
-        f"the variable before anything differentiates: {edit}.",
+        "its derivative stays that of the function as it was. For that of the changed function "
+        "inject first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]). "
+        f"Or change the variable before anything differentiates: {edit}.",
         StaleDerivativeWarning,
         _levels_to_the_caller(),
     )
