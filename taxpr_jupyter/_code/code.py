@@ -19,10 +19,13 @@ from taxpr_jupyter._code.injectors import injector_code
 from taxpr_jupyter._code.names import Names
 from taxpr_jupyter._code.state_code import StatesOf, pure_lines
 from taxpr_jupyter._code.values import keywords, value_code, written
+from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.questions import Question, question_of
 
 _ADDRESS = re.compile(r"(in|const|out|t)\d+")  # those that could be taken for a name
+# A variable, and an injector or a line of Python.
+Changed = tuple[Any, Attached | str]
 _LONGEST = 2000  # the most characters of arguments that are written out
 
 
@@ -73,6 +76,7 @@ def code_of(
     question: str | None = None,
     of: str = "",
     compiled: bool = True,
+    changes: Sequence[Changed] = (),
 ) -> str:
     """The code that traces the call, adds the tags, attaches the injectors and runs.
 
@@ -85,14 +89,15 @@ def code_of(
         question: What it asks instead of running.
         of: The result whose gradients are asked for; empty for the first one.
         compiled: Whether `jax.jit` compiles it, which takes nothing but arrays.
+        changes: The variables of the source that are changed, and by what.
     """
     names = Names(source.namespace, source.named, source.given, source.call)
     asked = None if question is None else question_of(question)
     if asked is None or asked.needs == "injectors":
-        more = (states, names, asked, compiled)
+        more = (states, names, asked, compiled, changes)
         write = functools.partial(_body, source, added, sites, held, *more)
     else:
-        write = functools.partial(_asking, source, states, names, asked, of)
+        write = functools.partial(_asking, source, states, names, asked, of, changes)
     attached = [site.injector.source for site in sites if site.injector]
     called = [*source.named.values(), *source.given.values()]
     names.choose_own(write(), [*called, *attached])
@@ -109,13 +114,18 @@ def _body(
     names: Names,
     question: Question | None,
     compiled: bool,
+    changes: Sequence[Changed],
 ) -> str:
     """The code without its head."""
     call = ast.parse(source.call, mode="eval").body
     assert isinstance(call, ast.Call)
     program, injected, out = (names.own(name) for name in ("program", "injected", "out"))
     lines = _given(source, names)
-    started, traced = _start(call, source, states, program, names, any(map(held.get, added)))
+    injecting = [site.injector and not site.injector.edits for site in sites]
+    if not any(injecting):  # the tags of edits are of no use
+        added = _without_edits(added, sites)
+    variables = any(map(held.get, added))
+    started, traced, fun = _start(call, source, states, program, names, variables, changes)
     lines += started
     for address, params in added.items():
         need = functools.partial(names.named, base="value", what=f"of the tag at {address}")
@@ -124,19 +134,23 @@ def _body(
         lines.append(f"{program} = {program}.tag_at({where}, {words})")
     jit = f"{names.module('jax')}.jit" if compiled else ""
     results = f"({out}, {names.own('states')})" if states else out
-    if any(site.injector for site in sites):
+    if any(injecting):
         lines.append(f"{injected} = {program}.inject({{")
         for number, site in enumerate(sites):
-            if site.injector:
+            if site.injector and injecting[number]:
                 made = injector_code(site.injector, site.title, names)
                 lines.append(f"    {_selector(number, sites, program)}: {made},")
         lines.append("})")
         if question:
-            compared = f"{names.module('taxpr')}.{question.function}({program}, {injected})"
+            before = fun if changes else program
+            compared = f"{names.module('taxpr')}.{question.function}({before}, {injected})"
             return "\n".join([*lines, f"{compared}({', '.join(traced)})"])
         inner, ctx = ", ".join([f"{injected}.ctx", *traced]), names.own("ctx")
         lines.append(f"{results}, {ctx} = {_within(jit, injected)}({inner})")
         lines.append(f"{names.own('report')} = {injected}.report({ctx})")
+    elif question:
+        compared = f"{names.module('taxpr')}.{question.function}({fun}, {program})"
+        lines.append(f"{compared}({', '.join(traced)})")
     else:
         lines.append(f"{results.strip('()')} = {_within(jit, program)}({', '.join(traced)})")
     return "\n".join(lines)
@@ -146,8 +160,44 @@ def _within(jit: str, name: str) -> str:
     return f"{jit}({name})" if jit else name
 
 
+def _without_edits(
+    added: Mapping[str, Mapping[str, Any]], sites: Sequence[SiteRow]
+) -> Mapping[str, Mapping[str, Any]]:
+    edits = {site.key for site in sites if site.injector and site.injector.edits}
+    return {address: params for address, params in added.items() if address not in edits}
+
+
+def _edited(fun: str, changes: Sequence[Changed], names: Names) -> tuple[list[str], str]:
+    """Lines that edit a function, and what it is called then."""
+    lines: list[str] = []
+    edit = f"{names.module('taxpr')}.edit"
+    for of_lines in (True, False):  # in two steps: a variable can have a line and an injector
+        own = [
+            (f"{names.module('taxpr')}.{where!r}", _by(where, by, names))
+            for where, by in changes
+            if isinstance(by, str) is of_lines
+        ]
+        if own:
+            name = names.own("edited")
+            one = ", ".join(own[0])
+            several = "".join(f"    {where}: {by},\n" for where, by in own)
+            given = one if len(own) == 1 else f"{{\n{several}}}"
+            lines.append(f"{name} = {edit}({fun}, {given})")
+            fun = name
+    return lines, fun
+
+
+def _by(where: Any, by: str | Attached, names: Names) -> str:
+    return repr(by) if isinstance(by, str) else injector_code(by, repr(where), names)
+
+
 def _asking(
-    source: Source, states: StatesOf | None, names: Names, question: Question, of: str
+    source: Source,
+    states: StatesOf | None,
+    names: Names,
+    question: Question,
+    of: str,
+    changes: Sequence[Changed],
 ) -> str:
     """Code that asks a question, of the function itself where that has no states and statics."""
     call = ast.parse(source.call, mode="eval").body
@@ -156,16 +206,19 @@ def _asking(
     statics = source.static_argnums or source.static_argnames
     if statics or states:
         asked = names.own("program")
-        started, traced = _start(call, source, states, asked, names, variables=True)
+        started, traced, _ = _start(call, source, states, asked, names, True, changes)
         if not question.runs:
             traced = []
         if question.of_function:
             if statics:
                 session = f"session.{question.function}({question.other!r})"
                 return f"# A function with static arguments: {session}"
-            asked = names.own("pure")
+            asked = names.own("edited" if changes else "pure")
             started.pop()
         lines += started
+    else:
+        more, asked = _edited(asked, changes, names)
+        lines += more
     more = f", {question.other!r}" if question.other else ""
     if of:  # a function with states returns them beside its result
         more += f", of={(of.replace('out', 'out[0]', 1) if states else of)!r}"
@@ -190,8 +243,13 @@ def _start(
     program: str,
     names: Names,
     variables: bool,
-) -> tuple[list[str], list[str]]:
-    """Lines that trace the call, with its variables if these are needed; the traced arguments."""
+    changes: Sequence[Changed],
+) -> tuple[list[str], list[str], str]:
+    """Lines that trace the call, with its variables if these are needed.
+
+    Returns:
+        The lines, the traced arguments, and the function of these without changes.
+    """
     fun, trace = ast.unparse(call.func), f"{names.module('taxpr')}.trace"
     noted = ", names=True" if variables else ""
     if not states:
@@ -202,7 +260,9 @@ def _start(
             statics += f", static_argnames={source.static_argnames}"
         every = ", ".join(_arguments(call))
         before, traced = _traced(call, source, names)
-        return [f"{program} = {trace}({fun}{statics})({every})", *before], traced
+        edits, edited = _edited(fun, changes, names)
+        line = f"{program} = {trace}({edited}{statics})({every})"
+        return [*edits, line, *before], traced, fun
     if not isinstance(call.func, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
         fun = f"({fun})"
     pure = pure_lines(
@@ -215,8 +275,9 @@ def _start(
         names,
     )
     every = [names.own("states"), *pure.args]
-    line = f"{program} = {trace}({names.own('pure')}{noted})({', '.join(every)})"
-    return [*pure.lines, line], every
+    edits, edited = _edited(names.own("pure"), changes, names)
+    line = f"{program} = {trace}({edited}{noted})({', '.join(every)})"
+    return [*pure.lines, *edits, line], every, names.own("pure")
 
 
 def _arguments(call: ast.Call) -> list[str]:

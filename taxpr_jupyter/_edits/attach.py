@@ -80,6 +80,8 @@ class Attached:
         asks_ctx: Whether the user must give its ctx, because their function uses it.
         trial: Set while it is not tried out yet, see `Session.settle`; else None.
         unread: Set while its next ctx is not computed yet; else None.
+        variable: The variable that the user named; of an edit the one that is changed; else None.
+        edits: Whether the source is edited there (`taxpr.edit`), and the program traced with it.
     """
 
     key: str
@@ -98,11 +100,20 @@ class Attached:
     asks_ctx: bool = False
     trial: Trial | None = dataclasses.field(default=None, repr=False, compare=False)
     unread: Unread | None = dataclasses.field(default=None, repr=False, compare=False)
+    variable: Any = dataclasses.field(default=None, repr=False, compare=False)
+    edits: bool = False
 
     @property
     def ctx(self) -> Any:
         """The first context of a function; ``()`` for other injectors."""
         return self.injector.new_state(None) if is_function(self.source) else ()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is one of the ready injectors, as it is."""
+        kind = taxpr.ready_injectors().get(self.injector.name)
+        whole = type(self.injector) is taxpr.injectors.Injector
+        return kind is not None and whole and is_made_by(self.injector, kind)
 
     def with_value(self, param: str, value: Any) -> Attached:
         """The same injector with another value of one parameter.
@@ -220,7 +231,8 @@ def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | No
     given = attached.bound if attached.kind == "function" else now
     try:
         made = make(attached.key, given, attached.ctx, values, namespace)
-        return dataclasses.replace(made, unread=attached.unread)
+        same = {"unread": attached.unread, "variable": attached.variable}
+        return dataclasses.replace(made, **same)
     except PanelError:  # the name now means no injector
         return None
 

@@ -85,8 +85,11 @@ def _input(old: Index, new: Index, key: str) -> str | None:
     if key in names:
         return next((at for at, name in others.items() if name == names[key]), None)
     variable, there = old.variable(key), new.variable(key)
-    same = variable is not None and there is not None and variable.aval.dtype == there.aval.dtype
-    return key if same else None
+    if variable is None or there is None or variable.aval.dtype != there.aval.dtype:
+        return None
+    homes = [one.home_of(key) for one in (old, new)]
+    counts = {len(home.jaxpr.invars) for home in homes if home}  # else they have moved
+    return key if len(counts) == 1 else None
 
 
 def _inputs(index: Index) -> dict[str, str]:

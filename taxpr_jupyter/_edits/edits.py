@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import taxpr
@@ -22,14 +23,47 @@ from taxpr_jupyter._edits.inspect import Inspector
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._edits.tagged import Tagged
 from taxpr_jupyter._errors import PanelError, nearest
+from taxpr_jupyter._lines.assignments import Assignment, assignments
 from taxpr_jupyter._lines.listing import Line, Lines
 from taxpr_jupyter._model.model import Marked
 from taxpr_jupyter._text.short import Tooltips
+from taxpr_jupyter._tracing.changed import Change
 from taxpr_jupyter._tree.focus import Only
 
 # An address, the key or name of a tag, or a selector of one value such as a `taxpr.var`.
 Place: TypeAlias = Any
 _SHOWN = 12  # values in a message
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """A line of the source that was typed over.
+
+    Attributes:
+        place: The line it was typed over, with its file.
+        text: The new right-hand side.
+    """
+
+    place: Assignment
+    text: str
+
+    @property
+    def where(self) -> Any:
+        """The variable that the line binds."""
+        return taxpr.var(self.place.variable, line=self.place.line)
+
+    @property
+    def line(self) -> str:
+        """The new line."""
+        text = f"({self.text})" if "\n" in self.text else self.text
+        return f"{self.place.head}{text}"
+
+    def among(self, files: Iterable[str]) -> Written | None:
+        """The same line in files that may have changed; None if it is not there, or twice."""
+        old = self.place.variable, self.place.text
+        every = [one for file in files for one in assignments(file).values()]
+        found = [one for one in every if (one.variable, one.text) == old]
+        return Written(found[0], self.text) if len(found) == 1 else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +82,7 @@ class Edits:
             again after the user has edited the source.
         watched: For each state the places that write to it: the array of its value, such as
             `norm['mean']`, and the key of the tag there.
+        written: The lines of the source that were typed over.
     """
 
     tags: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
@@ -59,6 +94,14 @@ class Edits:
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     lines: Mapping[str, str] = dataclasses.field(default_factory=dict)
     watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
+    written: tuple[Written, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The changes of the source with which the program is traced."""
+        typed = (Change(one.where, one.line) for one in self.written)
+        edits = (one for one in self.attached.values() if one.edits)
+        return (*typed, *(Change(one.variable, one.injector) for one in edits))
 
     def runs_as(self, other: Edits) -> bool:
         """Whether a run gives the same results with other edits, which may differ in folding."""
@@ -66,6 +109,7 @@ class Edits:
             self.tags is other.tags
             and self.states is other.states
             and self.watched == other.watched
+            and self.written == other.written
             and self._injectors() == other._injectors()
         )
 
@@ -141,7 +185,11 @@ class Edited:
         Raises:
             PanelError: If an injector cannot work.
         """
-        attached = {site.site: site.injector for site in self.sites if site.injector}
+        attached = {
+            site.site: site.injector
+            for site in self.sites
+            if site.injector and not site.injector.edits
+        }
         for site, injector in attached.items():
             if injector.error:
                 raise PanelError(f"The injector at {site} cannot work: {injector.error}")
@@ -267,18 +315,30 @@ class Adopted(NamedTuple):
         edited: The program with the edits that could be applied.
         moved: Edits whose address changed, in words.
         dropped: Edits that could not be applied, in words.
+        keys: The keys of tags in the older program, and those here; None for what is gone.
     """
 
     edited: Edited
     moved: list[str]
     dropped: list[str]
+    keys: dict[str, str | None]
 
 
-def adopted(edited: Edited, old: Edited, namespace: Mapping[str, Any]) -> Adopted:
-    """Apply the edits of an older program to this one, as far as their values are found again."""
-    moved, dropped, keys = [], [], {}
+def adopted(
+    edited: Edited, old: Edited, namespace: Mapping[str, Any], *, same_source: bool = False
+) -> Adopted:
+    """Apply the edits of an older program to this one, as far as their values are found again.
+
+    Args:
+        edited: This program, traced with the changes of the source that are among its edits.
+        old: The older one.
+        namespace: Where injectors are looked up again.
+        same_source: Whether the program is of the same source, in which variables tell values.
+    """
+    moved, dropped = [], []
+    keys: dict[str, str | None] = {}
     for key, params in old.edits.tags.items():
-        there = _there(edited, old, key)
+        there = _there(edited, old, key, same_source)
         keys[key] = there
         if there is None:
             dropped.append(f"the tag {params['name']!r} at {key}")
@@ -294,25 +354,42 @@ def adopted(edited: Edited, old: Edited, namespace: Mapping[str, Any]) -> Adopte
         except taxpr.TaxprError:
             dropped.append(f"the tag {params['name']!r} at {key}")
     for key, attached in old.edits.attached.items():
-        site = _same_tag(edited, old, key, keys)
+        site = _same_tag(edited, old, key, keys, same_source)
         try:
             if site is None:
                 raise PanelError(f"There is no tag at {key}")
-            new = refreshed(attached, namespace) or attached
-            new = tried(dataclasses.replace(new, key=site.key), edited.program, site.site)
+            keys[key] = site.key
+            new = attached
+            if not attached.edits:
+                new = refreshed(attached, namespace) or attached
+                new = tried(dataclasses.replace(new, key=site.key), edited.program, site.site)
+            new = dataclasses.replace(new, key=site.key)
             edited = edited.changed(attached={**edited.edits.attached, site.key: new})
         except PanelError:
             dropped.append(f"the injector {attached.name} at {key}")
     same = {"unfolded": old.edits.unfolded, "by_hand": old.edits.by_hand, "only": old.edits.only}
-    return Adopted(edited.changed(**same), moved, dropped)
+    return Adopted(edited.changed(**same), moved, dropped, keys)
 
 
-def _there(edited: Edited, old: Edited, key: str) -> str | None:
+def _there(edited: Edited, old: Edited, key: str, same_source: bool) -> str | None:
+    attached = old.edits.attached.get(key)
+    where = attached.variable if attached and attached.edits else None
+    if where is None and same_source:
+        where = old.base.var_of(key) if old.index.variable(key) is not None else None
+    if where is not None:
+        with contextlib.suppress(taxpr.TaxprError):
+            found = taxpr.find_values(edited.base, where)
+            return found[0].address if len(found) == 1 else None
+        return None
     return carried(old.index, edited.index, key, old.edits.lines.get(key, ""))
 
 
 def _same_tag(
-    edited: Edited, old: Edited, key: str, keys: Mapping[str, str | None]
+    edited: Edited,
+    old: Edited,
+    key: str,
+    keys: Mapping[str, str | None],
+    same_source: bool,
 ) -> SiteRow | None:
     """The tag to which an injector of the older program belongs; source tags match by name."""
     before = next((site for site in old.sites if site.key == key), None)
@@ -320,5 +397,5 @@ def _same_tag(
         named = [site for site in edited.sites if site.name == before.name and not site.added]
         if len(named) == 1:
             return named[0]
-    there = keys[key] if key in keys else _there(edited, old, key) or key
+    there = keys[key] if key in keys else _there(edited, old, key, same_source) or key
     return next((site for site in edited.sites if site.key == there), None)

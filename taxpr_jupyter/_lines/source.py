@@ -15,6 +15,7 @@ from taxpr_jupyter._analysis.costs import Costs
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.traits import precision_change
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._lines.assignments import Assignment, assignments
 from taxpr_jupyter._model import messages
 from taxpr_jupyter._text.short import aval_text, visible
 
@@ -58,6 +59,7 @@ class SourceRows:
         program: The program as traced; with names its variables are known.
 
     Attributes:
+        program: The program.
         rows: The lines, function by function in the order of calls.
         breaks: The numbers of the rows at which a function begins.
         rest: What there is besides, in a sentence; may be empty.
@@ -74,6 +76,7 @@ class SourceRows:
     """
 
     def __init__(self, program: taxpr.Program) -> None:
+        self.program = program
         with without_collection():
             self.listing = listing = program.listing()
         costs = Costs()
@@ -129,6 +132,10 @@ class SourceRows:
             return rows[0]
         raise PanelError(f"The program went through no line {place!r}")
 
+    def typed(self, row: SourceRow) -> Assignment | None:
+        """The assignment of a line, which can be typed over; None if there is none."""
+        return assignments(row.file).get(row.line.number)
+
     def state(self) -> messages.Source:
         """What a browser shows of it."""
         parts: list[messages.SourcePart] = []
@@ -136,7 +143,8 @@ class SourceRows:
             if number in self.breaks:
                 title = visible(introspect.file_text(row.file))
                 parts.append({"file": row.file, "title": title, "lines": []})
-            parts[-1]["lines"].append(_line_state(row))
+            typed = self.typed(row)
+            parts[-1]["lines"].append(_line_state(row, typed.text if typed else ""))
         return {
             "note": self.note,
             "rest": self.rest,
@@ -238,7 +246,7 @@ def _wider(line: taxpr.program.SourceLine) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _line_state(row: SourceRow) -> messages.SourceLine:
+def _line_state(row: SourceRow, right: str) -> messages.SourceLine:
     line = row.line
     derived = sum(found.derivative for found in line.equations)
     looping = len({found.runs for found in line.equations}) == 1 and line.runs != 1
@@ -253,6 +261,7 @@ def _line_state(row: SourceRow) -> messages.SourceLine:
         "flops": row.flops,
         "bytes": row.bytes,
         "marks": list(row.marks),
+        "right": right,
     }
 
 

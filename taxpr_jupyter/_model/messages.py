@@ -31,6 +31,7 @@ class At(TypedDict):
         "upstream",
         "downstream",
         "line",
+        "unedit",
         "reveal",
         "keepState",
         "resetState",
@@ -127,6 +128,14 @@ class AskValues(TypedDict):
     injectors: bool
 
 
+class EditLine(TypedDict):
+    """Types a line of the source over: it gets this right-hand side."""
+
+    do: Literal["edit"]
+    address: str
+    text: str
+
+
 class Ask(TypedDict):
     """Asks a question of the program."""
 
@@ -148,6 +157,7 @@ Message = (
     | ToggleBoth
     | StartRun
     | AskValues
+    | EditLine
     | Ask
 )
 
@@ -422,7 +432,10 @@ class SourceVariable(TypedDict):
 
 
 class SourceLine(TypedDict):
-    """A line of source; ``holds`` if it made a loop or the like; shares are None if not known."""
+    """A line of source; ``holds`` if it made a loop or the like; shares are None if not known.
+
+    ``right`` is the right-hand side that can be typed over, and empty if there is none.
+    """
 
     number: int
     text: str
@@ -434,6 +447,7 @@ class SourceLine(TypedDict):
     flops: float | None
     bytes: float | None
     marks: list[str]
+    right: str
 
 
 class SourcePart(TypedDict):
@@ -480,6 +494,15 @@ class Values(TypedDict):
     texts: dict[str, str]
     note: str
     injectors: bool | None
+
+
+class SourceEdits(TypedDict):
+    """The right-hand sides that were typed, by the places of lines, and their diff; a mistake."""
+
+    lines: dict[str, str]
+    diff: str
+    place: str
+    mistake: str
 
 
 class QuestionButton(TypedDict):
@@ -570,6 +593,7 @@ class Traits(TypedDict):
     source_of: dict[str, list[int]]  # the lines of each element of the picture
     source_run: dict[str, list[LineMark]]  # what runs say of lines, by their numbers
     source_values: Values | Empty
+    source_edits: SourceEdits | Empty
     answer: Answer | Empty
     flows: Flows | Empty
     states: States | Empty

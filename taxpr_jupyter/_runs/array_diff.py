@@ -65,7 +65,7 @@ class Difference:
 
 def glance(name: str, before: Any, after: Any) -> Difference:
     """Like `compare` for a single number; of a larger array only the first elements count."""
-    if getattr(after, "size", 1) == 1:
+    if getattr(after, "size", 1) == 1 or not _alike(before, after):
         return compare(name, before, after)
     firsts = [_first_elements(value) for value in (before, after)]
     texts = ["…" if first is None else value_text(first) for first in firsts]
@@ -92,7 +92,10 @@ def _first_elements(value: Any) -> Any:
 
 
 def compare(name: str, before: Any, after: Any) -> Difference:
-    """The difference of two arrays of one shape and dtype."""
+    """The difference of two arrays; of those of another shape or dtype only that they have it."""
+    if not _alike(before, after):
+        types = (aval_text(jax.typeof(one)) for one in (before, after))
+        return dataclasses.replace(alone(name, after, before), aval=" → ".join(types), note="")
     a, b = _host(before), _host(after)
     apart = _keys_differ(a, b) if is_key(after) else _distance(a, b)
     return Difference(
@@ -106,6 +109,26 @@ def compare(name: str, before: Any, after: Any) -> Difference:
         after=value_text(after),
         not_finite=_not_finite(a, b, of=b.size),
     )
+
+
+def alone(name: str, after: Any, before: Any = None) -> Difference:
+    """An array that one of two runs has, or that is another kind of array in each."""
+    texts = ["–" if one is None else value_text(one) for one in (before, after)]
+    return Difference(
+        name=name,
+        aval=aval_text(jax.typeof(before if after is None else after)),
+        max=None,
+        mean=None,
+        equal=False,
+        note="gone" if after is None else "new",
+        before=texts[0],
+        after=texts[1],
+    )
+
+
+def _alike(before: Any, after: Any) -> bool:
+    types = [jax.typeof(one) for one in (before, after)]
+    return types[0].shape == types[1].shape and types[0].dtype == types[1].dtype
 
 
 class _Distance(NamedTuple):

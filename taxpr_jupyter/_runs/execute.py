@@ -18,7 +18,7 @@ from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._edits.attach import Attached, noted_already
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
-from taxpr_jupyter._runs.array_diff import compare, glance
+from taxpr_jupyter._runs.array_diff import Difference, alone, compare, glance
 from taxpr_jupyter._runs.callback_errors import callback_message
 from taxpr_jupyter._runs.clock import Clock, OnPhase
 from taxpr_jupyter._runs.closure_key import reads
@@ -44,17 +44,20 @@ class Plan:
     Attributes:
         number: The number of the run.
         edition: Counts the changes of the session, see `Session.stale`.
-        program: The program as traced.
-        edited: The program with the added tags.
+        untouched: The program as traced at first.
+        program: The program with the changes of its source.
+        edited: That with the added tags.
         sites: The tags of ``edited``.
         code: Python that does the same.
         tags: The added tags, as a hashable object.
         states: The initial values of the states by name.
         watched: The writes to the states, as in `Edits`.
+        numbers: What the program takes besides: the numbers of the changes of its source.
     """
 
     number: int
     edition: int
+    untouched: taxpr.Program
     program: taxpr.Program
     edited: taxpr.Program
     sites: Sequence[SiteRow]
@@ -62,11 +65,22 @@ class Plan:
     tags: Any
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
+    numbers: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def attached(self) -> dict[str, Attached]:
-        """The injectors by key."""
+        """The injectors by key, also those that are edits of the source."""
         return {site.key: site.injector for site in self.sites if site.injector}
+
+    @property
+    def injected(self) -> dict[str, Attached]:
+        """Those that are injected into the program."""
+        return {key: one for key, one in self.attached.items() if not one.edits}
+
+    @property
+    def rewritten(self) -> bool:
+        """Whether the source was changed."""
+        return self.program is not self.untouched
 
 
 class Executor:
@@ -129,7 +143,7 @@ class Executor:
         with jax.default_device(target) if target else contextlib.nullcontext():
             inputs = self._inputs_with(plan)
             args, kwargs = jax.device_put(inputs, target) if target else inputs
-            return question(*args, **kwargs)
+            return question(*args, **kwargs, **plan.numbers)
 
     def trimmed(self, kept_bytes: float) -> list[Any]:
         """Keep untouched outputs of the last device, and of others up to a size. Returns them."""
@@ -165,25 +179,30 @@ class Executor:
             found = self._baselines.pop(target, None)
             if found is not None:
                 self._baselines[target] = found  # the most recent is the last
-            if not watched:
+            if not watched and not plan.rewritten:
                 found = found or self._untouched(plan, target, (args, kwargs), clock)
                 self._baselines[target] = found
                 outputs, of_untouched = found
                 return _Computed(outputs, outputs, {}, {}, {"untouched": of_untouched})
-            clock.program = "injected" if plan.attached else "untouched"
+            changes = bool(plan.attached) or plan.rewritten
+            clock.program = "injected" if changes else "untouched"
             ctx = jax.device_put(ctx, target) if target else ctx
-            key = ("injected", target, plan.tags, _structure(plan.attached, ctx))
+            numbers = jax.device_put(plan.numbers, target) if target else plan.numbers
+            given = {**kwargs, **numbers}
+            key = ("injected", target, id(plan.program), plan.tags, _structure(plan.attached, ctx))
             injected = self._ready(
                 key,
                 lambda: _injected(plan, watched),
-                (args, kwargs, ctx),
+                (args, given, ctx),
                 clock,
-                alive=plan.attached,
+                alive=(plan.attached, plan.program),
             )
-            if found is None and any(not one.injector.observes for one in plan.attached.values()):
+            if found is None and (
+                plan.rewritten or any(not one.injector.observes for one in plan.attached.values())
+            ):
                 attached = {site.address: site.injector for site in plan.sites if site.injector}
                 # While they are off, injectors still compute: a call to the host would be made.
-                computes = injected.calls_out == calls_out(plan.program)
+                computes = injected.calls_out == calls_out(plan.program) and not plan.rewritten
                 off = switched_off(ctx, attached) if computes else None
                 if off is None:
                     clock.expects(len(PHASES), "untouched")
@@ -192,13 +211,13 @@ class Executor:
                     clock.expects(1, "untouched")
                     found = clock.computed(injected.call, args, kwargs, off)[0], None
                 clock.program = "injected"
-            outputs, ctx = clock.computed(injected.call, args, kwargs, ctx)
+            outputs, ctx = clock.computed(injected.call, args, given, ctx)
             # Without an injector that changes values, these are the untouched outputs, too.
-            found = found or (outputs, None if plan.attached else injected.totals)
+            found = found or (outputs, None if changes else injected.totals)
             self._baselines[target] = found
         baseline, of_untouched = found
         xla = {"untouched": of_untouched}
-        if plan.attached:
+        if changes:
             xla["injected"] = injected.totals
         return _Computed(baseline, outputs, ctx, watched, xla)
 
@@ -206,7 +225,7 @@ class Executor:
         self, plan: Plan, target: Any, inputs: tuple[Any, ...], clock: Clock
     ) -> tuple[Any, Compiled | None]:
         """The outputs and totals of a program of its own, without tags and injectors."""
-        ready = self._ready(("untouched", target), lambda: plan.program, inputs, clock)
+        ready = self._ready(("untouched", target), lambda: plan.untouched, inputs, clock)
         return clock.computed(ready.call, *inputs), ready.totals
 
     def _refuse_shapes(self) -> None:
@@ -286,9 +305,8 @@ def _looked_at(
     finish: Callable[[], Run] | None = None,
 ) -> Run:
     """The run with its results, differences and records; ``live`` only glances at them."""
-    (before, before_states), (after, after_states) = (
-        parts(plan.program, found) for found in (computed.baseline, computed.outputs)
-    )
+    before, before_states = parts(plan.untouched, computed.baseline)
+    after, after_states = parts(plan.program, computed.outputs)
     leaves = jax.tree.leaves(before), jax.tree.leaves(after)
     compared = glance if live else compare
     records = {} if live else _records(plan, computed)
@@ -298,7 +316,7 @@ def _looked_at(
         device=where or run.device,
         outputs=after,
         baseline=before,
-        differences=tuple(map(compared, plan.program.out_names[: len(leaves[0])], *leaves)),
+        differences=_differences(plan, compared, *leaves),
         states=state_runs(
             plan.program,
             (plan.states, before_states, after_states),
@@ -311,11 +329,27 @@ def _looked_at(
         ctx={
             site.key: _own(site.injector, computed.ctx[site.address])
             for site in plan.sites
-            if site.injector
+            if site.injector and not site.injector.edits
         },
         xla={name: totals for name, totals in computed.xla.items() if totals is not None},
         live=live,
         finish=finish,
+    )
+
+
+def _differences(
+    plan: Plan, compared: Callable[..., Difference], before: list[Any], after: list[Any]
+) -> tuple[Difference, ...]:
+    """The differences of the outputs; an edit may give the program other ones."""
+    olds, news = plan.untouched.out_names[: len(before)], plan.program.out_names[: len(after)]
+    if olds == news:
+        return tuple(map(compared, news, before, after))
+    there, now = (dict(zip(*pair, strict=True)) for pair in ((olds, before), (news, after)))
+    return tuple(
+        compared(name, there[name], now[name])
+        if name in there and name in now
+        else alone(name, now.get(name), there.get(name))
+        for name in dict.fromkeys([*news, *olds])
     )
 
 
@@ -361,7 +395,7 @@ def _slots(row: SiteRow) -> int | None:
 
 def _watched(row: SiteRow, slots: int | None = None) -> list[taxpr.injectors.Injector]:
     """The injector followed by `taxpr.record`, which records the value after the tag."""
-    own = [with_switch(row.injector, row.site)] if row.injector else []
+    own = [with_switch(row.injector, row.site)] if row.injector and not row.injector.edits else []
     return [*own, taxpr.record(slots=slots)]
 
 

@@ -25,7 +25,8 @@ def held_with_injectors(plan: Plan) -> Callable[..., taxpr.questions.Recording]:
     """
     if broken := next((one for one in plan.attached.values() if one.error), None):
         raise PanelError(f"Nothing was run. {broken.error}")
-    injected_at = {row.site.value_address: row.site for row in plan.sites if row.injector}
+    attached = plan.injected
+    injected_at = {row.site.value_address: row.site for row in plan.sites if row.key in attached}
     variables = plan.edited.variables()
     places = dict.fromkeys(one.address for one in variables)
     where: Any = [injected_at.get(address, address) for address in places]
@@ -38,9 +39,9 @@ def held_with_injectors(plan: Plan) -> Callable[..., taxpr.questions.Recording]:
     with noted_already():
         injected = tagged.inject(
             {
-                site: row.injector.injector
+                site: attached[row.key].injector
                 for site, row in zip(own, plan.sites, strict=True)
-                if row.injector
+                if row.key in attached
             }
         )
 

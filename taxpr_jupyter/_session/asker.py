@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -18,19 +19,17 @@ from taxpr_jupyter._runs.execute import Plan
 from taxpr_jupyter._runs.held import held_with_injectors
 from taxpr_jupyter._session.runner import Runner
 from taxpr_jupyter._session.store import Store
+from taxpr_jupyter._session.tracer import Tracer
+from taxpr_jupyter._tracing.changed import ignoring
 
 
 class Asker:
-    """Asks questions of the traced call.
+    """Asks questions of the traced call, as it is with the changes of its source."""
 
-    Args:
-        fun: The function, of the traced arguments.
-    """
-
-    def __init__(self, store: Store, runner: Runner, fun: Callable[..., Any]) -> None:
+    def __init__(self, store: Store, runner: Runner, tracer: Tracer) -> None:
         self._store = store
         self._runner = runner
-        self._fn = fun
+        self._tracer = tracer
 
     def watch(
         self,
@@ -44,8 +43,8 @@ class Asker:
         Args:
             device: One of `devices`; by default where JAX would run it.
             cancel: As for `run`.
-            injectors: Whether to run it with the injectors. A value with one is then what the
-                injector returned.
+            injectors: Whether to run it with the injectors, and the changes of its source. A value
+                with one is then what the injector returned.
 
         Returns:
             A `taxpr.questions.Recording`.
@@ -68,9 +67,12 @@ class Asker:
         """
 
         def watched(plan: Plan) -> Callable[..., taxpr.questions.Recording]:
-            _check_names(plan.program)
-            with_them = injectors and bool(plan.attached)
-            return held_with_injectors(plan) if with_them else taxpr.watch(plan.program)
+            program = plan.program if injectors else plan.untouched
+            _check_names(program)
+            if injectors and plan.injected:
+                return held_with_injectors(plan)
+            watching = taxpr.watch(program)
+            return watching if injectors else ignoring(watching, plan.numbers)
 
         return self._runner.asked(watched, device, cancel)
 
@@ -112,9 +114,10 @@ class Asker:
         def asked(plan: Plan) -> Callable[..., taxpr.questions.Answer]:
             if one.needs in ("variables", "loss"):
                 _check_names(plan.program)
-            other = self._injected(plan) if one.needs == "injectors" else one.other
-            given = [self._fn if one.of_function else plan.program, *([other] if other else [])]
-            return asking(*given, **({"of": of} if of else {}))
+            if one.needs == "injectors":
+                return self._with_and_without(plan, asking)
+            given = self._tracer.fun if one.of_function else plan.program
+            return asking(given, *([one.other] if one.other else []), **({"of": of} if of else {}))
 
         return self._runner.asked(asked, device, cancel)
 
@@ -256,17 +259,22 @@ class Asker:
         """
 
         def compared(plan: Plan) -> Callable[..., taxpr.questions.Answer]:
-            other = self._injected(plan) if b is None else b
-            one = plan.program if b is None or b == "op by op" else self._fn
-            return taxpr.first_difference(one, other, atol=atol, rtol=rtol)
+            asking = functools.partial(taxpr.first_difference, atol=atol, rtol=rtol)
+            if b is None:
+                return self._with_and_without(plan, asking)
+            return asking(plan.program if b == "op by op" else self._tracer.fun, b)
 
         return self._runner.asked(compared, device, cancel)
 
-    def _injected(self, plan: Plan) -> taxpr.Program:
-        if not plan.attached:
+    def _with_and_without(
+        self, plan: Plan, asking: Callable[..., Callable[..., taxpr.questions.Answer]]
+    ) -> Callable[..., taxpr.questions.Answer]:
+        """What compares the untouched program with the one that has injectors and changes."""
+        if not plan.attached and not plan.rewritten:
             raise PanelError("No injector is attached: there is nothing to compare with")
         injected = self._store.edited.injected()
-        return dataclasses.replace(injected, name=f"{plan.program.name} with injectors")
+        injected = dataclasses.replace(injected, name=f"{plan.program.name} with injectors")
+        return asking(self._tracer.untouched_fun if plan.rewritten else plan.program, injected)
 
 
 def _check_names(program: taxpr.Program) -> None:

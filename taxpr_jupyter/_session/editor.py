@@ -1,23 +1,30 @@
 """The part of a session that changes the program: tags, injectors, their values."""
 
+import dataclasses
 import warnings
 from typing import Any
 
+import taxpr
 from taxpr_jupyter._edits import attach as _attach
 from taxpr_jupyter._edits.attach import Attached, Choice
 from taxpr_jupyter._edits.edits import Place
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._session.store import Store, without
+from taxpr_jupyter._session.tracer import Tracer
 from taxpr_jupyter._session.trials import Trials
+from taxpr_jupyter._tracing.changed import Change
+
+_Var: Any = type(taxpr.var("x"))
 
 
 class Editor:
     """Adds and removes tags and injectors."""
 
-    def __init__(self, store: Store, trials: Trials) -> None:
+    def __init__(self, store: Store, trials: Trials, tracer: Tracer) -> None:
         self._store = store
         self._trials = trials
+        self._tracer = tracer
 
     def choices(self) -> dict[str, Choice]:
         """The names for `attach`: ready injectors, and functions of the namespace."""
@@ -74,7 +81,7 @@ class Editor:
         with self._store.change("tags"):
             site = self._added(address, "removed")
             edits = self._store.edits
-            self._store.put(
+            self._tracer.put(
                 tags=without(edits.tags, site.key), attached=without(edits.attached, site.key)
             )
 
@@ -100,6 +107,11 @@ class Editor:
         The injector is tried out at once, without running anything. If it raises, or
         changes a shape, it stays attached with the reason in `Attached.error`. What taxpr warns
         of, such as a derivative that stays as it was, is in `Attached.note`, too.
+
+        If the program differentiates the value of a variable, a ready injector without a state
+        edits the source there, as `taxpr.edit` does: the program is traced anew, so that
+        derivatives are those of the changed function, and other addresses may follow. Where that
+        cannot be, it stays an injection, and the note says why.
 
         Args:
             address: Of a tag or a value, or a tag's name; or a selector such as `taxpr.var`.
@@ -137,6 +149,8 @@ class Editor:
                 edited = edited.changed(tags={**edited.edits.tags, key: tag})
                 site = edited.the_site(key)
             made = _attach.make(site.key, injector, ctx, values, self._store.namespace)
+            named = isinstance(address, _Var) and address.inside is None
+            made = dataclasses.replace(made, variable=address if named else None)
             made = self._trials.pending(made, tag)
             self._store.edited = edited.changed(attached={**edited.edits.attached, site.key: made})
             return made
@@ -157,7 +171,7 @@ class Editor:
         """
         with self._store.change("injectors"):
             gone = self._injector(address).key
-            self._store.put(attached=without(self._store.edits.attached, gone))
+            self._tracer.put(attached=without(self._store.edits.attached, gone))
 
     def set_value(self, address: Place, param: str, value: Any) -> None:
         """Sets a parameter of an injector. Nothing is traced or compiled again.
@@ -177,7 +191,8 @@ class Editor:
         def place() -> Attached:
             now = self._injector(address)
             new = now.with_value(param, value)
-            traced_anew = new.error or new.injector.options != now.injector.options
+            changes = [Change(one.variable, one.injector).key for one in (now, new)]
+            traced_anew = new.error or changes[0] != changes[1]
             return self._store.place(self._trials.pending(new) if traced_anew else new)
 
         self._trials.attach("values", place)

@@ -146,8 +146,9 @@ class Navigator:
             [0, 2]
         """
         with self._reading:
-            if self._source is None:
-                self._source = SourceRows(self._store.program)
+            program = self._store.program
+            if self._source is None or self._source.program is not program:
+                self._source = SourceRows(program)
             return self._source
 
     def line(self, place: str) -> Slice:

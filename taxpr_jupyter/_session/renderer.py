@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from taxpr_jupyter._code.code import Source, code_of
+from taxpr_jupyter._code.code import Changed, Source, code_of
 from taxpr_jupyter._code.state_code import StatesOf
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._edits import outline as _outline
@@ -160,9 +160,11 @@ class Renderer:
             held = {address: edited.program.var_of(address) for address in edits.tags}
             # Lines may be others where the code runs.
             held = {key: repr(one) for key, one in held.items() if one and one.line is None}
-            compiled = edited.program.door is None
+            changes: list[Changed] = [(one.where, one.line) for one in edits.written]
+            changes += [(one.variable, one) for one in edits.attached.values() if one.edits]
+            compiled = self._store.untouched.door is None
             given = self._source, edits.tags, edited.sites, held, states, question, of
-            return code_of(*given, compiled=compiled)
+            return code_of(*given, compiled=compiled, changes=changes)
 
     def changes(self, cancel: threading.Event | None = None) -> Comparison:
         """The program with the added tags and the injectors, compared with the untouched one.
@@ -190,7 +192,7 @@ class Renderer:
         except Exception as error:  # what an injector reads may have changed since it was tried
             raise PanelError(f"An injector cannot work: {one_line(error)}") from error
         after = dataclasses.replace(injected, name=f"{self._store.program.name}, edited")
-        return Comparison(self._store.program, after, budget=self.budget, timeout=self.timeout)
+        return Comparison(self._store.untouched, after, budget=self.budget, timeout=self.timeout)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the picture, the text (.txt) or the code (.py) to a file.
@@ -220,7 +222,8 @@ class Renderer:
         self._drawn = edited
         edits = edited.edits
         # Values of injectors are shown in the text, not in the picture.
-        key = (edits.tags, frozenset(edits.attached), edits.unfolded, edits.only, self.heat)
+        attached = frozenset(edits.attached)
+        key = (edited.base, edits.tags, attached, edits.unfolded, edits.only, self.heat)
         kept = self._kept
         if kept is not None and kept[0] == key:
             return kept[1]

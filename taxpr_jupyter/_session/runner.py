@@ -24,6 +24,7 @@ from taxpr_jupyter._session.states import States
 from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._stoppable import CancelledError, stoppable
+from taxpr_jupyter._tracing.changed import numbers_of
 
 T = TypeVar("T")
 
@@ -268,6 +269,7 @@ class Runner:
             return Plan(
                 number=self.count,
                 edition=self._store.edition,
+                untouched=self._store.untouched,
                 program=self._store.program,
                 edited=self._store.edited.program,
                 sites=self._store.edited.sites,
@@ -277,6 +279,7 @@ class Runner:
                 ),
                 states=self._states.initial_states,
                 watched=self._store.edits.watched,
+                numbers=numbers_of(self._store.edits.changes),
             )
 
 

@@ -20,12 +20,13 @@ from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.asker import Asker
 from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.editor import Editor
-from taxpr_jupyter._session.handover import hand_over
 from taxpr_jupyter._session.navigator import Navigator
 from taxpr_jupyter._session.renderer import Renderer
+from taxpr_jupyter._session.rewriter import Rewriter
 from taxpr_jupyter._session.runner import Runner
 from taxpr_jupyter._session.states import States
 from taxpr_jupyter._session.store import Store
+from taxpr_jupyter._session.tracer import Tracer, hand_over
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._session.views import Views
 from taxpr_jupyter._tracing.call_names import call_text, given_names
@@ -62,7 +63,6 @@ class Session:
         name: The name of the program.
         call: The call in Python.
         text_only: Whether only text is shown.
-        program: The program as traced.
         view_state: A place for views to keep what a cell that is run again should show again.
 
     Example:
@@ -101,7 +101,8 @@ class Session:
         budget, timeout = checked_limits(budget, timeout)
         heat = checked_heat(heat)
         start = traced(fun, args, kwargs or {}, static_argnums, static_argnames, names)
-        self.program = program = dataclasses.replace(start.program, name=name or start.program.name)
+        program = dataclasses.replace(start.program, name=name or start.program.name)
+        start = dataclasses.replace(start, program=program)
         space = {} if namespace is None else namespace
         self.call = call = call or call_text(fun, args, kwargs or {}, space)
         given = dict(zip(given_names(fun, space), (fun, tuple(args), kwargs or {}), strict=True))
@@ -110,8 +111,10 @@ class Session:
         self.text_only = text_only
         self.view_state: dict[str, Any] = {}
         self._store = store = Store(program, call, space, start.notes)
-        self._trials = trials = Trials(store)
-        self._editor = Editor(store, trials)
+        self._tracer = tracer = Tracer(store, start, names)
+        self._trials = trials = Trials(store, tracer)
+        self._editor = Editor(store, trials, tracer)
+        self._rewriter = Rewriter(store, tracer)
         self._states = states = States(store, start.pure)
         renderer = Renderer(store, trials, source, start.pure, budget, timeout, heat)
         self._renderer = renderer
@@ -119,7 +122,7 @@ class Session:
         self._views = Views(store, renderer, lambda: self.view_state)
         executor = Executor(start.args, start.kwargs)
         self._runner = Runner(store, trials, states, renderer, executor, device, kept_bytes)
-        self._asker = Asker(store, self._runner, start.fun)
+        self._asker = Asker(store, self._runner, tracer)
 
     tag = of("_editor", Editor.tag)
     untag = of("_editor", Editor.untag)
@@ -128,6 +131,11 @@ class Session:
     detach = of("_editor", Editor.detach)
     set_value = of("_editor", Editor.set_value)
     set_ctx = of("_editor", Editor.set_ctx)
+    edit = of("_rewriter", Rewriter.edit)
+    unedit = of("_rewriter", Rewriter.unedit)
+    edits = of("_rewriter", Rewriter.edits)
+    written = of("_rewriter", Rewriter.written)
+    diff = of("_rewriter", Rewriter.diff)
     choices = of("_editor", Editor.choices)
     sites = of("_editor", Editor.sites)
     later = of("_trials", Trials.later)
@@ -189,6 +197,21 @@ class Session:
     write_states = of("_runner", Runner.write_states)
 
     @property
+    def program(self) -> taxpr.Program:
+        """The program as traced, with the changes of its source, without the added tags."""
+        return self._store.program
+
+    @property
+    def untouched(self) -> taxpr.Program:
+        """The program as traced without changes of its source."""
+        return self._store.untouched
+
+    @property
+    def moved(self) -> Mapping[str, str | None]:
+        """The keys of tags before the program was traced anew, and since then."""
+        return self._store.moved
+
+    @property
     def edited(self) -> taxpr.Program:
         """The program with the added tags."""
         return self._store.edited.program
@@ -237,7 +260,7 @@ class Session:
             old: The older session.
         """
         with self._store.change("tags"):
-            hand_over(old._store, self._store, self._states)
+            hand_over(old._store, self._store, self._states, self._tracer)
             self.view_state = dict(old.view_state)
             self._renderer.views = old.views
             self._renderer.heat = self._renderer.heat or old.heat

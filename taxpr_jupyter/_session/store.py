@@ -17,12 +17,15 @@ class Store:
     """A program with its edits, which any thread may change, and who is told of it.
 
     Args:
-        program: The program as traced.
+        program: The program as traced, without changes of its source.
         call: The call in Python.
         namespace: Where functions to inject are looked up.
         notes: Remarks for the user.
 
     Attributes:
+        untouched: The program as traced at first.
+        moved: The keys of tags before the source was changed last, and since then; None for what
+            is gone.
         lock: Held while the edits change.
         edition: How often other edits came that compute or record something else.
         error: The message of the last mistake; None after something that worked.
@@ -36,12 +39,13 @@ class Store:
         namespace: Mapping[str, Any],
         notes: tuple[str, ...],
     ) -> None:
-        self.program = program
+        self.untouched = program
         self.call = call
         self.namespace = namespace
         self.notes = notes
         self.lock = threading.RLock()
         self.edition = 0
+        self.moved: Mapping[str, str | None] = {}
         self.error: str | None = None
         self.closed = False
         self._edited = Edited(program, Edits())
@@ -56,6 +60,11 @@ class Store:
     def edited(self, edited: Edited) -> None:
         self.edition += not edited.edits.runs_as(self.edits)
         self._edited = edited
+
+    @property
+    def program(self) -> taxpr.Program:
+        """The program as traced with the changes of its source, without tags."""
+        return self._edited.base
 
     @property
     def edits(self) -> Edits:
@@ -75,8 +84,8 @@ class Store:
         """Calls ``callback(what)`` after each change, in the thread that made it.
 
         ``what`` is ``"tags"``, ``"injectors"``, ``"tried"`` (see `settle`), ``"values"``,
-        ``"folding"``, ``"views"``, ``"view"``, ``"run"``, ``"states"``, ``"error"`` or
-        ``"closed"``.
+        ``"program"`` where its source was changed, ``"folding"``, ``"views"``, ``"view"``,
+        ``"run"``, ``"states"``, ``"error"`` or ``"closed"``.
 
         Args:
             callback: The function to call.
@@ -98,8 +107,10 @@ class Store:
     def change(self, what: str) -> Iterator[None]:
         """Around a change: one thread at a time; tells views what happened, or what is wrong."""
         with self.mistakes(), self.lock:
+            program = self.program
             yield
             self.error = None
+            what = what if self.program is program else "program"
         self.tell(what)
 
     @contextlib.contextmanager

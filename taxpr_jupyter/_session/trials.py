@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from taxpr_jupyter._edits.attach import Attached, Trial, refreshed, tried
+from taxpr_jupyter._edits.attach import Attached, Trial, refreshed
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._session.store import Store, without
+from taxpr_jupyter._session.tracer import Tracer
 from taxpr_jupyter._stoppable import POLL, CancelledError, stoppable
 
 _LATER = contextvars.ContextVar("later", default=False)
@@ -23,8 +24,9 @@ class Trials:
     of it is put in place, unless another one is there by then.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, tracer: Tracer) -> None:
         self._store = store
+        self._tracer = tracer
         self._settling = threading.RLock()
 
     @property
@@ -63,7 +65,7 @@ class Trials:
             while untried := self.untried:
                 if cancel is not None and cancel.is_set():
                     raise CancelledError
-                one = untried[0]
+                one, program = untried[0], self._store.program
                 if on_trial is not None:
                     on_trial(one)
                 try:
@@ -77,7 +79,7 @@ class Trials:
                         raise
                     failed = failed or error
                 else:
-                    self._store.tell("tried")
+                    self._store.tell("tried" if self._store.program is program else "program")
         finally:
             self._settling.release()
         if failed:
@@ -96,7 +98,9 @@ class Trials:
                 made = place()
                 self._store.error = None
             if not _LATER.get() and made.trial:
+                program = self._store.program
                 made = self._try(made)
+                what = what if self._store.program is program else "program"
         self._store.tell(what)
         return made
 
@@ -125,9 +129,8 @@ class Trials:
                 if before is None:
                     return one
             try:
-                site = edited.the_site(one.key).site
-                work = functools.partial(tried, before, edited.program, site)
-                new = stoppable(work, stopped if cancel else None)
+                work = functools.partial(self._tracer.tried, before, edited)
+                new, found = stoppable(work, stopped if cancel else None)
             except CancelledError:
                 if cancel is not None and cancel.is_set():
                     raise
@@ -139,12 +142,17 @@ class Trials:
                 now = self._awaited(one)
                 if now is None:
                     return new
+                again = found.edited.base is not edited.base
+                if again and not self._store.edits.runs_as(edited.edits):
+                    continue  # what was traced anew has no place for what came meanwhile
                 if now is before or not new.error:
                     if now.unread:
                         now = now.with_ctx(new.ctx)
-                    found = ("error", "note", "warned", "asks_ctx")
-                    known = {name: getattr(new, name) for name in found}
+                    taken = ("key", "error", "note", "warned", "asks_ctx", "variable", "edits")
+                    known = {name: getattr(new, name) for name in taken}
                     new = dataclasses.replace(now, **known, trial=None)
+                    if again:
+                        self._tracer.place(found)
                     return self._store.place(new)
             # What was changed meanwhile may have mended it.
 

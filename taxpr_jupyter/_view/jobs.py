@@ -13,9 +13,9 @@ from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 
-TRIAL, RUN, RECORDING, ASKING = "trial", "run", "recording", "asking"
+TRIAL, EDITING, RUN, RECORDING, ASKING = "trial", "editing", "run", "recording", "asking"
 LAYOUT, COMPARING, READING = "layout", "comparing", "reading"
-KINDS = TRIAL, RUN, RECORDING, ASKING, LAYOUT, COMPARING, READING
+KINDS = TRIAL, EDITING, RUN, RECORDING, ASKING, LAYOUT, COMPARING, READING
 CANCELLING = "Cancelling."
 CANCELLED = "Cancelled."
 GONE = "The session of this panel is gone: run the cell again."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from taxpr_jupyter._model.messages import Place
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import wire
@@ -49,6 +51,15 @@ class Showing:
             addresses = {site.key: site.address for site in self._session.sites()}
             self._graph.selected = addresses.get(self._selected_key, "")
         self.selected()
+
+    def moved(self, keys: Mapping[str, str | None]) -> None:
+        """Goes on with what is selected, in a program that was traced anew."""
+        selected = self._graph.selected
+        if self._selected_key:
+            self._selected_key = keys.get(self._selected_key) or ""
+            self._graph.selected = selected if self._selected_key else ""
+        elif selected:
+            self._graph.selected = keys.get(selected) or keys.get(f"{selected}.0") or ""
 
     def folding(self) -> None:
         """Shows what depends on what is open, but for the picture."""

@@ -113,6 +113,14 @@ class PanelView(ipywidgets.VBox):
                 showing.redraw()
             elif change == "tried":
                 showing.program()
+            elif change == "program":
+                showing.moved(session.moved)
+                showing.program()
+                showing.redraw()
+                self._comparing.changed()
+                self._sourcing.reread()
+                self._asking.changed("injectors")
+                graph.stale = session.stale
             elif change == "views":
                 graph.views = list(session.views)
             else:

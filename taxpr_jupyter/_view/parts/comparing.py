@@ -17,7 +17,9 @@ from taxpr_jupyter._view.jobs import COMPARING, Jobs
 
 CHANGES = 8  # that are said one by one
 LINES = 400  # of the text that is shown where there is no picture
-UNCHANGED = "No tag was added and no injector is attached: both sides are the same."
+UNCHANGED = (
+    "No tag was added, no injector is attached, and no line was edited: both sides are the same."
+)
 # The mark of each kind of difference, and what it is called where that is not its own name.
 _KINDS: Mapping[Status, tuple[str, str]] = {
     "added": ("new", ""),
@@ -96,7 +98,7 @@ class CompareView:
         lines = [] if svg else found.text().split("\n")
         if len(lines) > LINES:
             lines[LINES:] = [f"… {len(lines) - LINES:,} more lines"]
-        edits = self._session.tags or self._session.injectors
+        edits = self._session.tags or self._session.injectors or self._session.edits()
         return {
             "svg": svg,
             "changes": _changes(found.diff),

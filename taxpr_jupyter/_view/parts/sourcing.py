@@ -7,16 +7,18 @@ in a recorded run is the trait `source_values`.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.values import LineValues
 from taxpr_jupyter._model.messages import Message
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._session.session import Session
-from taxpr_jupyter._stoppable import CancelledError
+from taxpr_jupyter._stoppable import CancelledError, stoppable
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
-from taxpr_jupyter._view.jobs import CANCELLED, READING, RECORDING, Jobs
+from taxpr_jupyter._view.jobs import CANCELLED, EDITING, READING, RECORDING, Jobs
 from taxpr_jupyter._view.parts.line_marks import line_marks
 
 WITH, WITHOUT = "Values of a run with the injectors.", "Values of a run without injectors."
@@ -69,9 +71,50 @@ class SourceView:
                 else:
                     work = functools.partial(self._record, self._with, step)
                     self._jobs.start(RECORDING, work, "recording", said=True)
+            case {"do": "edit", "address": place, "text": text}:
+                self._edit(place, functools.partial(self._session.edit, place, text))
+            case {"do": "unedit", "address": place}:
+                self._edit(place, functools.partial(self._session.unedit, place))
             case _:
                 return False
         return True
+
+    def reread(self) -> None:
+        """Shows the source again, of which a line is another one."""
+        self._kept.clear()
+        self._graph.source_values = {}
+        self.edited()
+        if self._seen:
+            self._jobs.start(READING, self._read, "reading the source")
+        else:
+            self._graph.source = {}
+
+    def edited(self, place: str = "", mistake: str = "") -> None:
+        """Shows which lines were typed over, and what is wrong with one."""
+        written = self._session.written
+        self._graph.source_edits = {
+            "lines": {f"{one.place.file}:{one.place.line}": one.text for one in written},
+            "diff": self._session.diff(),
+            "place": place,
+            "mistake": mistake,
+        }
+
+    def _edit(self, place: str, change: Callable[[], Any]) -> None:
+        def work(task: Task) -> None:
+            mistake = ""
+            try:
+                stoppable(change, task.cancelled.is_set)
+            except PanelError as error:
+                mistake = str(error)
+            except CancelledError:
+                self._jobs.say(CANCELLED)
+            with self._jobs.lock:
+                if self._jobs.end(task):
+                    if mistake:
+                        self._jobs.say("")  # it stands at the line
+                    self.edited(place if mistake else "", mistake)
+
+        self._jobs.start(EDITING, work, "tracing the edited source", said=True)
 
     def forget(self, change: str) -> None:
         """Says that a run would have other values now: one with injectors, or any."""

@@ -329,6 +329,9 @@ function render({ model, el }) {
     choose,
     light: (place) => send(place ? { do: "line", address: place } : { do: "all" }),
     record: (step, injectors) => send({ do: "record", step, injectors }),
+    edit: (place, text) => send({ do: "edit", address: place, text }),
+    unedit: (place) => send({ do: "unedit", address: place }),
+    copied: (words) => drawCopied(words, say),
   });
   const ask = new Ask(send, choose, (words) => drawCopied(words, say), model.get("_questions"));
   source.follow(stage);
@@ -422,6 +425,7 @@ function render({ model, el }) {
     source: (shown) => "parts" in shown && source.show(shown),
     source_of: (lines) => source.know(lines),
     source_run: (said) => source.ran(said),
+    source_edits: (edits) => source.edited(edits),
     source_values: (values) => source.values(values),
     flows: (flows) => ask.flows(flows),
     answer: (answer) => ask.show(answer),

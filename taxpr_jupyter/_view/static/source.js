@@ -5,13 +5,13 @@
  *
  * It knows nothing of Jupyter; a saved page has it, too. All texts enter the page as text nodes.
  *
- * @import { Empty, LineMark, LineMarkKind, Source, SourceLine, SourceVariable, Values } from "./messages.js"
+ * @import { Empty, LineMark, LineMarkKind, Source, SourceEdits, SourceLine, SourceVariable, Values } from "./messages.js"
  * @typedef {{ item: HTMLElement, stops: HTMLElement[], place: string, line: SourceLine, marks: HTMLElement,
- *   dots: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
+ *   dots: HTMLElement, code: HTMLElement, pen: HTMLElement | null, typed: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
  */
 
 import { eqnOf, outward } from "./address.js";
-import { badMark, button, fill, h, hint } from "./dom.js";
+import { badMark, button, fill, h, hint, textField } from "./dom.js";
 
 const LEAST = 0.005; // of all; a smaller share has no bar
 const HOW = "Click a variable to select its value, a line to light what it makes.";
@@ -38,10 +38,11 @@ const which = (/** @type {string[]} */ addresses, /** @type {string} */ selected
 
 export class SourceLines {
   /**
-   * @param {{ choose(address: string): void, light(place: string): void, record?(step: number, injectors: boolean): void }} act
+   * @param {{ choose(address: string): void, light(place: string): void, record?(step: number, injectors: boolean): void,
+   *   edit?(place: string, text: string): void, unedit?(place: string): void, copied?(words: string): Node[] }} act
    *   What to call when a variable, or a line, was chosen; with an empty text to undo that. And when
    *   the values of an iteration are asked for, -1 for those of all, with injectors or without; where
-   *   nothing can run, nothing.
+   *   nothing can run, nothing. So for a line that was typed over, and for what is to be copied.
    */
   constructor(act) {
     this.act = act;
@@ -59,9 +60,12 @@ export class SourceLines {
     this.key = h("p", { class: "tx-hint tx-key" }, HOW, h("span", {}, "share of ", key("FLOPs"), " ", key("bytes")));
     this.legend = h("p", { class: "tx-hint tx-marks-key" });
     this.grid = h("div", { class: "tx-grid", role: "grid", "aria-label": "Source of the program" });
+    this.diff = h("details", { class: "tx-diff tx-unseen" });
     this.tail = hint("", { class: "tx-hint tx-lines-note" });
     /** @type {Record<string, string>} */
     this.held = {};
+    /** @type {SourceEdits | Empty} */
+    this.edits = {};
     const record = (/** @type {number} */ step) => this.act.record?.(step, this.with.checked);
     this.run = button("Record values", () => record(-1), { title: "Run the program, and show what each variable held" });
     this.step = h("input", { type: "range", min: "-1", "aria-label": "Iteration of the loops", input: () => record(Number(this.step.value)) });
@@ -72,7 +76,8 @@ export class SourceLines {
     this.which = h("label", { class: "tx-unseen" }, this.step, this.shown);
     this.of = h("span", { class: "tx-hint" });
     const bar = act.record ? h("div", { class: "tx-record" }, this.run, this.both, this.which, this.of) : null;
-    this.panel = h("div", { class: "tx-source" }, this.key, this.legend, bar, this.note, this.grid, this.tail);
+    this.panel = h("div", { class: "tx-source" }, this.key, this.legend, bar, this.note, this.grid, this.diff, this.tail);
+    this.grid.addEventListener("dblclick", (event) => this.#open(this.rows[this.#at(event.target).k]));
     this.grid.addEventListener("click", (event) => this.#click(event));
     this.grid.addEventListener("keydown", (event) => this.#key(event));
   }
@@ -112,6 +117,7 @@ export class SourceLines {
     this.grid.replaceChildren(...groups);
     this.#makeReachable(this.rows[0]?.stops[0]);
     this.ran(this.said);
+    this.edited(this.edits);
     this.#mark();
     this.reveal();
   }
@@ -148,6 +154,57 @@ export class SourceLines {
     const old = this.panel.classList.contains("tx-outrun") && this.panel.querySelector(".tx-marks .tx-of-run");
     this.legend.querySelector(".tx-outdated")?.remove();
     if (old) this.legend.append(h("span", { class: "tx-outdated" }, "Of a run before the last change."));
+  }
+
+  /** Which lines were typed over, and what is wrong with one. @param {SourceEdits | Empty} edits */
+  edited(edits) {
+    if (!("lines" in edits)) return;
+    this.edits = edits;
+    const { lines, diff, place, mistake } = edits;
+    for (const row of this.rows) {
+      const own = row.place in lines;
+      row.item.classList.toggle("tx-edited", own);
+      const undo = own && this.act.unedit ? button("Undo", () => this.act.unedit?.(row.place), { title: "Have the line as in the source again" }) : null;
+      const wrong = row.place === place ? h("p", { class: "tx-error", role: "alert" }, mistake) : null;
+      fill(row.typed, [own ? h("b", { class: "tx-mark" }, "edited") : null, undo, wrong]);
+      row.typed.classList.toggle("tx-wrong", Boolean(wrong));
+    }
+    this.diff.classList.toggle("tx-unseen", !diff);
+    fill(this.diff, diff ? [h("summary", {}, "The edits as a diff"), ...(this.act.copied?.(diff) ?? [])] : []);
+  }
+
+  /** Lets a right-hand side be typed over. @param {Row | undefined} row */
+  #open(row) {
+    if (!row || !this.act.edit || !row.line.right || row.code.querySelector("input")) return;
+    const { code, line, place } = row;
+    const right = ("lines" in this.edits && this.edits.lines[place]) || line.right;
+    const at = line.text.indexOf(right);
+    const before = at < 0 ? `${line.text.split("=")[0]}= ` : line.text.slice(0, at);
+    const close = () => {
+      code.replaceChildren(line.text || " ");
+      this.#focus(row.stops[0]);
+    };
+    const field = textField({
+      value: right,
+      class: "tx-field tx-right",
+      "aria-label": "Right-hand side",
+      keydown: (event) => {
+        event.stopPropagation(); // these keys are for the field
+        if (event.key === "Escape") close();
+        if (event.key !== "Enter" || event.isComposing) return;
+        const text = field.value;
+        if (text.trim() === right) return close();
+        this.act.edit?.(place, text);
+      },
+      click: (event) => event.stopPropagation(),
+      dblclick: (event) => event.stopPropagation(),
+    });
+    field.setAttribute("data-lm-suppress-shortcuts", "true");
+    field.size = Math.max(20, right.length + 4);
+    code.replaceChildren(before, field);
+    getSelection()?.removeAllRanges();
+    field.focus();
+    field.select();
   }
 
   /** What variables held in a recorded run. @param {Values | Empty} values */
@@ -245,17 +302,22 @@ export class SourceLines {
     const variables = line.variables.map((one) => drawVariable(one));
     const marks = h("span", { class: "tx-marks" });
     const dots = h("span", { class: "tx-dots" });
+    const typed = h("div", { role: "gridcell", class: "tx-typed" });
+    const open = () => this.#open(this.rows.find((one) => one.item === item));
+    const pen = line.right && this.act.edit ? button("✎", open, { class: "tx-pen", tabindex: "-1", "aria-label": `Edit line ${line.number}`, title: "Type another right-hand side; also by a double click" }) : null;
     const facts = h("div", { role: "gridcell", class: "tx-line-facts" }, marks, ...drawCounts(line));
     const item = h(
       "div",
       { role: "row", class: lights ? "tx-source-row tx-lights" : "tx-source-row", "aria-selected": "false" },
       h("div", { role: "rowheader", class: "tx-number" }, dots, String(line.number)),
       code,
+      pen,
       // Together beside the line, or below it.
       h("div", { role: "presentation", class: "tx-became" }, h("div", { role: "gridcell", class: "tx-variables" }, ...variables), facts),
+      typed,
     );
-    const stops = [code, ...variables.filter((one) => one instanceof HTMLButtonElement)];
-    return { item, stops, place, line, marks, dots };
+    const stops = [code, ...variables.filter((one) => one instanceof HTMLButtonElement), ...(pen ? [pen] : [])];
+    return { item, stops, place, line, marks, dots, code, pen, typed };
   }
 
   #makeReachable(/** @type {HTMLElement | undefined} */ stop) {
@@ -285,12 +347,15 @@ export class SourceLines {
     const row = this.rows[k];
     // Who marks text with the mouse wants to copy it.
     if (!row || !getSelection()?.isCollapsed) return;
+    if (event.target instanceof Element && event.target.closest(".tx-pen, .tx-typed, input")) return;
     this.#focus(row.stops[Math.max(0, stop)]);
     this.#use(row, Math.max(0, stop));
   }
 
   /** @param {Row} row @param {number} stop */
-  #use({ line, place }, stop) {
+  #use(row, stop) {
+    const { line, place, stops, pen } = row;
+    if (pen && stops[stop] === pen) return this.#open(row);
     if (stop === 0) {
       if (line.equations + line.derivative || line.holds) this.act.light(place === this.lit ? "" : place);
       return;

@@ -1,0 +1,139 @@
+"""The lines of the source whose right-hand side can be typed over: ``x = <expression>``."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import functools
+import linecache
+import re
+from collections.abc import Iterator, Mapping
+
+from taxpr import introspect
+
+_NOTHING = ast.Name("_")
+_MAGIC = re.compile(r"^(\s*)[%!?].*$", re.MULTILINE)  # lines of a cell that are no Python
+
+
+@dataclasses.dataclass(frozen=True)
+class Assignment:
+    """A statement ``x = <expression>`` in a function.
+
+    Attributes:
+        file: The file, or Python's name of a cell.
+        function: The functions and classes around it, such as ``"Net.__call__"``.
+        name: A variable that it binds.
+        head: What is before the right-hand side, such as ``"x = "``.
+        text: The right-hand side.
+        start: Line and column, from 1 and 0, at which the right-hand side begins.
+        stop: Where it ends.
+        line: The line of the statement.
+    """
+
+    file: str
+    function: str
+    name: str
+    head: str
+    text: str
+    start: tuple[int, int]
+    stop: tuple[int, int]
+    line: int
+
+    @property
+    def variable(self) -> str:
+        """The variable with its function, as `taxpr.var` takes it."""
+        return f"{self.function}.{self.name}"
+
+    @property
+    def place(self) -> str:
+        """The line, as `Session.line` takes it."""
+        return f"{introspect.file_text(self.file)}:{self.line}"
+
+
+def assignments(file: str) -> Mapping[int, Assignment]:
+    """The assignments in the functions of a file, by their lines; one to a line.
+
+    Args:
+        file: A file, or Python's name of a cell.
+    """
+    return _assignments(file, "".join(linecache.getlines(file)))
+
+
+@functools.lru_cache(64)
+def _assignments(file: str, source: str) -> Mapping[int, Assignment]:
+    source = _MAGIC.sub(lambda found: f"{found[1]}pass", source)
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return {}
+    found = list(_within(file, source, tree, ()))
+    lines = [one.line for one in found]
+    return {one.line: one for one in found if lines.count(one.line) == 1}
+
+
+def _within(
+    file: str, source: str, node: ast.AST, around: tuple[ast.AST, ...]
+) -> Iterator[Assignment]:
+    """The assignments in a node, which is in functions and classes."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield from _within(file, source, child, (*around, child))
+            continue
+        match child:
+            case ast.Assign(targets=targets, value=value):
+                head = "".join(f"{ast.unparse(one)} = " for one in targets)
+            case ast.AugAssign(target=target, value=value):
+                targets = [target]
+                head = f"{ast.unparse(ast.AugAssign(target, child.op, _NOTHING))[:-1]}"
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                targets = [target]
+                head = f"{ast.unparse(target)}: {ast.unparse(child.annotation)} = "
+            case _:
+                yield from _within(file, source, child, around)
+                continue
+        text = ast.get_source_segment(source, value)
+        names = [
+            one.id
+            for target in targets
+            for one in ast.walk(target)
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        ]
+        if not around or isinstance(around[-1], ast.ClassDef) or not text or not names:
+            continue
+        lines, end = source.split("\n"), value.end_lineno or value.lineno
+        yield Assignment(
+            file,
+            ".".join(getattr(one, "name", "") for one in around),
+            names[0],
+            head,
+            text,
+            (value.lineno, _column(lines[value.lineno - 1], value.col_offset)),
+            (end, _column(lines[end - 1], value.end_col_offset or 0)),
+            child.lineno,
+        )
+
+
+def _column(line: str, offset: int) -> int:
+    """The column of a byte, by which `ast` counts."""
+    return len(line.encode()[:offset].decode())
+
+
+def unified_diff(written: Mapping[Assignment, str]) -> str:
+    """The new right-hand sides as a unified diff, file by file.
+
+    Args:
+        written: The new right-hand side of each assignment.
+    """
+    texts: list[str] = []
+    for file in dict.fromkeys(one.file for one in written):
+        before = linecache.getlines(file)
+        after = list(before)
+        own = [one for one in written if one.file == file]
+        for one in sorted(own, key=lambda one: one.start, reverse=True):
+            (first, left), (last, right) = one.start, one.stop
+            new = after[first - 1][:left] + written[one] + after[last - 1][right:]
+            after[first - 1 : last] = new.splitlines(keepends=True)
+        name = introspect.file_text(file)
+        texts += difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in texts)

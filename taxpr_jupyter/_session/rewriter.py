@@ -1,0 +1,146 @@
+"""The part of a session that types lines of the source over."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from taxpr import introspect
+from taxpr_jupyter._edits.edits import Written
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._lines.assignments import Assignment, assignments, unified_diff
+from taxpr_jupyter._session.store import Store
+from taxpr_jupyter._session.tracer import Tracer
+
+HOW = "A line that can be typed over binds one variable in a function of yours, as `x = f(y)` does"
+
+
+class Rewriter:
+    """Gives lines of the source other right-hand sides. The source itself stays as it is."""
+
+    def __init__(self, store: Store, tracer: Tracer) -> None:
+        self._store = store
+        self._tracer = tracer
+
+    def edit(self, where: Any, text: str) -> str:
+        """Types a line of the source over: it gets another right-hand side.
+
+        The program is traced anew, so that all that follows, derivatives too, computes with it;
+        see `taxpr.edit`. The picture, questions and results are of that program, and a run compares
+        it with the untouched one. The file stays as it is; `diff` says how it would change.
+
+        Args:
+            where: The line, such as ``"model.py:12"``; or a variable that one line binds:
+                ``"loss.h"``, `taxpr.var`.
+            text: The new right-hand side.
+
+        Returns:
+            The line.
+
+        Raises:
+            PanelError: There is no such line, it cannot be typed over, or the program cannot be
+                traced with it.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def loss(w):
+            ...     h = jnp.sin(w)
+            ...     return h * 2
+            >>> session = Session(jax.value_and_grad(loss), (0.0,))
+            >>> line = session.edit("loss.h", "jnp.sin(3 * w)")
+            >>> print(*session.run().outputs)
+            0.0 6.0
+        """
+        with self._store.mistakes():
+            place, text = self._at(where), _checked(text)
+        self._write(place, text)
+        return place.place
+
+    def unedit(self, where: Any) -> None:
+        """Takes back what `edit` did to a line.
+
+        Args:
+            where: As for `edit`.
+
+        Raises:
+            PanelError: The line was not typed over.
+        """
+        with self._store.mistakes():
+            place = self._at(where)
+            if all(one.place != place for one in self._store.edits.written):
+                raise PanelError(f"The line {place.place} is as the source has it")
+        self._write(place, place.text)
+
+    def edits(self) -> Mapping[str, str]:
+        """The lines that were typed over, and what they say now."""
+        return {one.place.place: one.line for one in self._store.edits.written}
+
+    @property
+    def written(self) -> tuple[Written, ...]:
+        """The lines that were typed over, with their places in the source."""
+        return self._store.edits.written
+
+    def diff(self) -> str:
+        """What `edit` did, as a unified diff of the files; empty if it did nothing."""
+        return unified_diff({one.place: one.text for one in self._store.edits.written})
+
+    def _write(self, place: Assignment, text: str) -> None:
+        def written() -> tuple[Written, ...]:
+            others = [one for one in self._store.edits.written if one.place != place]
+            return (*others, *([Written(place, text)] if text != place.text else []))
+
+        with self._store.mistakes():  # traced with no lock held
+            self._tracer.synced(self._store.edited.changed(written=written()))
+        with self._store.change("program"):
+            self._tracer.put(written=written())
+
+    def _at(self, where: Any) -> Assignment:
+        """The line that is meant.
+
+        Raises:
+            PanelError: There is none, or several.
+        """
+        listing = self._store.program.listing()
+        lines = {(part.file, line.number) for part in listing.parts for line in part.lines}
+        files = dict.fromkeys(file for file, _ in sorted(lines))
+        every = [
+            one for file in files for one in assignments(file).values() if (file, one.line) in lines
+        ]
+        text = str(getattr(where, "text", where))
+        number = getattr(where, "line", None)
+        file, colon, last = text.rpartition(":")
+        if colon and last.isdigit():
+            own = [one for one in every if one.line == int(last)]
+            found = [one for one in own if file in (one.file, introspect.file_text(one.file))]
+            found = found or [one for one in own if one.file.endswith(f"/{file}")]
+        else:
+            found = [
+                one
+                for one in every
+                if f".{one.variable}".endswith(f".{text}") and number in (None, one.line)
+            ]
+        if len(found) > 1:
+            shown = ", ".join(f"{one.place} ({one.head}{one.text})" for one in found)
+            raise PanelError(f"{text} means {len(found)} lines: {shown}. Say which")
+        if not found:
+            raise PanelError(f"There is no line {text!r} that could be typed over. {HOW}")
+        return found[0]
+
+
+def _checked(text: str) -> str:
+    """The right-hand side.
+
+    Raises:
+        PanelError: It is none.
+    """
+    source = f"({text.strip()}\n)"
+    try:
+        if not text.strip():
+            raise ValueError("it is empty")
+        value = ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        said = getattr(error, "msg", str(error))
+        raise PanelError(f"{text!r} is no expression of Python: {said}") from None
+    return ast.get_source_segment(source, value) or text

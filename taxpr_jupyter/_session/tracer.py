@@ -1,0 +1,287 @@
+"""The part of a session that traces the call again with changes of its source."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._edits.attach import Attached, tried
+from taxpr_jupyter._edits.edits import Adopted, Edited, Edits, Written, adopted
+from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._session.states import States
+from taxpr_jupyter._session.store import Store
+from taxpr_jupyter._stoppable import STOPPING
+from taxpr_jupyter._text.held import Held
+from taxpr_jupyter._text.short import visible
+from taxpr_jupyter._tracing.changed import Change, changed, ignoring, numbers_of, traced_changed
+from taxpr_jupyter._tracing.trace import Traced
+
+_KEPT = 8  # programs, the untouched one besides
+EDITED = (
+    "The source is edited here (taxpr.edit), before anything differentiates: derivatives are those "
+    "of the changed function."
+)
+STAYS = "It stays an injection, since {why}"
+
+
+class Tracer:
+    """Keeps the program as the changes of the source want it.
+
+    Args:
+        names: Whether variables are noted, as for `Session`.
+    """
+
+    def __init__(self, store: Store, start: Traced, names: bool | None) -> None:
+        self._store = store
+        self._start = start
+        self._names = names
+        self._programs: collections.OrderedDict[Any, taxpr.Program] = collections.OrderedDict()
+
+    @property
+    def fun(self) -> Any:
+        """The function with the changes, of states, arguments and the numbers of the changes."""
+        return changed(self._start.fun, self._store.edits.changes)
+
+    @property
+    def untouched_fun(self) -> Any:
+        """The function without the changes, of the same arguments."""
+        return ignoring(self._start.fun, numbers_of(self._store.edits.changes))
+
+    def synced(self, edited: Edited) -> Adopted:
+        """The program traced with the changes that the edits name, and the edits at its places.
+
+        Raises:
+            PanelError: It cannot be traced with them.
+        """
+        program = self._traced(edited.edits.changes)
+        if program is edited.base:
+            return Adopted(edited, [], [], {})
+        kept = {"states": edited.edits.states, "written": edited.edits.written}
+        new = Edited(program, Edits(**kept))
+        found = adopted(new, edited, self._store.namespace, same_source=True)
+        if len(found.edited.edits.changes) < len(edited.edits.changes):  # some have no place there
+            again = self.synced(found.edited)
+            keys = {key: again.keys.get(there) for key, there in found.keys.items() if there}
+            return again._replace(dropped=found.dropped + again.dropped, keys=keys)
+        watched = {
+            state: tuple((leaf, now) for leaf, key in pairs if (now := found.keys.get(key)))
+            for state, pairs in edited.edits.watched.items()
+        }
+        return found._replace(edited=found.edited.changed(watched=watched))
+
+    def put(self, **changes: Any) -> dict[str, str | None]:
+        """Puts other edits in place, and the program as they want it; within `Store.change`.
+
+        Returns:
+            The keys of tags before, and now.
+        """
+        found = self.synced(self._store.edited.changed(**changes))
+        self.place(found)
+        return found.keys
+
+    def place(self, found: Adopted) -> None:
+        """Puts a program with its edits in place, and notes what of them was lost."""
+        now = self._store.edits
+        folding = {"unfolded": now.unfolded, "by_hand": now.by_hand, "only": now.only}
+        self._store.edited = found.edited.changed(**folding)
+        self._store.moved = found.keys
+        if found.dropped:
+            lost = f"Dropped, since the program has changed: {', '.join(found.dropped)}."
+            self._store.notes += (lost,)
+
+    def tried(self, attached: Attached, edited: Edited) -> tuple[Attached, Adopted]:
+        """Tries out an injector where it is in place, as an edit if that is needed and possible.
+
+        Returns:
+            The injector as it is to be placed, and the program for it.
+
+        Raises:
+            PanelError: No injector can work there, or its ctx cannot be computed.
+        """
+        now = self.synced(edited)
+        site = now.edited.the_site(now.keys.get(attached.key) or attached.key)
+        attached = dataclasses.replace(attached, key=site.key)
+        if attached.edits:
+            return _edit(attached), now
+        new = tried(attached, now.edited.program, site.site)
+        stale = any(isinstance(one, taxpr.errors.StaleDerivativeWarning) for one in new.warned)
+        if new.error or not stale or not site.added:  # a tag of the source is no variable
+            return new, now
+        try:
+            edit, again = self._by_edit(new, now.edited, site)
+        except STOPPING:
+            raise
+        except Exception as error:
+            why = STAYS.format(why=one_line(error).removeprefix("edit: "))
+            return dataclasses.replace(new, note=f"{new.note} {why}"), now
+        keys = {key: there and again.keys.get(there, there) for key, there in now.keys.items()}
+        return edit, again._replace(keys={**again.keys, **keys})
+
+    def take_over(self, old: Edited) -> tuple[Edited, list[str]]:
+        """The program with the changes of an older session, and those that do not fit it."""
+        written: list[Written] = []
+        lost: list[str] = []
+        files = dict.fromkeys(part.file for part in self._store.program.listing().parts)
+        for one in old.edits.written:
+            now = one.among(files)
+            if now is None or not self._can((*written, now), ()):
+                lost.append(f"the edit of {one.place.place} to {one.line!r}")
+            else:
+                written.append(now)
+        edits: list[Attached] = []
+        for attached in old.edits.attached.values():
+            if attached.edits and self._can(written, (*edits, attached)):
+                edits.append(attached)
+        program = self._traced(_changes(written, edits))
+        return Edited(program, Edits(written=tuple(written))), lost
+
+    # ---- within ------------------------------------------------------------------
+
+    def _can(self, written: Sequence[Written], attached: Sequence[Attached]) -> bool:
+        try:
+            self._traced(_changes(written, attached))
+        except PanelError:
+            return False
+        return True
+
+    def _traced(self, changes: Sequence[Change]) -> taxpr.Program:
+        if not changes:
+            return self._store.untouched
+        key = tuple(one.key for one in changes)
+        if key not in self._programs:
+            try:
+                program = traced_changed(self._start, changes, self._names)
+            except STOPPING:
+                raise
+            except BaseException as error:
+                raise PanelError(one_line(error)) from error
+            self._programs[key] = program
+            while len(self._programs) > _KEPT:
+                self._programs.popitem(last=False)
+        self._programs.move_to_end(key)
+        return self._programs[key]
+
+    def _by_edit(
+        self, attached: Attached, edited: Edited, site: SiteRow
+    ) -> tuple[Attached, Adopted]:
+        """The injector as an edit of its variable.
+
+        Raises:
+            Exception: Why it can be none.
+        """
+        if not attached.is_ready:
+            raise PanelError("a function of yours is called with a context: only ready injectors")
+        held = Held(edited.base)
+        where = attached.variable or _variable(edited.base, held, site.key)
+        edit = _edit(dataclasses.replace(attached, variable=where, edits=True))
+        before = edited.changed(attached={**edited.edits.attached, site.key: edit})
+        found = self.synced(before)
+        key = found.keys.get(site.key)
+        if key is None:
+            raise PanelError(f"what {where!r} holds then is no value of the program")
+        names = [
+            {(v.owner, v.text) for v in one.at(at)}
+            for one, at in ((held, site.key), (Held(found.edited.base), key))
+        ]
+        if attached.variable is None and not names[0] <= names[1]:
+            others = ", ".join(sorted({v.short for v in held.at(site.key)}))
+            raise PanelError(
+                f"several variables hold the value ({others}), of which one line binds one: say "
+                "which, by session.attach(taxpr.var(...), ...)"
+            )
+        return dataclasses.replace(edit, key=key), found
+
+
+def _changes(written: Sequence[Written], attached: Sequence[Attached]) -> tuple[Change, ...]:
+    edits = Edits(attached={one.key: one for one in attached}, written=tuple(written))
+    return edits.changes
+
+
+def _edit(attached: Attached) -> Attached:
+    return dataclasses.replace(attached, error=None, note=EDITED, warned=(), trial=None)
+
+
+def _variable(program: taxpr.Program, held: Held, key: str) -> Any:
+    """The first variable that held a value.
+
+    Raises:
+        PanelError: There is none.
+    """
+    variables = held.at(key)
+    if not variables:
+        raise PanelError("no variable held the value: give it a name in the source")
+    names = {(one.owner, one.text) for one in variables}
+    if len(names) == 1:
+        return program.var_of(key)
+    first = variables[0]
+    where = taxpr.var(first.short)
+    if len(taxpr.find_values(program, where)) > 1:
+        where = taxpr.var(first.short, occurrence=first.occurrence)
+    return where
+
+
+def hand_over(old: Store, store: Store, states: States, tracer: Tracer) -> None:
+    """Makes the edits of an older session to a new one, and notes what became of them.
+
+    Args:
+        old: The older program with its edits.
+        store: The new one.
+        states: Its states.
+        tracer: What traces it with the changes of the older one.
+    """
+    edited, dropped = tracer.take_over(old.edited)
+    found = adopted(edited, old.edited, store.namespace)
+    found = tracer.synced(found.edited)._replace(moved=found.moved, dropped=found.dropped)
+    store.edited, moved = found.edited, found.moved
+    dropped = [*dropped, *found.dropped]
+    kept, ways = _kept(store.edited, states.take_over(old.edits))
+    if kept:
+        store.notes += (
+            f"Kept from the last run of this cell: {'; '.join(kept)}. "
+            f"{_listed(ways)}, or the panel, {'drops' if len(ways) == 1 else 'drop'} them.",
+        )
+    if moved:
+        store.notes += (f"Moved, since the program has changed: {', '.join(moved)}.",)
+    if dropped:
+        store.notes += (f"Dropped, since the program has changed: {', '.join(dropped)}.",)
+
+
+def _kept(edited: Edited, states: Sequence[str]) -> tuple[list[str], list[str]]:
+    """A note on everything taken over from an older session, and the calls that drop it."""
+    sites = edited.sites
+    added = [_called(site) for site in sites if site.added]
+    attached = [f"{s.injector.name} at {_called(s)}" for s in sites if s.injector]
+    kept, ways = [], []
+    if added:
+        kept.append(f"{count_of(len(added), 'added tag')} ({_few(added)})")
+        ways.append("`session.untag(name)`")
+    if attached:
+        kept.append(f"{count_of(len(attached), 'injector')} ({_few(attached)})")
+        ways.append("`session.detach(name)`")
+    if written := [one.place.place for one in edited.edits.written]:
+        kept.append(f"{count_of(len(written), 'edited line')} ({_few(written)})")
+        ways.append("`session.unedit(line)`")
+    if states:
+        kept.append(f"{count_of(len(states), 'initial value')} ({_few(states)})")
+        ways.append("`session.reset_state(name)`")
+    return kept, ways
+
+
+def _called(site: SiteRow) -> str:
+    return visible(site.name or site.address)
+
+
+def _few(names: Sequence[str], most: int = 4) -> str:
+    """Some names: `h, loss, 3 more`."""
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*names[:most], *more])
+
+
+def _listed(words: Sequence[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last

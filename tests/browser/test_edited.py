@@ -1,0 +1,109 @@
+"""Edits of the source, in a page that exchanges everything with a panel in this process."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from browser.conftest import BUILD
+from browser.notebook_page import expect
+
+from taxpr_jupyter import Session
+
+W = jnp.array([[0.5, -0.2], [0.1, 0.7]])
+X = jnp.array([[1.0, 0.5], [-1.0, 2.0]])
+
+
+def attend(q, k, v):
+    weights = jax.nn.softmax(q @ k.T)
+    return weights @ v
+
+
+def loss(w, x):
+    h = attend(x @ w, x, x)
+    h = h + x
+    return (h**2).mean()
+
+
+def step(w, x):
+    value, grad = jax.value_and_grad(loss)(w, x)
+    return value, grad
+
+
+def by_hand(factor, residual):
+    def loss(w):
+        h = factor * jax.nn.softmax(X @ w @ X.T) @ X
+        return (residual(h) ** 2).mean()
+
+    return jax.value_and_grad(loss)(W)
+
+
+@pytest.fixture
+def it(page, shown):
+    page.set_viewport_size({"width": 1250, "height": 900})
+    return shown(Session(step, (W, X), namespace=globals(), call="step(W, X)"), "Source")
+
+
+RIGHT = "Right-hand side"
+
+
+def test_an_injector_and_a_line_before_anything_differentiates(it):
+    it.panel.get_by_role("button", name="weights: f32[2,2]").click()
+    it.page.locator("select[aria-label=Injector]").select_option("scale")
+    expect(it.page.locator(".tx-remark")).to_contain_text("The source is edited here")
+    it.page.get_by_role("button", name="Run", exact=True).click()
+    results = it.page.locator(".tx-results")
+    expect(results).to_contain_text("out[1]", timeout=20_000)
+    expect(results).to_contain_text("Run 1 on", timeout=20_000)
+    for a, b in zip(it.session.last.outputs, by_hand(0.5, lambda h: h + X), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    it.root.screenshot(path=BUILD / "edit-injector.png")
+
+    row = it.line("h = h + x")
+    row.locator(".tx-of-line").dblclick()
+    field = it.panel.get_by_role("textbox", name=RIGHT)
+    expect(field).to_have_value("h + x")
+    field.fill("h @ nothing")
+    field.press("Enter")
+    expect(it.panel.get_by_role("alert")).to_contain_text("nothing")
+    it.root.screenshot(path=BUILD / "edit-mistake.png")
+    field.fill("h - 2 * x")
+    field.press("Enter")
+    typed = it.line("h = h - 2 * x")
+    expect(typed).to_contain_text("edited")
+    expect(typed.get_by_role("alert")).to_have_count(0)
+    expect(field).to_have_count(0)
+    it.page.get_by_role("button", name="Run", exact=True).click()
+    expect(results).to_contain_text("Run 2 on", timeout=20_000)
+    for a, b in zip(it.session.last.outputs, by_hand(0.5, lambda h: h - 2 * X), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    it.panel.get_by_text("The edits as a diff").click()
+    expect(it.panel.locator(".tx-diff")).to_contain_text("+    h = h - 2 * x")
+    it.root.screenshot(path=BUILD / "edit-line.png")
+
+    it.page.get_by_role("tab", name="Compare").click()
+    compare = it.page.get_by_role("tabpanel", name="Compare")
+    expect(compare).to_contain_text(re.compile("loss.*test_edited.py"))
+    it.root.screenshot(path=BUILD / "edit-compare.png")
+    it.page.get_by_role("tab", name="Source").click()
+
+    typed.get_by_role("button", name="Undo").click()
+    expect(it.line("h = h + x")).not_to_contain_text("edited")
+    assert not it.session.edits()
+    assert [one.name for one in it.session.injectors.values()] == ["scale"]
+
+
+def test_by_the_keyboard(it):
+    row = it.line("h = h + x")
+    row.locator(".tx-of-line").click()
+    it.page.keyboard.press("ArrowRight")
+    it.page.keyboard.press("ArrowRight")
+    expect(row.get_by_role("button", name=re.compile("Edit line"))).to_be_focused()
+    it.page.keyboard.press("Enter")
+    field = it.panel.get_by_role("textbox", name=RIGHT)
+    expect(field).to_be_focused()
+    it.page.keyboard.press("Escape")
+    expect(field).to_have_count(0)
+    expect(row.locator(".tx-of-line")).to_be_focused()
+    assert not it.session.edits()

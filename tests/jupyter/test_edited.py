@@ -1,0 +1,271 @@
+"""Injectors at variables that are differentiated, and lines that are typed over.
+
+What they mean is the source edited by hand.
+"""
+
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taxpr
+from taxpr_jupyter import Session
+from taxpr_jupyter._errors import PanelError
+
+W = jnp.array([[0.5, -0.2], [0.1, 0.7]])
+X = jnp.array([[1.0, 0.5], [-1.0, 2.0]])
+
+
+def attend(q, k, v):
+    weights = jax.nn.softmax(q @ k.T)
+    return weights @ v
+
+
+def loss(w, x):
+    h = attend(x @ w, x, x)
+    h = h + x
+    return (h**2).mean()
+
+
+@jax.jit
+def step(w, x):
+    value, grad = jax.value_and_grad(loss)(w, x)
+    new = w - 0.1 * grad
+    return value, new
+
+
+def by_hand(*, factor=1.0, attended="attend(x @ w, x, x)", residual="h = h + x"):
+    """The step with other lines."""
+    source = f"""
+    def attend(q, k, v):
+        weights = jax.nn.softmax(q @ k.T)
+        weights = weights * {factor}
+        return weights @ v
+
+    def loss(w, x):
+        h = {attended}
+        {residual}
+        return (h**2).mean()
+
+    @jax.jit
+    def step(w, x):
+        value, grad = jax.value_and_grad(loss)(w, x)
+        new = w - 0.1 * grad
+        return value, new
+    """
+    space = {"jax": jax, "jnp": jnp}
+    exec(textwrap.dedent(source), space)
+    return space["step"](W, X)
+
+
+def same(a, b):
+    for one, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-7)
+
+
+def opened(fun=step, **more):
+    return Session(fun, (W, X), namespace=globals(), call="step(W, X)", **more)
+
+
+def ran(session):
+    run = session.run()
+    assert run.ok, run.error
+    return run
+
+
+def from_code(session):
+    space = {**globals()}
+    exec(session.code(), space)
+    return space["out"]
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_an_injector_at_a_variable_that_is_differentiated_is_an_edit(later):
+    session = opened()
+    if later:
+        with session.later():
+            session.attach(taxpr.var("weights"), "scale", factor=0.5)
+        session.settle()
+    else:
+        session.attach(taxpr.var("weights"), "scale", factor=0.5)
+    [attached] = session.injectors.values()
+    assert attached.edits
+    assert "before anything differentiates" in attached.note
+    run = ran(session)
+    same(run.outputs, by_hand(factor=0.5))
+    same(run.baseline, step(W, X))
+    same(from_code(session), run.outputs)
+    assert "taxpr.edit(step, taxpr.var('weights'), taxpr.scale(factor=0.5))" in session.code()
+    assert "inject" not in session.code()
+    [record] = run.records.values()
+    np.testing.assert_allclose(record.value, 0.5 * jax.nn.softmax(X @ W @ X.T), rtol=2e-6)
+
+
+def test_its_slider_compiles_nothing():
+    session = opened()
+    session.attach("0:jit/call/22:div", "scale", factor=0.5)
+    ran(session)
+    program = session.program
+    session.set_value(taxpr.var("weights"), "factor", -0.75)
+    run = ran(session)
+    assert run.reused
+    assert session.program is program
+    same(run.outputs, by_hand(factor=-0.75))
+    same(from_code(session), run.outputs)
+
+
+def test_detach_takes_the_edit_back_and_other_tags_stay():
+    session = opened()
+    session.tag(taxpr.var("grad"), name="g")
+    session.attach(taxpr.var("step.grad"), "stats")
+    session.unfold("0:jit")
+    session.attach(taxpr.var("weights"), "zero")
+    assert {one.name: one.edits for one in session.injectors.values()} == {
+        "stats": False,
+        "zero": True,
+    }
+    run = ran(session)
+    same(run.outputs, by_hand(factor=0.0))
+    assert "0:jit" in session.unfolded
+    same(from_code(session), run.outputs)
+    session.detach(taxpr.var("weights"))
+    assert session.program is session.untouched
+    assert [site.name for site in session.sites() if site.injector] == ["g"]
+    same(ran(session).outputs, step(W, X))
+
+
+def test_another_injector_in_its_place():
+    session = opened()
+    session.attach(taxpr.var("weights"), "scale", factor=0.5)
+    session.attach(taxpr.var("weights"), "clip", high=0.4)
+    same(ran(session).outputs, by_hand(factor="1.0; weights = jnp.clip(weights, None, 0.4)"))
+    session.attach(taxpr.var("weights"), "stats")
+    [attached] = session.injectors.values()
+    assert not attached.edits
+    assert session.program is session.untouched
+    same(ran(session).outputs, step(W, X))
+
+
+def test_what_stays_an_injection_says_why():
+    def of_ctx(ctx, token, params):
+        return token * ctx, ctx
+
+    session = opened()
+    with pytest.warns(taxpr.errors.StaleDerivativeWarning):
+        attached = session.attach(taxpr.var("weights"), of_ctx, ctx=0.5)
+    assert not attached.edits
+    assert "It stays an injection, since a function of yours" in attached.note
+    assert ran(session).ok
+
+
+def twice(w):
+    a = b = w * 2
+    return (a * jnp.sin(b)).sum()
+
+
+def test_a_value_of_two_variables():
+    session = Session(jax.value_and_grad(twice), (W,), namespace=globals())
+    with pytest.warns(taxpr.errors.StaleDerivativeWarning):
+        attached = session.attach("0:mul", "zero")
+    assert "since several variables hold the value (twice.a, twice.b)" in attached.note
+    assert not attached.edits
+    assert session.program is session.untouched
+    assert session.attach(taxpr.var("twice.b"), "scale", factor=0.5).edits
+    same(ran(session).outputs, jax.value_and_grad(lambda w: (2 * w * jnp.sin(w)).sum())(W))
+
+
+def test_questions_are_of_the_edited_program():
+    session = opened()
+    session.attach(taxpr.var("weights"), "scale", factor=0.0)
+    assert session.first_difference().first.variable == "weights"
+    assert float(abs(session.watch()["weights"].value).max()) == 0.0
+    assert float(abs(session.watch(injectors=False)["weights"].value).max()) > 0.0
+    assert session.find_nan().headline
+    assert session.changes().diff.counts["added"]
+    for question in ("find_nan", "injectors", "bfloat16", "flow"):
+        session.ask(question)
+        exec(session.code(question), {**globals()})
+
+
+def test_a_line_is_typed_over():
+    session = opened()
+    with pytest.raises(PanelError, match="means 2 lines"):
+        session.edit("loss.h", "x")
+    number = loss.__code__.co_firstlineno
+    place = session.edit(f"test_edited.py:{number + 2}", "h - 2 * x")
+    run = ran(session)
+    same(run.outputs, by_hand(residual="h = h - 2 * x"))
+    same(run.baseline, step(W, X))
+    same(from_code(session), run.outputs)
+    assert session.edits() == {place: "h = h - 2 * x"}
+    assert "-    h = h + x\n+    h = h - 2 * x\n" in session.diff()
+    assert session.changes().diff.counts["changed"] + session.changes().diff.counts["added"]
+    [line] = [row.line for row in session.source().rows if row.line.number == number + 2]
+    assert line.text.strip() == "h = h - 2 * x"
+    session.attach(taxpr.var("weights"), "scale", factor=0.5)
+    run = ran(session)
+    same(run.outputs, by_hand(residual="h = h - 2 * x", factor=0.5))
+    same(from_code(session), run.outputs)
+    session.edit(place, "h * x")
+    same(ran(session).outputs, by_hand(residual="h = h * x", factor=0.5))
+    session.unedit(place)
+    same(ran(session).outputs, by_hand(factor=0.5))
+    session.detach(taxpr.var("weights"))
+    assert session.program is session.untouched
+    assert session.diff() == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("h +", "is no expression of Python"),
+        ("", "is no expression of Python"),
+        ("h + nothing", "name 'nothing' is not defined"),
+        ("h @ jnp.ones(7)", "dot_general|matmul"),
+    ],
+)
+def test_a_mistake_in_a_line_leaves_all_as_it_was(text, message):
+    session = opened()
+    with pytest.raises(PanelError, match=message):
+        session.edit(f"test_edited.py:{loss.__code__.co_firstlineno + 2}", text)
+    assert session.program is session.untouched
+    assert not session.edits()
+    with pytest.raises(PanelError, match="as the source has it"):
+        session.unedit(f"test_edited.py:{loss.__code__.co_firstlineno + 2}")
+    with pytest.raises(PanelError, match=r"no line 'loss\.q'"):
+        session.edit("loss.q", "1")
+
+
+def test_outputs_of_another_shape():
+    session = opened()
+    session.edit("step.new", "(w - 0.1 * grad).sum()")
+    [_, new] = ran(session).differences
+    assert new.aval == "f32[2,2] → f32[]"
+    assert not new.equal
+
+
+def test_a_cell_that_runs_again_keeps_them():
+    old = opened()
+    old.attach(taxpr.var("weights"), "scale", factor=0.5)
+    old.edit("step.new", "w - 0.2 * grad")
+    session = opened()
+    session.take_over(old)
+    same(ran(session).outputs, ran(old).outputs)
+    assert "1 edited line" in session.notes[-1]
+
+
+def test_a_function_with_states():
+    total = taxpr.State(0.0, name="total")
+
+    def counted(w):
+        value, grad = jax.value_and_grad(loss)(w, X)
+        total.value += value
+        return w - grad
+
+    session = Session(counted, (W,), namespace={**globals(), "counted": counted})
+    session.attach(taxpr.var("weights"), "scale", factor=0.5)
+    run = ran(session)
+    same(run.final_states["total"], by_hand(factor=0.5)[0])
+    same(run.baseline_states["total"], loss(W, X))
