@@ -1078,6 +1078,121 @@ def f(x):
     # EDIT y = f.y
     return (y if y.ndim else x).sum()
 args = (X,)
+
+#### shard map
+from jax.sharding import PartitionSpec as P
+MESH = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+def shard(x):
+    y = jnp.sin(x)
+    # EDIT y = shard.y
+    return y * lax.psum(y, "i")
+def f(x):
+    return jax.shard_map(shard, mesh=MESH, in_specs=P("i"), out_specs=P("i"))(x).sum()
+jax.jit(f)(X)
+args = (X,)
+
+#### coroutine
+import asyncio
+async def g(x):
+    # EDIT x = g.x
+    await asyncio.sleep(0)
+    y = jnp.sin(x)
+    await asyncio.sleep(0)
+    return y * x
+def f(x):
+    return asyncio.run(g(x)).sum()
+args = (X,)
+
+#### asynchronous generator
+import asyncio
+async def g(x):
+    for k in range(3):
+        await asyncio.sleep(0)
+        y = x * jnp.sin(x + k)
+        # EDIT y = g.y
+        yield y
+async def total(x):
+    return sum([y async for y in g(x)])
+def f(x):
+    return asyncio.run(total(x)).sum()
+args = (X,)
+
+#### walrus in a comprehension
+def f(x):
+    y = jnp.cos(x)
+    # EDIT y = f.y
+    ys = [y * k for k in range(3) if (y := jnp.sin(x) * k) is not None]
+    return (sum(ys) * y).sum()
+args = (X,)
+# BY HAND
+def f(x):
+    y = jnp.cos(x)
+    y = change(y)
+    ys = [y * k for k in range(3) if (y := change(jnp.sin(x) * k)) is not None]
+    return (sum(ys) * y).sum()
+args = (X,)
+
+#### generator that is suspended
+def g(x):
+    for k in range(4):
+        y = x * jnp.sin(x + k)
+        # EDIT y = g.y
+        yield y
+def f(x):
+    one, other = g(x), g(x + 1)
+    return (next(one) * next(other) + next(one) * next(other)).sum()
+args = (X,)
+
+#### switch over functions of one code
+def f(x):
+    def of(k):
+        def branch(p):
+            y = jnp.sin(p) * k
+            # EDIT y = branch.y
+            return y * p
+        return branch
+    return lax.switch(x.sum().astype(int), [of(k) for k in range(3)], x).sum()
+args = (X,)
+
+#### element of a named tuple
+import typing
+class State(typing.NamedTuple):
+    a: object
+    b: object
+def f(x):
+    s = State(jnp.sin(x), x)
+    # EDIT s = f.s.a
+    return (s.a * s.b).sum()
+args = (X,)
+# BY HAND
+import typing
+class State(typing.NamedTuple):
+    a: object
+    b: object
+def f(x):
+    s = State(jnp.sin(x), x)
+    s = State(change(s.a), s.b)
+    return (s.a * s.b).sum()
+args = (X,)
+
+#### attribute of a frozen dataclass with slots
+@dataclasses.dataclass(slots=True, frozen=True)
+class State:
+    a: object
+def f(x):
+    s = State(jnp.sin(x))
+    # EDIT s = f.s.a
+    return (s.a * x).sum()
+args = (X,)
+# BY HAND
+@dataclasses.dataclass(slots=True, frozen=True)
+class State:
+    a: object
+def f(x):
+    s = State(jnp.sin(x))
+    s = State(change(s.a))
+    return (s.a * x).sum()
+args = (X,)
 """
 
 PROGRAMS = list(_programs())

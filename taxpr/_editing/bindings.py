@@ -13,7 +13,8 @@ from taxpr._places import place_text
 from taxpr._source.files import is_user_file
 from taxpr._variables.assigned import goes_on
 from taxpr._variables.codes import instructions_of
-from taxpr._variables.comprehensions import is_comprehension, own_names, stored
+from taxpr._variables.comprehensions import own_names, stored
+from taxpr._variables.watch import line_of_def
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,22 +61,21 @@ class Plan:
         return self.settled.union(self.stores)
 
 
-def plan_of(
-    code: types.CodeType, texts: Sequence[tuple[str, int | None]], first: int
-) -> Plan | None:
+def plan_of(code: types.CodeType, texts: Sequence[tuple[str, int | None]]) -> Plan | None:
     """Where a function binds what is edited; None if nowhere.
 
     Args:
         code: The function's code.
         texts: For each edit the text of its variable and its line.
-        first: The line where the parameters of the function are.
 
     Raises:
         RefusedError: If a variable is bound and read by one instruction.
     """
-    if not code.co_flags & inspect.CO_OPTIMIZED or is_comprehension(code):
+    if not code.co_flags & inspect.CO_OPTIMIZED:
         return None
-    in_full = not is_user_file(code.co_filename)
+    if not any(_may_mean(text, code, name) for text, _ in texts for name in _names(code)):
+        return None  # most of them: reading instructions takes long
+    first, in_full = line_of_def(code), not is_user_file(code.co_filename)
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     parameters = tuple(
@@ -83,10 +83,6 @@ def plan_of(
         for k, name in enumerate(code.co_varnames[:count])
         for one in _meant(texts, code.co_qualname, name, first, k, in_full)
     )
-    if not parameters and not any(
-        _may_mean(text, code, name) for text, _ in texts for name in _names(code)
-    ):
-        return None  # most of them: reading instructions takes long
     stores: dict[int, tuple[Binds, ...]] = {}
     for one in instructions_of(code):
         names = set(stored(one)) - own_names(code, one.offset)

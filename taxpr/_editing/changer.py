@@ -19,7 +19,6 @@ from taxpr._editing.spelled import part_at, parts_of, with_part
 from taxpr._errors import SelectorError, TaxprError, say_where
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
-from taxpr._variables.watch import line_of_def
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +31,7 @@ class Edit:
         occurrence: Which of its values; None for all.
         alteration: What makes the other value.
         optional: Whether nothing need be found.
+        of_function: Whether it is a function that was given itself, and no variable.
     """
 
     text: str
@@ -39,6 +39,7 @@ class Edit:
     occurrence: int | None
     alteration: Alteration
     optional: bool = False
+    of_function: bool = False
 
     def __repr__(self) -> str:
         given = {"line": self.line, "occurrence": self.occurrence}
@@ -64,13 +65,16 @@ class Edits:
         self.missed: dict[int, str] = {}
         self.codes: dict[int, types.CodeType] = {}
         self._plans: dict[int, tuple[types.CodeType, Plan | None]] = {}
-        # What takes the place of a line changes no value.
-        self._texts = [("" if one.alteration.line else one.text, one.line) for one in self.edits]
+        # What takes the place of a line or of a function changes no variable.
+        self._texts = [
+            ("" if one.alteration.line or one.of_function else one.text, one.line)
+            for one in self.edits
+        ]
 
     def plan(self, code: types.CodeType) -> Plan | None:
         """Where a function binds what is edited."""
         if (known := self._plans.get(id(code))) is None:
-            plan = plan_of(code, self._texts, line_of_def(code))
+            plan = plan_of(code, self._texts)
             known = self._plans[id(code)] = code, plan
             if is_user_file(code.co_filename):
                 self.codes[id(code)] = code
@@ -165,12 +169,12 @@ class Changer:
 
     def instruction(self, frame: types.FrameType, offset: int) -> None:
         """An instruction is about to run, which may bind a variable, or follow one that did."""
-        plan, waiting = self.edits.plan(frame.f_code), self._frames.get(id(frame))
-        if plan is None or waiting is None:
+        if (plan := self.edits.plan(frame.f_code)) is None:
             return
         if offset in plan.settled:
             self._settle(frame)
         if offset in plan.stores:
+            waiting = self._frames.setdefault(id(frame), {})  # a generator may have begun before
             waiting.update(dict.fromkeys(plan.stores[offset], _compat.origin()))
 
     def called(self, function: object, first: Any) -> None:

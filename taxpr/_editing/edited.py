@@ -128,12 +128,13 @@ class _Edited:
             if isinstance(place, str) and callable(change) and (function := full_path(place)):
                 self._given[len(edits)] = function
                 put = Alteration(name_of(change), lambda _, change=change: change)
-                edits.append(Edit(place, None, None, put, optional))
+                edits.append(Edit(place, None, None, put, optional, True))
             elif isinstance(place, str | Var):
                 edits.append(_of_variable(place, alteration(change), optional))
             elif (function := plain(place)) is not None:
                 self._given[len(edits)] = function
-                edits.append(Edit(name_of(place), None, None, alteration(change), optional))
+                name, new = name_of(place), alteration(change)
+                edits.append(Edit(name, None, None, new, optional, True))
             else:
                 raise ArgumentError(
                     f"edit: where={place!r} is of the type {type(place).__name__}. Give a "

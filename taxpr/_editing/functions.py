@@ -15,7 +15,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from taxpr._editing.alteration import Alteration, Bound
 from taxpr._errors import ArgumentError, name_of
@@ -43,8 +43,13 @@ def with_result(function: Any, alteration: Alteration, text: str, place: str) ->
     return changed
 
 
+def _is_generator(function: Any) -> bool:
+    kinds = inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction
+    return any(one(function) for one in kinds)
+
+
 def _refuse_generator(function: Any, text: str) -> None:
-    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+    if _is_generator(function):
         raise ArgumentError(
             f"edit: {text}: {name_of(function)} is a generator, for which no other function can be "
             "put. Edit its variables."
@@ -72,7 +77,8 @@ def found_at(text: str, fun: Function) -> Iterator[types.FunctionType]:
     if not found and rest:
         for module in modules:
             found.update(_within(vars(module).get(first), rest))
-    return iter(found.values())
+    # Another module may have a generator of that name, for which no other function can be put.
+    return iter([one for one in found.values() if not _is_generator(one)] or found.values())
 
 
 def full_path(text: str) -> types.FunctionType | None:
@@ -167,8 +173,9 @@ def _with_another_code(function: types.FunctionType) -> Generator[None, None, No
             _refuse_generator(function, function.__qualname__)
             if function not in _as_before or _as_before[function].__code__ is not code:
                 _as_before[function] = with_code(function, code)
+            _with_defaults(_as_before[function], function)
             vars(function).setdefault("__signature__", _Signature(inspect.signature(function)))
-            function.__code__ = _leading_to(function, _as_before[function])
+            function.__code__ = _leading_to(function)
         _exchanged[id(function)] = count + 1, code
     try:
         yield
@@ -203,18 +210,17 @@ def with_code(function: types.FunctionType, code: types.CodeType) -> types.Funct
     """
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     cell_of = dict(cells)
-    same = types.FunctionType(
-        code,
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        tuple(cell_of[name] for name in code.co_freevars),
-    )
-    same.__kwdefaults__ = function.__kwdefaults__
+    closure = tuple(cell_of[name] for name in code.co_freevars)
+    same = types.FunctionType(code, function.__globals__, function.__name__, closure=closure)
+    _with_defaults(same, function)
     same.__qualname__, same.__module__ = function.__qualname__, function.__module__
     same.__doc__ = function.__doc__
     made_here.add(same)
     return same
+
+
+def _with_defaults(same: types.FunctionType, function: types.FunctionType) -> None:
+    same.__defaults__, same.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
 
 
 def _template(*args: Any, **kwargs: Any) -> Any:
@@ -222,13 +228,17 @@ def _template(*args: Any, **kwargs: Any) -> Any:
     return call(*args, **kwargs)
 
 
-def _leading_to(function: types.FunctionType, original: types.FunctionType) -> types.CodeType:
-    """Code that calls what takes the place of a function, with as many free variables."""
+def _leading_to(function: types.FunctionType) -> types.CodeType:
+    """Code that calls what takes the place of a function, with as many free variables.
+
+    JAX keeps the code for its tracebacks. So it does not hold the function, nor what that holds.
+    """
+    number, alive = id(function), weakref.ref(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        now: Function = original
+        now: Function = _as_before[cast(types.FunctionType, alive())]
         for one in _now.changed:
-            now = one[id(function)](now) if id(function) in one else now
+            now = one[number](now) if number in one else now
         return now(*args, **kwargs)
 
     code = _template.__code__

@@ -191,7 +191,7 @@ if sys.version_info >= (3, 12):
         _tool[:] = [tool]
         for event, handle in _HANDLERS.items():
             _monitoring.register_callback(tool, event, handle)
-        _monitoring.set_events(tool, _events.PY_START | _events.PY_UNWIND)
+        _monitoring.set_events(tool, _EVERYWHERE)
         return True
 
     def _give_tool_back() -> None:
@@ -205,8 +205,18 @@ if sys.version_info >= (3, 12):
         _monitoring.free_tool_id(tool)
 
     def _on_start(code: types.CodeType, offset: int) -> Any:
+        for one in (wanting := _begun(code)) or ():
+            one.started(sys._getframe(1))
+        return _monitoring.DISABLE if wanting is None else None
+
+    def _on_resume(code: types.CodeType, offset: int) -> Any:
+        """A generator goes on, which may have begun before anybody listened."""
+        return _monitoring.DISABLE if _begun(code) is None else None
+
+    def _begun(code: types.CodeType) -> list[Listener] | None:
+        """Those that are told of a function from now on; None if nobody ever is."""
         if not is_user_file(code.co_filename) and not any(one.wants(code) for one in _active):
-            return _monitoring.DISABLE
+            return None
         if wanting := _wanting(code):
             events = _OF_A_FUNCTION | (_events.CALL if any(one.of_calls for one in wanting) else 0)
             if any(one.offsets(code) for one in wanting):
@@ -214,9 +224,7 @@ if sys.version_info >= (3, 12):
             if (known := _codes.get(code, 0)) | events != known:
                 _codes[code] = known | events
                 _monitoring.set_local_events(_tool[0], code, known | events)
-            for one in wanting:
-                one.started(sys._getframe(1))
-        return None
+        return wanting
 
     def _on_line(code: types.CodeType, line: int) -> None:
         for one in _now.listeners:
@@ -248,9 +256,11 @@ if sys.version_info >= (3, 12):
             one.raised(sys._getframe(1))
 
     _TOLD_OF_CALLS = True
+    _EVERYWHERE = _events.PY_START | _events.PY_RESUME | _events.PY_UNWIND
     _OF_A_FUNCTION = _events.LINE | _events.PY_RETURN | _events.PY_YIELD
     _HANDLERS = {
         _events.PY_START: _on_start,
+        _events.PY_RESUME: _on_resume,
         _events.LINE: _on_line,
         _events.INSTRUCTION: _on_instruction,
         _events.CALL: _on_call,
@@ -294,15 +304,17 @@ else:
             elif event == "opcode" and frame.f_lasti in one.offsets(frame.f_code):
                 one.instruction(frame, frame.f_lasti)
             elif event == "return":
-                (one.yielded if _is_generator(frame) else one.returned)(frame)
+                (one.yielded if _may_go_on(frame) else one.returned)(frame)
         return _on_event
 
-    def _is_generator(frame: types.FrameType) -> bool:
-        return bool(frame.f_code.co_flags & inspect.CO_GENERATOR)
+    _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+    def _may_go_on(frame: types.FrameType) -> bool:
+        return bool(frame.f_code.co_flags & _SUSPENDED)
 
     def _begins(frame: types.FrameType) -> bool:
         """Whether a function begins; where a generator goes on or ends is told as a call, too."""
-        if not _is_generator(frame):
+        if not _may_go_on(frame):
             return True
         instruction, argument = frame.f_code.co_code[frame.f_lasti :][:2]
         return instruction == dis.opmap["RESUME"] and argument & 3 == 0

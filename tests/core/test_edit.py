@@ -392,6 +392,75 @@ def test_another_tool_that_traces_is_said():
         sys.settrace(None)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there is room for one alone up to 3.11")
+def test_tools_that_take_all_the_room_are_said():
+    monitoring = sys.monitoring
+    taken = [k for k in (3, 4, 5) if monitoring.get_tool(k) is None]
+    for k in taken:
+        monitoring.use_tool_id(k, "another")
+    try:
+        with pytest.raises(taxpr.RefusedError, match="Python has no room for another"):
+            taxpr.edit(layers, "h", taxpr.zero())(X)
+    finally:
+        for k in taken:
+            monitoring.free_tool_id(k)
+    assert float(taxpr.edit(layers, "h", taxpr.zero())(X)) == float(X.sum())
+
+
+def three(x):
+    for k in (1.0, 2.0, 3.0):
+        part = x * k
+        yield part
+
+
+def test_a_generator_that_began_before_or_goes_on_in_a_further_call():
+    edited = taxpr.edit(next, "three.part", taxpr.scale(0.5))
+    parts = three(X)
+    same([next(parts), edited(parts), edited(parts)], [X, X * 2.0 * 0.5, X * 3.0 * 0.5])
+
+
+def test_defaults_that_became_others_since_the_last_call():
+    def of(x, factor=2.0, *, more=1.0):
+        return x * factor + more
+
+    edited = taxpr.edit(lambda x: of(x), of, lambda of: lambda x: of(x) * 0.5)
+    same([edited(X)], [(X * 2.0 + 1.0) * 0.5])
+    of.__defaults__, of.__kwdefaults__ = (3.0,), {"more": 4.0}
+    same([edited(X)], [(X * 3.0 + 4.0) * 0.5])
+
+
+def test_a_generator_of_the_same_name_in_another_module(tmp_path):
+    loaded("def doubled(x):\n    yield x\n", tmp_path, "has_a_generator")
+
+    def f(x):
+        return doubled(x)
+
+    same([taxpr.edit(f, "doubled.return", taxpr.scale(0.5))(X)], [X * 2 * 0.5])
+
+
+def doubled(x):
+    return x * 2
+
+
+@pytest.mark.parametrize("change", ["y = x * k * 2", lambda inner: lambda x: inner(x) * 2])
+def test_nothing_holds_a_function_that_was_edited(change):
+    def of(k):
+        def inner(x):
+            y = x * k
+            return y
+
+        return inner
+
+    @jax.jit
+    def f(k, x):
+        inner = of(k)
+        where = "of.inner.y" if isinstance(change, str) else inner
+        return taxpr.edit(inner, where, change)(x)
+
+    with jax.checking_leaks():
+        same([f(3.0, X)], [X * 3.0 * 2])
+
+
 # ---- sweep and patch of what is differentiated ---------------------------------
 
 
