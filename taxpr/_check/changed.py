@@ -46,6 +46,14 @@ def _arrays(args: Any, kwargs: Any) -> dict[str, Any]:
     return {_tree.keystr(path): leaf for path, leaf in leaves if _compat.is_traced_now(leaf)}
 
 
+class _Position(int):
+    """The number of a result, beside numbers that a function returned as they are."""
+
+
+def _position(one: Any) -> _Position | None:
+    return one if isinstance(one, _Position) else None
+
+
 def results_of(program: Program, fun: Callable[..., Any]) -> tuple[Any, dict[int, int]]:
     """The results of a function, each as its position.
 
@@ -56,11 +64,13 @@ def results_of(program: Program, fun: Callable[..., Any]) -> tuple[Any, dict[int
     Returns:
         The tree of its own results, and what it changed by the number of the argument's leaf.
     """
-    outs = range(program.out_tree.num_leaves)
+    outs = [_Position(k) for k in range(program.out_tree.num_leaves)]
     results: Any = program.result(outs)
     of_dicts: dict[int, int] = {}
     if hasattr(fun, "tells_changes"):
         results, of_dicts = results
+    # What is no array is none of the program's results.
+    results = jax.tree.map(_position, results)
     inputs = {name: k for k, name in enumerate(program.in_names)}
     after: list[int] = jax.tree.leaves(program.states_after(outs))
     changed = {inputs.get(program.out_names[out]): out for out in after}

@@ -25,6 +25,7 @@ _jnp: Any = jax.numpy
 SAMPLES = 4
 _SHARE = 1 / 4  # of a difference, by which it may change and be the same one
 _RATIO = 1 / 64  # of its share of the value; less, since some is the same by chance
+_ONE = jax.tree.structure(0)
 _OF = 16  # one of so many numbers that differ must do so by more than rounding
 
 Key = int | str
@@ -39,6 +40,9 @@ def moved(given: PyTree, number: int) -> Any:
     rng = np.random.default_rng(number)
 
     def of(x: Any) -> Any:
+        if not isinstance(x, float | complex) and jax.tree.structure(x) != _ONE:
+            # A number of Python in an object, such as a rate of dropout, is no argument.
+            return map_leaves(lambda y: of(y) if hasattr(y, "dtype") else y, x)
         if not _jnp.issubdtype(getattr(x, "dtype", x.__class__), _jnp.inexact):
             return x
         dtype = _jnp.result_type(x)  # of a double its type in JAX
@@ -53,7 +57,8 @@ def moved(given: PyTree, number: int) -> Any:
         # What is on a device by default only may go where the program wants it, as to a mesh.
         return _jax.device_put(new, x.sharding) if x.committed else _jnp.asarray(new)
 
-    return map_leaves(of, given)
+    # Of plain containers, within which numbers are arguments.
+    return jax.tree.map(of, given, is_leaf=lambda x: type(x) not in (tuple, list, dict))
 
 
 def lasting(found: Pairs, again: Callable[[int], Pairs]) -> dict[Key, Any]:

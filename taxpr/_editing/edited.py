@@ -179,7 +179,14 @@ class _Edited:
             elif number in self._given:
                 found.setdefault(self._given[number], []).append(number)
             elif one.text.endswith(RETURN) or not one.alteration.of_values:
-                for function in found_at(one.text.removesuffix(RETURN), self._fun):
+                try:
+                    functions = list(found_at(one.text.removesuffix(RETURN), self._fun))
+                except RefusedError as why:
+                    if one.text.endswith(RETURN):
+                        raise
+                    functions = []  # a variable may have that name, too
+                    self._edits.missed[number] = str(why).removeprefix("edit: ").rstrip(".")
+                for function in functions:
                     found.setdefault(function, []).append(number)
         for function, numbers in found.items():
             yield function, functools.partial(self._changed, changer, function, numbers)

@@ -17,8 +17,10 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any, cast
 
+import jax
+
 from taxpr._editing.alteration import Alteration, Bound
-from taxpr._errors import ArgumentError, name_of
+from taxpr._errors import ArgumentError, RefusedError, name_of
 from taxpr._source.files import is_user_file
 
 Function = Callable[..., Any]
@@ -105,6 +107,7 @@ def _within(thing: Any, rest: Iterable[str]) -> Iterator[tuple[int, types.Functi
         yield id(function), function
 
 
+_RULED: Any = (jax.custom_jvp, jax.custom_vjp)
 _METHODS: Any = (staticmethod, classmethod, types.MethodType)
 
 
@@ -124,6 +127,12 @@ def plain(thing: Any) -> types.FunctionType | None:
             thing = thing.func
         elif isinstance(thing, (type, types.ModuleType)) or thing is None:
             return None
+        elif isinstance(thing, _RULED):
+            raise RefusedError(
+                f"edit: {name_of(thing)} has a derivative rule of its own, which would stay that of "
+                "the function as it was. Edit the variable that holds its result, or the line that "
+                "calls it: edit(fun, 'f.y', 'y = jnp.tanh(x)')."
+            )
         else:
             thing = getattr(thing, "__wrapped__", None) or getattr(thing, "method", None)
     return None

@@ -64,6 +64,11 @@ def points_of(sites: Sequence[Site], of: Each, counts: Sequence[Any]) -> list[Po
         if of.iterations is False:
             turns = [(-1,) * len(trips)]
         elif of.iterations is not True:
+            if not trips:
+                raise ArgumentError(
+                    f"each: iterations={list(of.iterations)}, and the {site} is in no loop. Leave "
+                    "out iterations=."
+                )
             refuse_beyond(site, of.iterations)
             turns = itertools.product(*[of.iterations for _ in trips])
         elif all(isinstance(n, int) for n in trips):

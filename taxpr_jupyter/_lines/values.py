@@ -22,7 +22,7 @@ class LineValues:
         >>> import jax, jax.numpy as jnp, taxpr
         >>> def f(xs):
         ...     return jax.lax.scan(lambda t, x: (taxpr.tag(t + x, name="t"), t), 0 * xs[0], xs)
-        >>> values = LineValues(taxpr.watch(f, "t")(jnp.arange(4.0)))
+        >>> values = LineValues(taxpr.watch(f, {"name": "t"})(jnp.arange(4.0)))
         >>> values.steps, *values.texts().values(), *values.texts(step=2).values()
         (4, '0 … 6, mean 2.5', '3')
     """

@@ -41,7 +41,7 @@ def given_names(fun: Callable[..., Any], namespace: Mapping[str, Any]) -> tuple[
     """Names for a function, its ``args`` and its ``kwargs`` that the namespace does not use.
 
     >>> given_names(len, {"args": 1})
-    ('fun', 'args_2', 'kwargs')
+    ('fn', 'args_2', 'kwargs')
     """
 
     def fresh(base: str) -> str:

@@ -106,7 +106,7 @@ def test_variables_tell_what_they_held_in_an_iteration(shown):
     slider = it.panel.get_by_role("slider", name="Iteration of the loops")
     expect(slider).to_be_hidden()
     it.panel.get_by_role("button", name="Record values").click()
-    a = it.line('a = attend(h @ w["q"], h @ w["k"], h)').get_by_role("button")
+    a = it.line('a = attend(h @ w["q"], h @ w["k"], h)').locator("button.tx-variable")
     expect(a).to_have_text(re.compile(r"^a: bf16\[8,16\] = \S+ … \S+, mean \S+$"))
     together = a.inner_text()
     slider.focus()

@@ -688,3 +688,12 @@ def test_a_line_of_a_closure_that_was_made_before():
 def test_lines_that_cannot_take_the_place(where, text, message):
     with pytest.raises(taxpr.TaxprError, match=message):
         taxpr.edit(first_bound, where, text)(X)
+
+
+@pytest.mark.parametrize("where", [jax.nn.relu, "jax.nn.relu", "jax.nn.relu.return"])
+def test_a_function_with_a_derivative_rule_of_its_own_is_refused(where):
+    def f(x):
+        return jax.nn.relu(x).sum()
+
+    with pytest.raises(taxpr.RefusedError, match="relu has a derivative rule of its own"):
+        taxpr.edit(f, where, lambda fun: jnp.tanh)(X)

@@ -234,3 +234,28 @@ def test_what_is_registered_is_checked():
         taxpr.register_library("mine", 3)
     with pytest.raises(taxpr.ArgumentError, match="equinox is a library that taxpr knows"):
         taxpr.register_library("equinox", libraries.Library(lambda *call: None))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    """Holds a number of Python, which is none of its arrays."""
+
+    w: jax.Array
+    rate: float = 0.5
+
+
+def test_numbers_in_objects_stay_when_arguments_move():
+    def f(layer, x):
+        y = layer.w * x * layer.rate
+        return (y * 3).sum()
+
+    layer, x = Layer(jnp.ones(3)), jnp.arange(3.0)
+    assert taxpr.first_difference(f, taxpr.edit(f, "y", "y * 2"))(layer, x).first.variable == "y"
+
+
+def test_results_with_numbers_of_python_are_checked():
+    def f(x):
+        return x * 2, 1.5, 3
+
+    assert not taxpr.check(f)(jnp.ones(3))

@@ -531,3 +531,12 @@ def test_nothing_is_planted_where_one_of_the_runs_did_not_come():
 def test_mistakes_in_patching_are_said_by_name(ask, error, words):
     with pytest.raises(getattr(taxpr, error), match=words):
         ask()
+
+
+def test_iterations_of_a_value_in_no_loop_are_refused():
+    def f(x):
+        h = jnp.sin(x)
+        return h.sum()
+
+    with pytest.raises(taxpr.ArgumentError, match=r"iterations=\[5\], and the .* is in no loop"):
+        taxpr.sweep(f, taxpr.each("h", iterations=[5]), taxpr.zero())(jnp.ones(2))

@@ -311,7 +311,7 @@ export class SourceLines {
       { role: "row", class: lights ? "tx-source-row tx-lights" : "tx-source-row", "aria-selected": "false" },
       h("div", { role: "rowheader", class: "tx-number" }, dots, String(line.number)),
       code,
-      pen,
+      pen && h("div", { role: "gridcell", class: "tx-pens" }, pen),
       // Together beside the line, or below it.
       h("div", { role: "presentation", class: "tx-became" }, h("div", { role: "gridcell", class: "tx-variables" }, ...variables), facts),
       typed,
