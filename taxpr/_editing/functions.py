@@ -129,7 +129,7 @@ def plain(thing: Any) -> types.FunctionType | None:
             return None
         elif isinstance(thing, _RULED):
             raise RefusedError(
-                f"edit: {name_of(thing)} has a derivative rule of its own, which would stay that of "
+                f"edit: {name_of(thing)} has a derivative rule of its own, which would stay as for "
                 "the function as it was. Edit the variable that holds its result, or the line that "
                 "calls it: edit(fun, 'f.y', 'y = jnp.tanh(x)')."
             )
