@@ -52,7 +52,8 @@ def _open(
             used = bool(hk.get_params() or hk.get_current_state())
 
     model = hk.transform_with_state(call)
-    key = jax.random.key(0)
+    with jax.ensure_compile_time_eval():  # it is no equation of what is traced around
+        key = jax.random.key(0)
 
     @pure
     def init(key: Any, args: Any, kwargs: Any) -> Any:
