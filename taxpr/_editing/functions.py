@@ -14,7 +14,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -64,6 +64,9 @@ def found_at(text: str, fun: Function) -> Iterator[types.FunctionType]:
     Args:
         text: Such as ``"block"``, ``"Block.__call__"`` or with the module before it.
         fun: The function that is edited, whose module is looked into first.
+
+    Raises:
+        RefusedError: If it has a derivative rule of its own.
     """
     first, *rest = text.split(".")
     found: dict[int, types.FunctionType] = {}
@@ -72,13 +75,26 @@ def found_at(text: str, fun: Function) -> Iterator[types.FunctionType]:
     scopes = [getattr(inspect.unwrap(fun), "__globals__", {}), *map(vars, users)]
     if "__main__" in sys.modules:
         scopes.append(vars(sys.modules["__main__"]))
-    for scope in scopes:
-        found.update(_within(scope.get(first), rest))
+    refused: list[RefusedError] = []
+
+    def look(thing: Any, names: Sequence[str]) -> None:
+        try:
+            found.update(_within(thing, names))
+        except RefusedError as why:
+            refused.append(why)
+
+    look(scopes[0].get(first), rest)
+    if refused:
+        raise refused[0]
+    for scope in scopes[1:]:  # one of that name in another module may be another function
+        look(scope.get(first), rest)
     if not found:
-        found.update(_within(*_module_of(text)))
+        look(*_module_of(text))
     if not found and rest:
         for module in modules:
-            found.update(_within(vars(module).get(first), rest))
+            look(vars(module).get(first), rest)
+    if refused and not found:
+        raise refused[0]
     # Another module may have a generator of that name, for which no other function can be put.
     return iter([one for one in found.values() if not _is_generator(one)] or found.values())
 
