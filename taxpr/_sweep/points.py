@@ -64,7 +64,7 @@ def points_of(sites: Sequence[Site], of: Each, counts: Sequence[Any]) -> list[Po
         if of.iterations is False:
             turns = [(-1,) * len(trips)]
         elif of.iterations is not True:
-            if not trips:
+            if not any(map(loops_around, sites)):
                 raise ArgumentError(
                     f"each: iterations={list(of.iterations)}, and the {site} is in no loop. Leave "
                     "out iterations=."
