@@ -296,7 +296,9 @@ def _of_variable(where: str | Var, change: Alteration, optional: bool) -> Edit:
             f"edit: {where!r}: the variable alone is changed, and never what its caller has."
         )
     if change.line and where.occurrence is not None:
-        raise ArgumentError(f"edit: {where!r}: a line is another one each time that it runs.")
+        raise ArgumentError(
+            f"edit: {where!r}: a line takes its place in all runs. Give line=, not occurrence=."
+        )
     if where.text.endswith(RETURN) and (where.line, where.occurrence) != (None, None):
         raise ArgumentError(f"edit: {where!r}: a result has no line and no occurrence.")
     return Edit(where.text, where.line, where.occurrence, change, optional)

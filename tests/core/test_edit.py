@@ -681,7 +681,7 @@ def test_a_line_of_a_closure_that_was_made_before():
         ("first_bound.return", "result = x", "no line that ran binds such a variable"),
         ("first_bound.y", "y = x; z = x", "is no expression of Python"),
         ("residual.x", "x = x * 2", "no line that ran binds"),
-        (taxpr.var("first_bound.y", occurrence=0), "y = x", "is another one each time"),
+        (taxpr.var("first_bound.y", occurrence=0), "y = x", "takes its place in all runs"),
         (taxpr.var("first_bound.y", line=1), "y = x", "it is bound in line"),
     ],
 )
