@@ -1,0 +1,111 @@
+"""Count the turns of phrase that make documents hard to read, and say where they are.
+
+    .envs/newest/bin/python tools/words.py [--where NAME]
+
+Reads README and pages, the docstrings and comments' neighbours of both packages, and the text cells
+of notebooks. Code is left out. Prints a table: a row for each phrase, a column for each kind of
+text. With `--where what` it prints each place of the phrase `what`. `tests/docs/test_words.py` has
+the most that there may be of each.
+"""
+
+import argparse
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PHRASES = {
+    # "What is rounding is no row": the subject is a riddle until the sentence ends.
+    "what-subject": r"(?:^|[.:;] )What (?!to\b|if\b|JAX\b)[^?]*?\.(?=\s|$)",
+    "what": r"\b(?:of|for|in|by|as|is|are|with|from|to|and|or|than|on|at|but) what\b",
+    # "where" for "if".
+    "where": r"(?:^|[.;,] )[Ww]here (?:it|they|there|that|this|a|an|all|none|one|two|no|not)\b",
+    "that-of": r"\b(?:that|those) of\b",
+    "is-none": r"\b(?:is|are) (?:none|one)\b",
+    "stands": r"\bstands?\b",
+    "preposition-which": r"\b(?:of|in|by|from|with|to|at|for|on) (?:which|whose)\b",
+    "of-first": r"(?:^|[.:] )Of [a-z]",
+}
+KINDS = "documents", "docstrings", "notebooks"
+
+
+def texts(kind: str) -> Iterator[tuple[str, int, str]]:
+    """Paragraphs of prose: the file, the line where each begins, the text on one line."""
+    if kind == "documents":
+        for file in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+            # Tables of the reference are made of docstrings, which are counted there.
+            if file.parent.name != "reference":
+                yield from _paragraphs(file, file.read_text(encoding="utf-8"), 1)
+    elif kind == "docstrings":
+        for package in ("taxpr", "taxpr_jupyter"):
+            for file in sorted((ROOT / package).rglob("*.py")):
+                yield from _docstrings(file)
+    else:
+        for file in sorted((ROOT / "notebooks").glob("*.ipynb")):
+            cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+            for number, cell in enumerate(cells):
+                if cell["cell_type"] == "markdown":
+                    yield from _paragraphs(file, "".join(cell["source"]), number)
+
+
+def _docstrings(file: Path) -> Iterator[tuple[str, int, str]]:
+    holders = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, holders) and (text := ast.get_docstring(node)):
+            yield from _paragraphs(file, text, node.body[0].lineno)
+
+
+def _paragraphs(file: Path, text: str, line: int) -> Iterator[tuple[str, int, str]]:
+    fenced, held, begin = False, [], line
+    for number, row in enumerate([*text.split("\n"), ""], line):
+        fence = row.lstrip().startswith("```")
+        prose = row.strip() and not fenced and not fence and not row.startswith((" " * 8, ">>>"))
+        if prose and not re.match(r"\s*(?:[-*|#]|\d+\.|[a-z_]+:) ", row):
+            begin = begin if held else number
+            held.append(row.strip())
+            continue
+        if held:
+            yield _placed(file, begin, held)
+        fenced ^= fence
+        begin, held = number, [re.sub(r"^\s*[-*#|] ?", "", row).strip()] if prose else []
+
+
+def _placed(file: Path, line: int, rows: list[str]) -> tuple[str, int, str]:
+    text = re.sub(r"`[^`]*`", "`x`", " ".join(rows))
+    return str(file.relative_to(ROOT)), line, text
+
+
+def places(kind: str, phrase: str) -> list[tuple[str, int, str]]:
+    """Each place of a phrase in a kind of text: the file, the line, the words around it."""
+    return [
+        (file, line, text[max(0, match.start() - 50) : match.end() + 50])
+        for file, line, text in texts(kind)
+        for match in re.finditer(PHRASES[phrase], text)
+    ]
+
+
+def counts() -> dict[str, dict[str, int]]:
+    """How often each phrase occurs in each kind of text."""
+    return {name: {kind: len(places(kind, name)) for kind in KINDS} for name in PHRASES}
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--where", choices=PHRASES, help="print each place of this phrase")
+    parser.add_argument("--kind", choices=KINDS, help="only in these texts")
+    given = parser.parse_args()
+    if given.where:
+        for kind in [given.kind] if given.kind else KINDS:
+            for file, line, words in places(kind, given.where):
+                print(f"{file}:{line}: … {words} …")
+        return
+    print(f"{'':20}" + "".join(f"{kind:>12}" for kind in KINDS))
+    for name, row in counts().items():
+        print(f"{name:20}" + "".join(f"{row[kind]:12}" for kind in KINDS))
+
+
+if __name__ == "__main__":
+    main()
