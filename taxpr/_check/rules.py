@@ -11,8 +11,8 @@ from taxpr._check.weak import weak_types
 _EVERY = (
     Rule(
         "promotion",
-        "A float is promoted to a wider dtype and stays wide: bfloat16 becomes float32 beside a NumPy "
-        "scalar or a weight that was not cast.",
+        "A float is promoted to a wider dtype and stays wide: bfloat16 becomes float32 beside a "
+        "NumPy scalar or a weight that was not cast.",
         "Cast the wider one, or say by .astype that this is meant.",
         promotion,
     ),
@@ -37,8 +37,8 @@ _EVERY = (
     ),
     Rule(
         "twice",
-        "The same costly value is computed more than once: a matmul, a loop, a sort, random numbers of "
-        "one key.",
+        "The same costly value is computed more than once: a matmul, a loop, a sort, random numbers "
+        "of one key.",
         "Compute it once and keep it; jax.value_and_grad gives a loss and its gradient at once.",
         computed_twice,
     ),
@@ -56,7 +56,8 @@ _EVERY = (
     ),
     Rule(
         "where-gradient",
-        "jnp.where hides a value that is not finite but not its derivative, so the gradient is NaN.",
+        "jnp.where hides a value that is not finite but not its derivative, so the gradient is "
+        "NaN.",
         "Choose before, too: jnp.sqrt(jnp.where(x > 0, x, 1.0)) in the place of jnp.sqrt(x).",
         unsafe_where,
     ),
@@ -69,8 +70,8 @@ _EVERY = (
     ),
     Rule(
         "unrolled",
-        "A Python loop makes the same equations 8 times or more, 64 or more in all: each iteration is "
-        "traced and compiled.",
+        "A Python loop makes the same equations 8 times or more, 64 or more in all: each iteration "
+        "is traced and compiled.",
         "Write it as jax.lax.scan or jax.lax.fori_loop, over stacked parameters.",
         unrolled_loop,
     ),
