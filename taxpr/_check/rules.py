@@ -37,8 +37,8 @@ _EVERY = (
     ),
     Rule(
         "twice",
-        "The same costly value is computed more than once: a matmul, a loop, a sort, random numbers "
-        "of one key.",
+        "The same costly value is computed more than once: a matmul, a loop, a sort, random "
+        "numbers of one key.",
         "Compute it once and keep it; jax.value_and_grad gives a loss and its gradient at once.",
         computed_twice,
     ),
