@@ -67,8 +67,8 @@ def trace(
         names: Whether to note which variables of the source hold which values; see
             `Program.variables`. Tracing takes about a fifth longer. Where JAX differentiates jitted
             functions and loops, equations whose results only a variable holds may stay; with None
-            there are no names then, and the program is traced again. With ``"cotangents"`` it
-            also notes what flows back to each value; see `taxpr.cotangent`.
+            the program is traced again then, and has the names of the values that are left. With
+            ``"cotangents"`` it also notes what flows back to each value; see `taxpr.cotangent`.
 
     Returns:
         A function that takes the arguments and returns the program. Arguments may also be
@@ -162,7 +162,7 @@ def trace(
         if names is None and named and named.may_add():
             plain, shapes = made(False)
             if size(plain) != size(jaxpr):
-                jaxpr, named = plain, None
+                jaxpr, named = plain, named.of_plain(plain)
         return program(jaxpr, shapes, named)
 
     return _ToTrace(fun, traced)

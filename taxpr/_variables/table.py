@@ -22,6 +22,7 @@ from taxpr._primitives.cotangent import token_of
 from taxpr._primitives.tag import AtVariable, is_tag
 from taxpr._variables.calls import Call, call_of
 from taxpr._variables.mark import Binding, Untraced, mark_p
+from taxpr._variables.without_names import places_without
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,9 +117,12 @@ class Variables:
     ) -> None:
         self._clean = _Cleaned({})
         self._marked = marked
-        self.jaxpr: Any = _without_marks.get(marked) or self._clean.of(marked)
-        if self.jaxpr is not marked:
-            _without_marks[marked] = self.jaxpr
+        self._places: Mapping[Address, Address] | None = None  # in a program without names
+        known = _without_marks.get(marked)
+        self.jaxpr: Any = self._clean.of(marked) if known is None else known[0]
+        self._reads_unused: bool = self._clean.reads_unused if known is None else known[1]
+        if self.jaxpr is not marked:  # which would keep itself
+            _without_marks[marked] = self.jaxpr, self._reads_unused
         self.cotangents = cotangents
         if untraced:
             _untraced[marked] = untraced
@@ -127,7 +131,8 @@ class Variables:
     @functools.cached_property
     def _found(self) -> tuple[_Found, tuple[Variable, ...]]:
         found = _Found(self._clean)
-        return found, tuple(found.variables(self._marked))
+        variables = tuple(found.variables(self._marked))
+        return found, variables if self._places is None else tuple(found.moved(self._places))
 
     @property
     def table(self) -> tuple[Variable, ...]:
@@ -168,10 +173,26 @@ class Variables:
         """
         if _hands_unused(self.jaxpr):
             return True
-        if not (self._clean.reads_unused and _is_differentiated(self.jaxpr)):
+        if not (self._reads_unused and _is_differentiated(self.jaxpr)):
             return False
         kept = _Cleaned({}).of(_compat.without_dead(self._marked))
         return size(kept) != size(_compat.without_dead(self.jaxpr))
+
+    def of_plain(self, plain: Any) -> Variables | None:
+        """The variables in the same program traced without names.
+
+        Args:
+            plain: Its jaxpr, which has no equation that this program lacks.
+
+        Returns:
+            Those whose values it has; None where the two cannot be lined up.
+        """
+        places = places_without(self.jaxpr, plain)
+        if places is None:
+            return None
+        new = Variables(self._marked)
+        new.jaxpr, new._places, new.untraced = plain, places, self.untraced
+        return new
 
 
 def size(jaxpr: Any) -> int:
@@ -365,6 +386,15 @@ class _Found:
                 at.update((new, at[old]) for old, new in pairs if not _compat.is_literal(old))
             else:
                 at.update((var, address.value(k)) for k, var in enumerate(eqn.outvars))
+
+    def moved(self, places: Mapping[Address, Address]) -> Iterator[Variable]:
+        """The variables at their addresses in another program, those that it has."""
+        for one, number in list(self.numbers.items()):
+            if one.address in places:
+                loops = tuple(places[loop] for loop in one.loops)
+                new = dataclasses.replace(one, address=places[one.address], loops=loops)
+                self.calls[new], self.numbers[new] = self.calls[one], number
+                yield new
 
     def _bound(
         self, eqn: Any, at: dict[Any, Address], loops: tuple[Address, ...], recomputed: bool

@@ -7,6 +7,7 @@ import operator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from cases import CASES
 from checks import assert_close
@@ -699,7 +700,56 @@ def test_with_none_a_derivative_is_never_another_one(case, order):
         plain = taxpr.trace(fn)(*case.args)
     except (TypeError, ValueError, NotImplementedError):
         pytest.skip("JAX does not differentiate it")
-    assert text(taxpr.trace(fn, names=None)(*case.args)) == text(plain)
+    careful = taxpr.trace(fn, names=None)(*case.args)
+    assert text(careful) == text(plain)
+    named = taxpr.trace(fn, names=True)(*case.args)
+    assert set(map(held, careful.variables())) <= set(map(held, named.variables()))
+    assert bool(careful.variables()) == bool(named.variables())
+
+
+def held(one):
+    return one.short, one.line, one.occurrence, str(one.aval), len(one.loops), one.recomputed
+
+
+UNUSED = {
+    "an operand of a condition": lambda p, x: jax.lax.cond(
+        p > 0, lambda pair: pair[0] + p, lambda pair: pair[1][0], (x, (x * 2, x))
+    ),
+    "an argument of a rule": lambda p, x: jax.nn.softplus(x) * jax.nn.relu(p),
+    "what a loop hands on": lambda p, x: jax.lax.fori_loop(
+        0, 3, lambda k, c: (c[0] * p, c[1] + p), (x, x)
+    )[0],
+    "dead lines": lambda p, x: unused_in_jit(x) * p,
+}
+
+
+@pytest.mark.parametrize("what", UNUSED)
+@pytest.mark.parametrize("order", ["jit of grad", "grad of jit", "jit of grad of jit"])
+def test_with_none_the_first_program_has_names_and_the_next_ones_the_same(what, order):
+    """They are of the same values as in the program that was traced with names."""
+
+    def loss(p, x):
+        y = UNUSED[what](p, x)
+        return y.sum()
+
+    inner = jax.jit(loss) if order != "jit of grad" else loss
+    grad = jax.value_and_grad(inner, argnums=(0, 1))
+    fn = grad if order == "grad of jit" else jax.jit(grad)
+    args = jnp.float32(1.5), jnp.arange(4.0) / 3
+    jax.clear_caches()
+    programs = [taxpr.trace(fn, names=None)(*args) for _ in range(3)]
+    assert len({str(one.jaxpr) for one in [*programs, taxpr.trace(fn)(*args)]}) == 1
+    first, *more = [[(held(v), v.address) for v in one.variables()] for one in programs]
+    assert {"loss.p", "loss.x", "loss.y"} <= {one[0] for one, _ in first}
+    assert more == [first, first]
+    named = taxpr.trace(fn, names=True)(*args)
+    ours, theirs = (list(taxpr.watch(one)(*args).table().rows) for one in (programs[0], named))
+    known = [(row.variable, row.line, row.ran, row.shape) for row in theirs]
+    for row in ours:
+        at = known.index((row.variable, row.line, row.ran, row.shape))
+        norms = np.array([row.norm, theirs[at].norm], float)  # nan where nothing ran
+        np.testing.assert_allclose(*norms, rtol=1e-6)
+        del known[at], theirs[at]
 
 
 def text(program):
@@ -716,7 +766,12 @@ def test_with_none_a_program_is_never_another_one():
     assert str(noted.jaxpr) != str(plain.jaxpr)
     careful = taxpr.trace(jax.grad(unused_in_jit), names=None)(2.0)
     assert str(careful.jaxpr) == str(plain.jaxpr)
-    assert careful.variables() == []
+    assert {one.short for one in noted.variables()} == {
+        "unused_in_jit.x",
+        "inner.x",
+        "inner.unused",
+    }
+    assert {one.short for one in careful.variables()} == {"unused_in_jit.x", "inner.x"}
     assert taxpr.trace(unused_in_jit, names=None)(2.0).variables()
 
 
