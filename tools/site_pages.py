@@ -21,9 +21,10 @@ TABLE = re.compile("<!-- (table of .*?) -->.*?<!-- end of table -->", re.DOTALL)
 
 
 def notebooks():
-    """The notebooks, by the page that shows them; the first one to read is first."""
-    found = sorted(ROOT.glob("notebooks/*.ipynb"), key=lambda p: (p.stem != "quickstart", p.stem))
-    return {f"tutorials/{path.stem}.md": path for path in found}
+    """The notebooks, by the page that shows them, in the order of the README."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    names = dict.fromkeys(re.findall(r"\(notebooks/(\w+)\.ipynb\)", readme))
+    return {f"tutorials/{name}.md": ROOT / "notebooks" / f"{name}.ipynb" for name in names}
 
 
 def on_config(config):
