@@ -49,6 +49,7 @@ from taxpr._compat._eqns import (
     moved_effects,
     scan_counts,
     scan_options,
+    scoped,
     tag_effect,
     unspecified,
 )
@@ -202,7 +203,7 @@ from taxpr._compat._primitives import (
     xla_metadata_call_p,
     xla_pmap_p,
 )
-from taxpr._compat._settings import enable_x64, quick_compile, with_settings
+from taxpr._compat._settings import compiled_by_names, enable_x64, quick_compile, with_settings
 from taxpr._compat._tangents import Identity, Tangents, Token
 from taxpr._compat._traces import (
     Layer,

@@ -142,6 +142,12 @@ def moved_effects(effects: Effects, now: Mapping[Var, Atom]) -> Effects:
     return {moved(effect) for effect in effects} if effects else effects
 
 
+def scoped(eqn: JaxprEqn, name: str) -> JaxprEqn:
+    """The equation within one more scope, which is the innermost of its name stack."""
+    source: Any = eqn.source_info
+    return eqn.replace(source_info=source.replace(name_stack=source.name_stack.extend(name)))
+
+
 def is_ref_effect(effect: Effect) -> bool:
     """Whether an effect is one on a Ref among the operands."""
     # Only effects on Refs have an operand: `input` from 0.10, `input_index` before.

@@ -37,6 +37,7 @@ ESSENTIAL = {
     "source_info_util.raw_frame_to_frame": _MARKS,
 }
 _DERIVATIVES = "what is tagged or changed while a derivative is traced"
+_OF_XLA = "`memory`, and what else reads what XLA made of a program"
 _LETTERS = "`var_names`, the letters of variables"
 _LINES_OF_RULES = "the lines of the rules of `jax.custom_jvp` and `jax.custom_vjp`"
 _RULES = "a tag or a change in what has a rule by `jax.custom_jvp` or `jax.custom_vjp`"
@@ -45,6 +46,7 @@ _UNTIL = "`until_error`, and a program up to the line that raised"
 
 NEEDED_BY = {
     "config._check_vma": _SHARDED,
+    "config.compilation_cache_include_metadata_in_key": _OF_XLA,
     "config.config_ext": "`with_settings`, the settings of JAX in another thread",
     "config.trace_context": "to find again what was traced before, which is traced each time",
     "config.traceback_filtering": _UNTIL,

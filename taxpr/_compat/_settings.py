@@ -39,6 +39,11 @@ def quick_compile() -> dict[str, Any] | None:
     return options
 
 
+def compiled_by_names() -> Any:
+    """A context in which JAX's cache on disk hands out no program with other name stacks."""
+    return config.compilation_cache_include_metadata_in_key(True)
+
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

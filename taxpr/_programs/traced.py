@@ -193,22 +193,7 @@ class Traced:
         self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
     ) -> tuple[list[Array], Taken]:
         """The flat inputs of a call, and its arguments as they were taken apart."""
-        taken = self._take(args, kwargs)
-        leaves, tree = jax.tree.flatten((taken.args, dict(taken.kwargs)))
-        if tree != self.in_tree and self.arguments is not None:
-            taken = self._take(*self.arguments.arranged(self.name, args, kwargs))
-            leaves, tree = jax.tree.flatten((taken.args, dict(taken.kwargs)))
-            if tree != self.in_tree:
-                own = self.door.given(taken) if self.door else taken.args
-                given = self.arguments.paths(own, dict(taken.kwargs))
-                raise ArgumentError(misfit(self.name, self.in_names, given))
-        if self.door is not None:
-            self.door.refuse_others(self.name, taken)
-        if tree != self.in_tree:
-            raise ArgumentError(
-                f"{self.name} was traced with arguments of the structure {self.in_tree} and was "
-                f"called with {tree}. Call it as it was traced, or trace it again."
-            )
+        leaves, taken = self._leaves(args, kwargs)
         out: list[Array] = []
         for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True):
             if _compat.is_ref(aval):
@@ -230,6 +215,47 @@ class Traced:
             donated = not isinstance(leaf, jax.Array) and self._donates
             out.append(_off_device(array) if donated else array)
         return out, taken
+
+    def _leaves(
+        self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+    ) -> tuple[list[Any], Taken]:
+        """The leaves of a call's arguments, and the arguments as they were taken apart."""
+        taken = self._take(args, kwargs)
+        leaves, tree = jax.tree.flatten((taken.args, dict(taken.kwargs)))
+        if tree != self.in_tree and self.arguments is not None:
+            taken = self._take(*self.arguments.arranged(self.name, args, kwargs))
+            leaves, tree = jax.tree.flatten((taken.args, dict(taken.kwargs)))
+            if tree != self.in_tree:
+                own = self.door.given(taken) if self.door else taken.args
+                given = self.arguments.paths(own, dict(taken.kwargs))
+                raise ArgumentError(misfit(self.name, self.in_names, given))
+        if self.door is not None:
+            self.door.refuse_others(self.name, taken)
+        if tree != self.in_tree:
+            raise ArgumentError(
+                f"{self.name} was traced with arguments of the structure {self.in_tree} and was "
+                f"called with {tree}. Call it as it was traced, or trace it again."
+            )
+        return leaves, taken
+
+    def structs(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[Any]:
+        """The types of the flat inputs of a call, with the devices on which arrays are.
+
+        Args:
+            args: The positional arguments; also `jax.ShapeDtypeStruct` in the place of arrays.
+            kwargs: The keyword arguments.
+
+        Returns:
+            A `jax.ShapeDtypeStruct` for each; a Ref as it is.
+
+        Raises:
+            ArgumentError: If tree, shapes or dtypes are not those of the trace.
+        """
+        leaves, _ = self._leaves(args, kwargs)
+        return [
+            leaf if _compat.is_ref(aval) else _struct(self.name, name, leaf, aval)
+            for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True)
+        ]
 
     @functools.cached_property
     def _donates(self) -> bool:
@@ -347,6 +373,24 @@ def _ref(program: str, name: str, leaf: Any, aval: Aval) -> Array:
             "or trace again."
         )
     return leaf
+
+
+def _struct(program: str, name: str, leaf: Any, aval: Aval) -> jax.ShapeDtypeStruct:
+    """The type of an argument; of an array that was put on devices with these."""
+    has_type = hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+    known: Any = leaf if has_type else to_array(leaf)
+    dtype: Any = known.dtype
+    if type(known) is np.ndarray:  # of which JAX takes what it has
+        dtype = jax.dtypes.canonicalize_dtype(dtype)
+    if (known.shape, dtype) != (aval.shape, aval.dtype):
+        raise ArgumentError(
+            f"{program} was traced with {name}: {aval.str_short()} and was called with "
+            f"{known.dtype}{list(known.shape)}. Convert it, or trace again."
+        )
+    placed = not isinstance(leaf, jax.Array) or getattr(leaf, "committed", False)
+    sharding: Any = getattr(leaf, "sharding", None) if placed else None
+    weak: Any = {"weak_type": True} if aval.weak_type else {}
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, **weak)
 
 
 def _more(n: int) -> list[str]:

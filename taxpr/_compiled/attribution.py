@@ -1,0 +1,148 @@
+"""Which variable or statement of the user's a place of a program is, in the user's words."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._places import place_text
+from taxpr._programs.listing import equations
+from taxpr._programs.program import Program
+from taxpr._questions.lines import line_of
+from taxpr._sites.values import Value, values_of
+from taxpr._source.statements import Statement
+from taxpr._variables.table import Variable
+
+# How the text of a statement begins that binds no variable to what it computes.
+_BINDS_NOTHING = ("return", "for ", "if ", "while ", "with ", "def ", "match ", "class ")
+
+
+class Attribution(NamedTuple):
+    """What a place of a program is for its user.
+
+    Attributes:
+        variable: The variable that held the value, or that its statement bound, such as ``"h"``;
+            several where the statement bound several; of an input its name; "" where there is none.
+        line: The line, such as ``"model.py:12"``; "" where the source is not known.
+        code: The statement in that line; after ``∂`` that of which it computes the derivative.
+        address: The address of the place.
+        function: The qualified name of the function with the line.
+    """
+
+    variable: str
+    line: str
+    code: str
+    address: Address
+    function: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether a variable or a line is known."""
+        return bool(self.variable or self.line)
+
+
+class Attributions:
+    """The variables and statements of a program, by address.
+
+    Args:
+        program: A program that was traced with the names of its variables.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import trace
+        >>> def f(x):
+        ...     y = jnp.sin(x) * 2
+        ...     return y
+        >>> found = Attributions(trace(f, names=True)(1.0)).of("0:sin")
+        >>> found.variable, found.code
+        ('y', 'y = jnp.sin(x) * 2')
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._known: dict[str, Attribution] = {}
+
+    def of(self, address: str) -> Attribution:
+        """What the equation or value at an address is.
+
+        Args:
+            address: Of an equation, ``"3:sin"``; of a result, ``"3:sin.0"``; or of an input.
+        """
+        if address not in self._known:
+            self._known[address] = self._of(Address(address))
+        return self._known[address]
+
+    def _of(self, address: Address) -> Attribution:
+        at = address if address.kind != "eqn" or address.result is not None else address.value(0)
+        variable, value = self._held.get(at), self._values.get(at)
+        if variable is not None and value is not None:
+            line = line_of(value, variable)
+            return Attribution(variable.text, line.place, line.code, address, variable.function)
+        if address.is_argument:
+            return Attribution(self._program.in_names[address.number], "", "", address)
+        if address.kind == "const":
+            consts = self._program.consts if address.home == "" else ()
+            name = self._program.const_name(consts[address.number]) if consts else ""
+            return Attribution(name, "", "", address)
+        if address.kind == "in":  # of a loop or a call, which its equation says
+            return self.of(address.home.home)._replace(address=address)
+        statements = self._statements.get(address.eqn, ())
+        statement = next((one for one in statements if one.text), None)
+        if statement is None:
+            source = value and value.eqn and _compat.source_of(value.eqn)
+            line = place_text(source.file, source.line) if source else ""
+            return Attribution("", line, "", address, source.function if source else "")
+        return Attribution(
+            self._bound_by(statement),
+            place_text(statement.file, statement.line),
+            f"∂ {statement.text}" if self._is_derivative(address.eqn) else statement.text,
+            address,
+            statement.function,
+        )
+
+    def _is_derivative(self, eqn: Address) -> bool:
+        return self._derivative.get(eqn, False)
+
+    def _bound_by(self, statement: Statement) -> str:
+        """The variables that a statement bound."""
+        first, last = statement.line, statement.place[2] if statement.place else statement.line
+        held = self._by_function.get((statement.file, statement.function), ())
+        if statement.text.startswith(
+            ("return ", "return", "for ", "if ", "while ", "with ", "def ")
+        ):
+            return ""
+        return ", ".join(dict.fromkeys(one.text for one in held if first <= one.line <= last))
+
+    @functools.cached_property
+    def _held(self) -> dict[Address, Variable]:
+        """The variable of each value: the first that is no part of a tree."""
+        held: dict[Address, Variable] = {}
+        for one in sorted(self._program.variables(), key=lambda one: bool(one.path)):
+            held.setdefault(one.address, one)
+        return held
+
+    @functools.cached_property
+    def _by_function(self) -> dict[tuple[str, str], list[Variable]]:
+        found: dict[tuple[str, str], list[Variable]] = {}
+        for one in self._program.variables():
+            found.setdefault((one.file, one.function), []).append(one)
+        return found
+
+    @functools.cached_property
+    def _values(self) -> dict[Address, Value]:
+        return {value.address: value for value in values_of(self._program.jaxpr)}
+
+    @functools.cached_property
+    def _made(self) -> list[tuple[Address, bool, tuple[Statement, ...]]]:
+        every = equations(self._program)
+        return [(found.address, found.derivative, statements) for found, _, statements in every]
+
+    @functools.cached_property
+    def _statements(self) -> dict[Address, tuple[Statement, ...]]:
+        return {address: statements for address, _, statements in self._made}
+
+    @functools.cached_property
+    def _derivative(self) -> dict[Address, bool]:
+        return {address: derivative for address, derivative, _ in self._made}
