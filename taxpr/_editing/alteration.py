@@ -172,7 +172,7 @@ def _expression(text: str) -> Alteration:
     try:
         code = compile(text.strip(), "<edit>", "eval")
     except SyntaxError as error:
-        if assigned(text) is not None:
+        if statement_of(text) is not None:
             return Alteration(repr(text), _refuse_line, of_values=True, line=text.strip())
         raise ArgumentError(
             f"edit: {text!r} is no expression of Python: {error.msg} at column "
@@ -196,11 +196,16 @@ def _expression(text: str) -> Alteration:
     return Alteration(repr(text), make, of_values=True)
 
 
-def assigned(text: str) -> ast.Assign | ast.AugAssign | ast.AnnAssign | None:
-    """The one assignment that a text consists of; None if it is something else."""
+Statement = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return
+
+
+def statement_of(text: str) -> Statement | None:
+    """The one assignment, or ``return x``, that a text consists of; None if it is anything else."""
     with contextlib.suppress(SyntaxError, ValueError):
         match ast.parse(text.strip()).body:
-            case [ast.Assign() | ast.AugAssign() | ast.AnnAssign(value=ast.expr()) as node]:
+            case [ast.Assign() | ast.AugAssign() as node]:
+                return node
+            case [ast.AnnAssign(value=ast.expr()) | ast.Return(value=ast.expr()) as node]:
                 return node
             case _:
                 pass

@@ -60,8 +60,9 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
             * an array, or a tree of them, to put in its place;
             * an expression in the words of the line, ``"weights * mask"``: it sees the variables
               of that function and of its module; at ``return`` the value is ``result``;
-            * a line that takes the place of the one that binds the variable, ``"x = x - h"``. The
-              function is compiled with it, so its source is to be there.
+            * a line that takes the place of the one that binds the variable, ``"x = x - h"``, or
+              that returns, ``"return x - h"``. The function is compiled with it, so its source is
+              to be there.
 
     Returns:
         A function with the arguments of ``fun``. Lines that run several times change the variable
@@ -299,6 +300,13 @@ def _of_variable(where: str | Var, change: Alteration, optional: bool) -> Edit:
         raise ArgumentError(
             f"edit: {where!r}: a line takes its place in all runs. Give line=, not occurrence=."
         )
-    if where.text.endswith(RETURN) and (where.line, where.occurrence) != (None, None):
-        raise ArgumentError(f"edit: {where!r}: a result has no line and no occurrence.")
+    if (
+        where.text.endswith(RETURN)
+        and not change.line
+        and (where.line, where.occurrence) != (None, None)
+    ):
+        raise ArgumentError(
+            f"edit: {where!r}: a result has no line and no occurrence. A line that returns takes "
+            "the place of one: 'return x * 2'."
+        )
     return Edit(where.text, where.line, where.occurrence, change, optional)

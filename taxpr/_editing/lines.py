@@ -9,16 +9,16 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from taxpr._editing.alteration import assigned
+from taxpr._editing.alteration import Statement, statement_of
 from taxpr._editing.functions import made_here, own_code, with_code
-from taxpr._editing.spelled import rest_of
+from taxpr._editing.spelled import RETURN, rest_of
 from taxpr._errors import ArgumentError, RefusedError
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
 from taxpr._source.parsed import Parsed, parsed_of, parsed_text, position_of, remember
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Assignment = ast.Assign | ast.AugAssign | ast.AnnAssign
+_RETURN = RETURN.removeprefix(".")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Owner:
     Attributes:
         function: The function, or one around it.
         code: The code of its own function.
-        name: The variable.
+        name: The variable; ``"return"`` for a line that returns.
     """
 
     function: types.FunctionType
@@ -54,7 +54,7 @@ def owners(text: str, line: int | None) -> Iterator[Owner]:
         for code in _codes(whole):
             if rest_of(text, code.co_qualname, name, in_full) != "":
                 continue
-            known = name in code.co_varnames or name in code.co_cellvars
+            known = name in (_RETURN, *code.co_varnames, *code.co_cellvars)
             if known and (line is None or line in _lines(code)):
                 yield Owner(function, code, name)
 
@@ -96,9 +96,11 @@ def with_line(
             "was imported, so that no line of it can be another one. Give a function of the value."
         )
     node = _statement(before, owner, line, said)
-    new = assigned(statement)
+    new = statement_of(statement)
     if new is None or owner.name not in _bound(new):
-        raise ArgumentError(f"{said} does not bind {owner.name}, which the line there binds.")
+        does = f"bind {owner.name}, which the line there binds"
+        does = "return, as the line there does" if owner.name == _RETURN else does
+        raise ArgumentError(f"{said} does not {does}.")
     after = parsed_text(_replaced(before, node, statement), code.co_filename)
     found = after.made_like(code, before) if after else None
     if after is None or found is None:
@@ -113,7 +115,7 @@ def with_line(
         ) from None
 
 
-def _statement(parsed: Parsed, owner: Owner, line: int | None, said: str) -> _Assignment:
+def _statement(parsed: Parsed, owner: Owner, line: int | None, said: str) -> Statement:
     first = owner.code.co_firstlineno
     found = [
         node
@@ -122,19 +124,20 @@ def _statement(parsed: Parsed, owner: Owner, line: int | None, said: str) -> _As
         and function.name == owner.code.co_name
         and first in range(_first(function), function.lineno + 1)
         for node in _own(function)
-        if isinstance(node, _Assignment)
+        if isinstance(node, Statement)
         and owner.name in _bound(node)
         and (line is None or node.lineno <= line <= (node.end_lineno or node.lineno))
     ]
     if len(found) == 1:
         return found[0]
+    returns = owner.name == _RETURN
     if not found:
-        raise ArgumentError(
-            f"{said}: no assignment binds {owner.name} there, as 'x = f(y)' does. Give the new "
-            "value alone."
-        )
+        kind = "line returns a value" if returns else f"assignment binds {owner.name}"
+        like = "return x" if returns else "x = f(y)"
+        raise ArgumentError(f"{said}: no {kind} there, as {like!r} does. Give the new value alone.")
+    does = "return" if returns else f"bind {owner.name}"
     lines = ", ".join(str(node.lineno) for node in found)
-    raise ArgumentError(f"{said}: the lines {lines} bind {owner.name}. Say which by line=.")
+    raise ArgumentError(f"{said}: the lines {lines} {does}. Say which by line=.")
 
 
 def _first(function: _Function) -> int:
@@ -149,13 +152,15 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
             yield from _own(child)
 
 
-def _bound(node: _Assignment) -> set[str]:
+def _bound(node: Statement) -> set[str]:
+    if isinstance(node, ast.Return):
+        return {_RETURN} if node.value is not None else set()
     targets: list[Any] = node.targets if isinstance(node, ast.Assign) else [node.target]
     every = (one for target in targets for one in ast.walk(target))
     return {one.id for one in every if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
 
 
-def _replaced(parsed: Parsed, node: _Assignment, statement: str) -> str:
+def _replaced(parsed: Parsed, node: Statement, statement: str) -> str:
     """The text with another statement, and as many lines."""
     position = position_of(node)
     assert position is not None

@@ -1,4 +1,4 @@
-"""The lines of the source whose right-hand side can be typed over: ``x = <expression>``."""
+"""The lines of the source that can be typed over: ``x = <expression>``, ``return <expression>``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MAGIC = re.compile(r"^(\s*)[%!?].*$", re.MULTILINE)  # lines of a cell that are
 
 @dataclasses.dataclass(frozen=True)
 class Assignment:
-    """A statement ``x = <expression>`` in a function.
+    """A statement ``x = <expression>`` or ``return <expression>`` in a function.
 
     Attributes:
         file: The file, or Python's name of a cell.
         function: The functions and classes around it, such as ``"Net.__call__"``.
-        name: A variable that it binds.
+        name: A variable that it binds; ``"return"`` if it returns.
         head: What is before the right-hand side, such as ``"x = "``.
-        text: The right-hand side.
+        text: The right-hand side, which is an expression.
         start: Line and column, from 1 and 0, at which the right-hand side begins.
         stop: Where it ends.
         line: The line of the statement.
@@ -45,6 +45,10 @@ class Assignment:
         """The variable with its function, as `taxpr.var` takes it."""
         return f"{self.function}.{self.name}"
 
+    def says(self, text: str) -> bool:
+        """Whether a right-hand side is the one in the source, maybe spaced in another way."""
+        return text == self.text or _tree(text) == _tree(self.text)
+
     @property
     def place(self) -> str:
         """The line, as `Session.line` takes it."""
@@ -52,7 +56,9 @@ class Assignment:
 
 
 def assignments(file: str) -> Mapping[int, Assignment]:
-    """The assignments in the functions of a file, by their lines; one to a line.
+    """The statements in the functions of a file that can be typed over, by their lines.
+
+    A line with two of them is left out.
 
     Args:
         file: A file, or Python's name of a cell.
@@ -82,13 +88,15 @@ def _within(
             continue
         match child:
             case ast.Assign(targets=targets, value=value):
-                head = "".join(f"{ast.unparse(one)} = " for one in targets)
+                head = "".join(f"{_target(one)} = " for one in targets)
             case ast.AugAssign(target=target, value=value):
                 targets = [target]
                 head = f"{ast.unparse(ast.AugAssign(target, child.op, _NOTHING))[:-1]}"
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 targets = [target]
                 head = f"{ast.unparse(target)}: {ast.unparse(child.annotation)} = "
+            case ast.Return(value=ast.expr() as value):
+                targets, head = [], "return "
             case _:
                 yield from _within(file, source, child, around)
                 continue
@@ -99,6 +107,7 @@ def _within(
             for one in ast.walk(target)
             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
         ]
+        names = names if targets else ["return"]
         if not around or isinstance(around[-1], ast.ClassDef) or not text or not names:
             continue
         lines, end = source.split("\n"), value.end_lineno or value.lineno
@@ -112,6 +121,20 @@ def _within(
             (end, _column(lines[end - 1], value.end_col_offset or 0)),
             child.lineno,
         )
+
+
+def in_one_line(text: str) -> str:
+    """A right-hand side as a field for one line takes it."""
+    return ast.unparse(ast.parse(f"({text}\n)")) if "\n" in text else text
+
+
+def _tree(text: str) -> str:
+    return ast.dump(ast.parse(f"({text}\n)"))
+
+
+def _target(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text[1:-1] if isinstance(node, ast.Tuple) and len(node.elts) > 1 else text
 
 
 def _column(line: str, offset: int) -> int:

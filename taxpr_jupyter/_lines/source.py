@@ -15,7 +15,7 @@ from taxpr_jupyter._analysis.costs import Costs
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.traits import precision_change
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._lines.assignments import Assignment, assignments
+from taxpr_jupyter._lines.assignments import Assignment, assignments, in_one_line
 from taxpr_jupyter._model import messages
 from taxpr_jupyter._text.short import aval_text, visible
 
@@ -144,7 +144,9 @@ class SourceRows:
                 title = visible(introspect.file_text(row.file))
                 parts.append({"file": row.file, "title": title, "lines": []})
             typed = self.typed(row)
-            parts[-1]["lines"].append(_line_state(row, typed.text if typed else ""))
+            right = in_one_line(typed.text) if typed else ""
+            left = typed.head if typed else ""
+            parts[-1]["lines"].append(_line_state(row, left, right))
         return {
             "note": self.note,
             "rest": self.rest,
@@ -246,7 +248,7 @@ def _wider(line: taxpr.program.SourceLine) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _line_state(row: SourceRow, right: str) -> messages.SourceLine:
+def _line_state(row: SourceRow, left: str, right: str) -> messages.SourceLine:
     line = row.line
     derived = sum(found.derivative for found in line.equations)
     looping = len({found.runs for found in line.equations}) == 1 and line.runs != 1
@@ -261,6 +263,7 @@ def _line_state(row: SourceRow, right: str) -> messages.SourceLine:
         "flops": row.flops,
         "bytes": row.bytes,
         "marks": list(row.marks),
+        "left": left,
         "right": right,
     }
 

@@ -434,7 +434,8 @@ class SourceVariable(TypedDict):
 class SourceLine(TypedDict):
     """A line of source; ``holds`` if it made a loop or the like; shares are None if not known.
 
-    ``right`` is the right-hand side that can be typed over, and empty if there is none.
+    ``right`` is the right-hand side that can be typed over, and empty if there is none. ``left`` is
+    what is before it, ``"x = "`` or ``"return "``.
     """
 
     number: int
@@ -447,6 +448,7 @@ class SourceLine(TypedDict):
     flops: float | None
     bytes: float | None
     marks: list[str]
+    left: str
     right: str
 
 

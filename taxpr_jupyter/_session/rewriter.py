@@ -13,7 +13,10 @@ from taxpr_jupyter._lines.assignments import Assignment, assignments, unified_di
 from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._session.tracer import Tracer
 
-HOW = "A line that can be typed over binds one variable in a function of yours, as `x = f(y)` does"
+HOW = (
+    "A line that can be typed over is one in a function of yours that binds a variable, as "
+    "`x = f(y)` does, or returns something"
+)
 
 
 class Rewriter:
@@ -32,7 +35,7 @@ class Rewriter:
 
         Args:
             where: The line, such as ``"model.py:12"``; or a variable that one line binds:
-                ``"loss.h"``, `taxpr.var`.
+                ``"loss.h"``, `taxpr.var`. ``"loss.return"`` is the line that returns.
             text: The new right-hand side.
 
         Returns:
@@ -89,7 +92,7 @@ class Rewriter:
     def _write(self, place: Assignment, text: str) -> None:
         def written() -> tuple[Written, ...]:
             others = [one for one in self._store.edits.written if one.place != place]
-            return (*others, *([Written(place, text)] if text != place.text else []))
+            return (*others, *([] if place.says(text) else [Written(place, text)]))
 
         with self._store.mistakes():  # traced with no lock held
             self._tracer.synced(self._store.edited.changed(written=written()))
@@ -135,11 +138,15 @@ def _checked(text: str) -> str:
     Raises:
         PanelError: It is none.
     """
-    source = f"({text.strip()}\n)"
+    source = text.strip()
     try:
-        if not text.strip():
+        if not source:
             raise ValueError("it is empty")
-        value = ast.parse(source, mode="eval").body
+        try:
+            value = ast.parse(source, mode="eval").body
+        except SyntaxError:  # in several lines, say
+            source = f"({source}\n)"
+            value = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError) as error:
         said = getattr(error, "msg", str(error))
         raise PanelError(f"{text!r} is no expression of Python: {said}") from None

@@ -673,12 +673,40 @@ def test_a_line_of_a_closure_that_was_made_before():
     same([of_new(X)], [X.sum()])
 
 
+def with_returns(x, early):
+    if early:
+        return x.sum()
+
+    def inner(y):
+        return y * 3
+
+    return inner(x).sum()
+
+
+def test_a_line_that_returns_takes_the_place_of_one_that_does():
+    start = first_line(with_returns)
+    early, last = start + 2, start + 7
+    less = taxpr.var("with_returns.return", line=last)
+    edited = taxpr.edit(with_returns, less, "return inner(x).sum() - x[0, 0]")
+    for one in (lambda fun: fun, jax.grad):
+        same([one(lambda x: edited(x, False))(X)], [one(lambda x: (x * 3).sum() - x[0, 0])(X)])
+        same([one(lambda x: edited(x, True))(X)], [one(jnp.sum)(X)])
+    where = taxpr.var("with_returns.return", line=early)
+    same([taxpr.edit(with_returns, where, "return x.mean()")(X, True)], [X.mean()])
+    twice = {less: "return inner(x).sum() / 2", "with_returns.inner.return": "return y * x"}
+    same([taxpr.edit(with_returns, twice)(X, False)], [(X * X).sum() / 2])
+    with pytest.raises(taxpr.ArgumentError, match=f"the lines {early}, {last} return"):
+        taxpr.edit(with_returns, "with_returns.return", "return x.sum()")(X, False)
+
+
 @pytest.mark.parametrize(
     ("where", "text", "message"),
     [
+        ("first_bound.y", "return x", "'return x' .* does not bind y"),
+        ("first_bound.return", "y = x", "does not return, as the line there does"),
+        ("first_bound.return", "return", "is no expression of Python"),
         ("first_bound.y", "z = x", "does not bind y, which the line there binds"),
         ("first_bound.x", "x = x * 2", "no assignment binds x there"),
-        ("first_bound.return", "result = x", "no line that ran binds such a variable"),
         ("first_bound.y", "y = x; z = x", "is no expression of Python"),
         ("residual.x", "x = x * 2", "no line that ran binds"),
         (taxpr.var("first_bound.y", occurrence=0), "y = x", "takes its place in all runs"),

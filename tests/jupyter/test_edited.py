@@ -3,6 +3,7 @@
 What they mean is the source edited by hand.
 """
 
+import linecache
 import textwrap
 
 import jax
@@ -236,6 +237,66 @@ def test_a_mistake_in_a_line_leaves_all_as_it_was(text, message):
         session.unedit(f"test_edited.py:{loss.__code__.co_firstlineno + 2}")
     with pytest.raises(PanelError, match=r"no line 'loss\.q'"):
         session.edit("loss.q", "1")
+
+
+def lines(w, x):
+    h: jax.Array = x @ w
+    low, high = h.min(), h.max()
+    h += low
+    a = b = jnp.where(
+        h > low,
+        h,
+        high,
+    )
+    if w.shape[0] > 9:
+        return w
+    return (a * b).mean()
+
+
+def lines_by_hand(number, line):
+    """The gradient with another line in the place of one of these."""
+    file, start = lines.__code__.co_filename, lines.__code__.co_firstlineno
+    text = [linecache.getline(file, start + k) for k in range(12)]
+    space = {"jax": jax, "jnp": jnp}
+    if number is not None:
+        last = number + 4 if number == 4 else number
+        text[number : last + 1] = [f"    {line}\n"]
+    exec("".join(text), space)
+    return jax.value_and_grad(space["lines"])(W, X)
+
+
+@pytest.mark.parametrize(
+    ("number", "where", "right", "line"),
+    [
+        (1, "lines.h", "x + w", "h: jax.Array = x + w"),
+        (2, "lines.low", "h.mean(), h.sum()", "low, high = h.mean(), h.sum()"),
+        (3, "lines.h", "high * 2", "h += high * 2"),
+        (4, "lines.a", "jnp.cos(h)", "a = b = jnp.cos(h)"),
+        (11, "lines.return", "(a * b).sum() + h[0, 0]", "return (a * b).sum() + h[0, 0]"),
+    ],
+)
+def test_each_kind_of_line(number, where, right, line):
+    start = lines.__code__.co_firstlineno
+    space = {**globals(), "grad": jax.value_and_grad(lines)}
+    session = Session(space["grad"], (W, X), namespace=space, call="grad(W, X)")
+    same(ran(session).outputs, lines_by_hand(None, ""))
+    place = session.edit(f"test_edited.py:{start + number}", right)
+    run = ran(session)
+    same(run.outputs, lines_by_hand(number, line))
+    exec(session.code(), space)
+    same(space["out"], run.outputs)
+    assert f"+    {session.edits()[place]}\n" in session.diff() or number == 4
+    session.unedit(place)
+    assert session.program is session.untouched
+    if where not in ("lines.h", "lines.return"):  # of which there are two
+        assert session.edit(where, right) == place
+
+
+def test_a_line_that_says_the_same_in_other_words_is_no_edit():
+    session = Session(jax.value_and_grad(lines), (W, X))
+    session.edit("lines.a", "jnp.where(h > low, h, high)")
+    assert not session.edits()
+    assert session.program is session.untouched
 
 
 def test_outputs_of_another_shape():

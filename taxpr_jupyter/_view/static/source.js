@@ -178,8 +178,7 @@ export class SourceLines {
     if (!row || !this.act.edit || !row.line.right || row.code.querySelector("input")) return;
     const { code, line, place } = row;
     const right = ("lines" in this.edits && this.edits.lines[place]) || line.right;
-    const at = line.text.indexOf(right);
-    const before = at < 0 ? `${line.text.split("=")[0]}= ` : line.text.slice(0, at);
+    const before = line.text.slice(0, line.text.length - line.text.trimStart().length) + line.left;
     const close = () => {
       code.replaceChildren(line.text || " ");
       this.#focus(row.stops[0]);
