@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     )
     from taxpr.questions import (
         check,
+        compiles,
         find_nan,
         first_difference,
         flow,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
         patch,
         sweep,
         watch,
+        why_compiled,
     )
 
 __version__ = "0.1.0"
@@ -93,6 +95,7 @@ __all__ = [
     "check_finite",
     "clip",
     "collect",
+    "compiles",
     "cotangent",
     "count",
     "dissolve_tags",
@@ -136,6 +139,7 @@ __all__ = [
     "until_error",
     "var",
     "watch",
+    "why_compiled",
     "zero",
 ]
 

@@ -2,6 +2,15 @@
 
 from taxpr._answers.answer import Answer
 from taxpr._check.check import check
+from taxpr._compilations.log import (
+    CompileLog,
+    Compiles,
+    WhyCompiled,
+    compiles,
+    why_compiled,
+)
+from taxpr._compilations.recorder import CompileRow
+from taxpr._compilations.stale import StaleRow
 from taxpr._differences.difference import first_difference
 from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._questions.flow import Flow, FlowRow, flow
@@ -14,14 +23,20 @@ from taxpr._sweep.sweep import sweep
 
 __all__ = [
     "Answer",
+    "CompileLog",
+    "CompileRow",
+    "Compiles",
     "Flow",
     "FlowRow",
     "NanFound",
     "NanRow",
     "Recorded",
     "Recording",
+    "StaleRow",
     "Stats",
+    "WhyCompiled",
     "check",
+    "compiles",
     "find_nan",
     "first_difference",
     "flow",
@@ -29,4 +44,5 @@ __all__ = [
     "patch",
     "sweep",
     "watch",
+    "why_compiled",
 ]

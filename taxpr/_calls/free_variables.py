@@ -25,8 +25,12 @@ class Found(NamedTuple):
     text: str
 
 
-def reached(fun: Callable[..., Any]) -> Iterator[Found]:
+def reached(fun: Callable[..., Any], functions: bool = False) -> Iterator[Found]:
     """The objects that a function, or a function that it calls, reaches by names in its code.
+
+    Args:
+        fun: The function.
+        functions: Whether functions of Python are among them.
 
     Example:
         >>> total = [0]
@@ -58,6 +62,8 @@ def reached(fun: Callable[..., Any]) -> Iterator[Found]:
             waiting.append(Found("", inner, ""))
         elif isinstance(thing, types.FunctionType):
             waiting += _of_function(thing, text)
+            if functions and thing is not fun:
+                yield Found(name, thing, text)
         elif not isinstance(thing, (type, types.ModuleType)):
             yield Found(name, thing, text)
         if given is None and callable(wrapped := getattr(known, "__wrapped__", None)):

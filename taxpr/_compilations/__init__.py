@@ -1,0 +1,7 @@
+"""Why functions are traced and compiled: what differs between two calls of a jitted function.
+
+`signature` says what JAX looks a compiled function up by, `causes` compares two of these, `history`
+remembers them, `stale` finds variables that have changed since a function was traced, `recorder`
+hears of each trace and compile, and `log` makes the answers. May import `_answers`, `_compat`,
+`_source`, `_calls` and what is below these.
+"""

@@ -1,0 +1,214 @@
+"""`compiles` and `why_compiled`: what was traced and compiled, and why."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from taxpr import _compat
+from taxpr._answers.answer import Answer
+from taxpr._compilations.recorder import FIRST, Entry, Recorder
+from taxpr._compilations.stale import StaleRow, changed_since
+from taxpr._errors import name_of, refuse_no_function
+from taxpr._given import refuse_no_flag
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_recorder = Recorder()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Compiles(Answer):
+    """What was traced and compiled, and why.
+
+    Attributes:
+        stale: Variables that have changed since a function was traced, and which it does not read
+            again: no compile, but maybe a wrong number.
+
+    Example:
+        >>> import jax, taxpr
+        >>> with taxpr.compiles() as log:
+        ...     for k in range(3):
+        ...         _ = jax.jit(lambda x: x + k)(1.0)
+        >>> [row.cause for row in log.compiles.rows]
+        ['first call', 'new object: lambda', 'new object: lambda']
+    """
+
+    stale: Sequence[StaleRow] = ()
+
+    _columns = "function", "cause", "argument", "before", "now", "stages", "seconds", "line"
+
+    def _shown(self) -> list[dict[str, Any]]:
+        return [{**row, "seconds": f"{row['seconds']:.2f}"} for row in super()._shown()]
+
+
+class CompileLog:
+    """What was traced and compiled in a ``with``; `compiles` makes it.
+
+    Attributes:
+        compiles: A `Compiles`, with a row for each trace and compile until now.
+
+    Example:
+        >>> import taxpr
+        >>> with taxpr.compiles() as log:
+        ...     pass
+        >>> log
+        compiles: 0 compiles, 0 again, 0.00 s
+    """
+
+    def __init__(self, what: str, eager: bool = False) -> None:
+        self._what, self._eager = what, eager
+        self.entries: list[Entry] = []
+        self._stale: dict[tuple[str, str], StaleRow] = {}
+
+    @property
+    def compiles(self) -> Compiles:
+        """What was traced and compiled until now."""
+        with _recorder.lock:
+            every = list(self.entries)
+        shown = [one.row for one in every if self._eager or not one.eager or _again(one)]
+        hidden = [one.row for one in every if one.row not in shown]
+        again = sum(row.cause != FIRST for row in shown)
+        spent = [sum(row.seconds for row in rows) for rows in (shown, hidden)]
+        notes = [
+            f"{row.function} does not see that {row.variable} has changed from {row.before} to "
+            f"{row.now} since it was traced. Give it as an argument."
+            for row in self._stale.values()
+        ]
+        if hidden:
+            notes.append(
+                f"Outside of jit {len(hidden)} operations of JAX were compiled, too, in "
+                f"{spent[1]:.2f} s: eager=True lists them."
+            )
+        notes += [f"No cause was found for {one}" for one in _recorder.failed]
+        headline = f"{self._what}: {len(shown)} compiles, {again} again, {spent[0]:.2f} s"
+        return Compiles(headline, shown, tuple(notes), stale=list(self._stale.values()))
+
+    def look(self) -> None:
+        """Look which variables have changed since functions were traced."""
+        for one in list(self.entries):
+            fun = one.known.fun()
+            if one.seen is not None and fun is not None:
+                for row in changed_since(fun, one.row.function, one.seen):
+                    self._stale[row.function, row.variable] = row
+
+    @contextlib.contextmanager
+    def listening(self) -> Generator[CompileLog, None, None]:
+        """A context of which it takes all that is compiled."""
+        _compat.hear(_recorder.hear)
+        with _recorder.lock:
+            _recorder.logs.append(self.entries)
+        try:
+            yield self
+        finally:
+            with _recorder.lock:
+                _recorder.logs = [one for one in _recorder.logs if one is not self.entries]
+            self.look()
+
+    def __repr__(self) -> str:
+        return repr(self.compiles)
+
+    def _repr_mimebundle_(self, **words: object) -> dict[str, str]:
+        shown: Any = self.compiles
+        return shown._repr_mimebundle_(**words)
+
+
+def _again(entry: Entry) -> bool:
+    return entry.row.cause != FIRST
+
+
+def compiles(*, eager: bool = False) -> contextlib.AbstractContextManager[CompileLog]:
+    """Note what is traced and compiled within a ``with``, and why.
+
+    For each there is the line that called, and what differs from the calls before: the shape of
+    which argument, its dtype, weak type, device or structure, a static value, a flag, or that
+    `jax.jit` was given a new function.
+
+    Args:
+        eager: Whether operations that run outside of `jax.jit` are listed, too, each of which JAX
+            compiles for itself. Those that are compiled again always are.
+
+    Returns:
+        A context, whose ``as`` is a `CompileLog`. What was compiled before one asked is not known,
+        so that the first call which is seen is a ``"first call"``.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> @jax.jit
+        ... def double(x):
+        ...     return x * 2
+        >>> with taxpr.compiles() as log:
+        ...     _ = double(1.0), double(2.0), double(3)
+        >>> [(row.cause, row.argument) for row in log.compiles.rows]
+        [('first call', ''), ('dtype', 'x')]
+    """
+    refuse_no_flag("compiles", eager=eager)
+    return CompileLog("compiles", eager).listening()
+
+
+class WhyCompiled(Generic[_P, _R]):
+    """A function that knows why it was compiled; `why_compiled` makes it.
+
+    Attributes:
+        compiles: A `Compiles`, with a row for each trace and compile in all calls.
+
+    Example:
+        >>> import jax, taxpr
+        >>> double = taxpr.why_compiled(jax.jit(lambda x: x * 2))
+        >>> double(1.0), [row.cause for row in double.compiles.rows]
+        (Array(2., dtype=float32, weak_type=True), ['first call'])
+    """
+
+    def __init__(self, fun: Callable[_P, _R]) -> None:
+        functools.update_wrapper(self, fun)
+        self._call = fun
+        self._log = CompileLog(name_of(fun))
+        self._size = 0  # of what is compiled
+
+    @property
+    def compiles(self) -> Compiles:
+        """What was traced and compiled in all calls, and why."""
+        return self._log.compiles
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        jitted: Any = self._call if hasattr(self._call, "_cache_size") else None
+        if jitted is not None and jitted._cache_size() < self._size:
+            _recorder.drop(jitted.__wrapped__)
+        through = contextlib.nullcontext()
+        if jitted is None:
+            through = _recorder.calling(self._call, args, kwargs)
+        with self._log.listening(), through:
+            try:
+                return self._call(*args, **kwargs)
+            finally:
+                self._size = 0 if jitted is None else jitted._cache_size()
+
+
+def why_compiled(fun: Callable[_P, _R]) -> WhyCompiled[_P, _R]:
+    """Make a function that calls another one, and tells why that was traced and compiled.
+
+    Args:
+        fun: A function that `jax.jit` returned; or any function, for all that is jitted in it.
+
+    Returns:
+        A function of the same arguments and results. Its ``compiles`` is a `Compiles`: a row for
+        each trace and compile, with the cause, the argument, what it was and is, and the cure. It
+        also says which variables the function does not see changed.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> @jax.jit
+        ... def loss(params, x):
+        ...     return (params["w"] * x).sum()
+        >>> loss = taxpr.why_compiled(loss)
+        >>> for size in (4, 4, 3):
+        ...     _ = loss({"w": 2.0}, jnp.ones(size))
+        >>> row = loss.compiles.rows[1]
+        >>> row.cause, row.argument, row.before, row.now
+        ('shape', 'x', 'float32[4]', 'float32[3]')
+    """
+    refuse_no_function("why_compiled", fun)
+    return WhyCompiled(fun)

@@ -1,0 +1,287 @@
+"""`Recorder`: takes each trace and compile, and finds why there was one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Generator, Hashable, Mapping
+from types import FrameType
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._calls.libraries import libraries
+from taxpr._calls.static import marked
+from taxpr._compat import JittedCall, Stage
+from taxpr._compilations.causes import CURES, Change, changes
+from taxpr._compilations.history import History, Known, changed_object, inner
+from taxpr._compilations.signature import Signature, signature_of
+from taxpr._compilations.stale import Seen, seen_by
+from taxpr._errors import name_of
+from taxpr._places import place_text
+from taxpr._source.files import is_library_file
+from taxpr._source.statements import statements_in
+
+_jax: Any = jax  # which declares no types of functions that it makes
+_ORDER = "trace", "lower", "compile"
+_MOST_OPEN = 64  # rows of which the next stage may still come
+
+FIRST = "first call"
+UNKNOWN = "unknown"
+CLEARED = "cleared caches"
+OUTSIDE = "outside of jit"
+FAILED = "an error before"
+_NEW_OBJECT = (
+    "Call jax.jit once, outside of the loop or function, and keep what it returns: what it has "
+    "compiled it finds by the object that it was given."
+)
+_CURES = {
+    **CURES,
+    OUTSIDE: "It runs outside of jax.jit, where JAX compiles each operation for itself, and a loop "
+    "anew each time: put jax.jit around the function that has it.",
+    CLEARED: "Call jax.clear_caches, or clear_cache of the function, less often.",
+    FAILED: "The same call raised while it was traced, so nothing was kept of it.",
+    UNKNOWN: "A call of the same kind was compiled before. Its entry may have been dropped: there "
+    "are too many, clear_cache was called, or the function was changed.",
+    FIRST: "",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileRow:
+    """A trace or compile of a jitted function, and why there was one.
+
+    Attributes:
+        function: The function.
+        cause: Why, such as ``"shape"`` or ``"weak type"``; ``"first call"`` for the first one.
+        argument: The argument that differs, with its path: ``"batch['mask']"``. For a flag its
+            name.
+        before: What it was in the call that is most like this one.
+        now: What it is.
+        stages: What was done: ``"trace"``, ``"lower"``, ``"compile"``.
+        seconds: How long that took.
+        line: The line that made the call.
+        code: The statement there.
+        cure: What to do about it.
+        more: Further changes, which were not needed for it.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> double = taxpr.why_compiled(jax.jit(lambda x: x * 2))
+        >>> _ = double(1.0), double(jnp.float32(1)), double(jnp.float32(2))
+        >>> _, row = double.compiles.rows
+        >>> row.cause, row.argument, row.before
+        ('weak type', 'x', 'float32[] (a Python float, weak type)')
+    """
+
+    function: str
+    cause: str
+    argument: str
+    before: str
+    now: str
+    stages: tuple[str, ...]
+    seconds: float
+    line: str
+    code: str
+    cure: str
+    more: tuple[Change, ...] = ()
+
+
+@dataclasses.dataclass
+class Entry:
+    """A row that is being made.
+
+    Attributes:
+        known: The function.
+        eager: Whether it is an operation of JAX that the user's program runs outside of jit.
+        row: What is known until now.
+        key: The number of its call.
+        signature: What JAX looks it up by; None where there is no call.
+        seen: What its variables from outside held when it was traced.
+    """
+
+    known: Known
+    eager: bool
+    row: CompileRow
+    key: int
+    signature: Signature | None
+    seen: Seen | None = None
+
+    def takes(self, kind: str, key: int) -> bool:
+        """Whether a stage of a call belongs to the row, as the next one."""
+        last = self.row.stages[-1:] or ("trace",)
+        return self.key == key and _ORDER.index(kind) > _ORDER.index(last[0])
+
+    def add(self, stage: Stage) -> None:
+        """Take a stage."""
+        stages = (*self.row.stages, stage.kind)
+        spent = self.row.seconds + stage.seconds
+        self.row = dataclasses.replace(self.row, stages=stages, seconds=spent)
+        fun = self.known.fun()
+        if stage.kind == "trace" and not self.eager and fun is not None:
+            self.seen = seen_by(fun)
+
+
+class Recorder:
+    """What is traced and compiled in this process while somebody asks, for all who ask."""
+
+    def __init__(self) -> None:
+        self.logs: list[list[Entry]] = []
+        self.lock = threading.RLock()
+        self.failed: dict[str, None] = {}
+        self._history = History()
+        self._open: list[Entry] = []
+        self._probed: set[Hashable] = set()
+        self._probing = False
+        self._called = threading.local()
+
+    @contextlib.contextmanager
+    def calling(
+        self, fun: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Generator[None, None, None]:
+        """A context in which a function is called that jits another one by itself.
+
+        A library may take the arguments apart before `jax.jit` has them, as equinox does.
+        """
+        before = getattr(self._called, "last", None)
+        self._called.last = fun, args, kwargs
+        try:
+            yield
+        finally:
+            self._called.last = before
+
+    def _as_called(self, call: JittedCall) -> JittedCall:
+        """A call with the arguments as the user gave them."""
+        last: tuple[Any, Any, Any] = getattr(self._called, "last", None) or (None, (), {})
+        fun, args, kwargs = last
+        if fun is None or call.fun is None or name_of(call.fun) != name_of(fun):
+            return call
+        code = getattr(inner(call.fun), "__code__", None)
+        if code is None or not is_library_file(code.co_filename):
+            return call
+        keeps = any(library.takes_numbers(fun) for library in libraries())
+        args, kwargs = marked((tuple(args), dict(kwargs)), keeps_numbers=keeps)
+        return call._replace(fun=fun, args=args, kwargs=kwargs, options={})
+
+    def hear(self, stage: Stage) -> None:
+        """Called after each trace and compile."""
+        with self.lock:
+            if not self.logs or self._probing:
+                return
+            try:
+                self._take(stage)
+            except Exception as error:  # the user's program goes on
+                self.failed[f"{stage.name}: {type(error).__name__}: {error}"] = None
+
+    def drop(self, fun: object = None) -> None:
+        """Note that what a function, or each of them, was compiled for is in no cache any more."""
+        with self.lock:
+            self._history.drop(fun)
+
+    def _take(self, stage: Stage) -> None:
+        call = stage.call
+        key = hash((call.key if call else 0, threading.get_ident()))
+        entry = next((one for one in reversed(self._open) if one.takes(stage.kind, key)), None)
+        if entry is None and call is None:  # such as f.lower(x).compile()
+            name = _plain(stage.name)
+            waiting = (one for one in self._open if "compile" not in one.row.stages)
+            entry = next((one for one in waiting if one.row.function == name), None)
+        if entry is None:
+            self._look_for_cleared()
+            entry = self._entry(stage, key)
+            self._open = [*self._open[-_MOST_OPEN:], entry]
+            for log in self.logs:
+                log.append(entry)
+        entry.add(stage)
+
+    def _entry(self, stage: Stage, key: int) -> Entry:
+        call, fun = stage.call, stage.call.fun if stage.call else None
+        name = _plain(stage.name) if fun is None else name_of(fun)
+        place, code = _caller(call.caller if call else None)
+        eager = not self._history.has(name) if fun is None else _is_of_jax(fun)
+        known, other = self._history.of(fun, name, place if eager else "")
+        signature = None if call is None else signature_of(self._as_called(call))
+        cause, *more = self._why(known, other, signature, stage.kind == "trace")
+        if eager and other is not None:
+            cause = Change(OUTSIDE, "", "", "")
+        if signature is not None:
+            known.add(signature)
+        cure = _NEW_OBJECT if cause.cause.startswith("new object") else _CURES[cause.cause]
+        row = CompileRow(name, *cause, (), 0.0, place, code, cure, tuple(more))
+        return Entry(known, eager, row, key, signature)
+
+    def _why(
+        self, known: Known, other: Known | None, signature: Signature | None, traced: bool
+    ) -> list[Change]:
+        """Why a function was traced, or compiled without a trace, then what else has changed."""
+        if other is not None:
+            return [changed_object(other, known)]
+        if signature is None or not (known.calls or known.dropped):
+            return [Change(FIRST, "", "", "")]
+        every = [*known.dropped, *known.calls]
+        found = [changes(before, signature, traced) for before in reversed(every)]
+        if least := min(found, key=len):
+            return least
+        if traced and self._has_failed(known, signature):
+            return [Change(FAILED, "", "", "")]
+        cleared = all(changes(before, signature, traced) for before in known.calls)
+        return [Change(CLEARED if cleared else UNKNOWN, "", "", "")]
+
+    def _has_failed(self, known: Known, signature: Signature) -> bool:
+        """Whether the last call that was alike was traced, and nothing came after that."""
+        return any(
+            one.row.stages == ("trace",)
+            and one.signature is not None
+            and not changes(one.signature, signature, True)
+            for one in self._open
+            if one.known is known
+        )
+
+    def _look_for_cleared(self) -> None:
+        """Whether `jax.clear_caches` was called: then a function of taxpr's own is traced again."""
+        key, before = _compat.trace_key(), len(_traces)
+        self._probing = True
+        try:
+            _jax.eval_shape(_probe)
+        finally:
+            self._probing = False
+        if key in self._probed and len(_traces) > before:
+            self._probed.clear()
+            self.drop()
+        self._probed.add(key)
+
+
+_traces: list[None] = []
+
+
+def _traced() -> int:
+    _traces.append(None)
+    return 0
+
+
+_probe = _jax.jit(_traced)
+
+
+def _plain(name: str) -> str:
+    """The name of a function, of what JAX calls it: ``jit(f)``."""
+    head, _, rest = name.partition("(")
+    return rest.removesuffix(")") if head in ("jit", "pmap") else name
+
+
+def _caller(frame: FrameType | None) -> tuple[str, str]:
+    """The line of the user that is running, and its statement."""
+    while frame is not None and is_library_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return "", ""
+    [*found] = statements_in([frame.f_code], [frame.f_lasti])
+    place = place_text(frame.f_code.co_filename, found[0].line if found else frame.f_lineno)
+    return place, found[0].text if found else ""
+
+
+def _is_of_jax(fun: object) -> bool:
+    """Whether a function is JAX's own, as all that it runs for an operation outside of jit."""
+    code = getattr(inner(fun), "__code__", None)
+    return code is not None and not _compat.is_outside_jax(code.co_filename)

@@ -1,0 +1,163 @@
+"""`Signature`: what JAX looks up a compiled function by, as far as one can read it of a call."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy
+
+from taxpr import _compat
+from taxpr._calls.objects import argument_names
+from taxpr._compat import JittedCall, is_sequence
+from taxpr._errors import name_of
+from taxpr._jaxprs.trees import named_leaves
+from taxpr._places import place_text
+
+np: Any = numpy  # which leaves types of arrays unknown
+_jax: Any = jax  # which declares no types of settings, trees and shardings
+
+_LONGEST = 50  # characters of a value that is shown
+
+
+class Leaf(NamedTuple):
+    """An array among the arguments.
+
+    Attributes:
+        shape: Its shape; with the mapped axis under `jax.vmap`.
+        dtype: The name of its dtype.
+        weak: Whether it has a weak type.
+        kind: What it is: ``"a Python float"``, ``"a NumPy array"``, or ``""`` of JAX's arrays.
+        typed: Its sharding as a part of its type, on explicit meshes.
+        place: The sharding of a committed array; None of others, which go anywhere.
+        under: The transformations under which it is given.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    weak: bool
+    kind: str
+    typed: str
+    place: Any
+    under: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Its type for people: ``float32[3]``."""
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+    @property
+    def lies(self) -> str:
+        """Where it is, for people."""
+        place = self.place
+        if place is None:
+            return "committed to no device"
+        if isinstance(place, _jax.sharding.SingleDeviceSharding):
+            [device] = place.device_set
+            usual = device.default_memory().kind
+            kind = f" ({place.memory_kind})" if place.memory_kind not in (None, usual) else ""
+            return f"committed to {device}{kind}"
+        spec = getattr(place, "spec", None)
+        return short(place) if spec is None else f"{spec} on {dict(place.mesh.shape)}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Signature:
+    """What JAX looks a compiled function up by.
+
+    Attributes:
+        names: The names of the positional arguments.
+        keywords: The names of the keyword arguments.
+        statics: The static arguments by name.
+        trees: By argument the structure of the others.
+        leaves: Their arrays, by name and path.
+        settings: The settings of JAX.
+        key: Those that JAX compares, without names.
+        mesh: The mesh around the call.
+        options: The options of `jax.jit`.
+    """
+
+    names: tuple[str, ...]
+    keywords: frozenset[str]
+    statics: Mapping[str, Any]
+    trees: Mapping[str, Any]
+    leaves: Mapping[str, Leaf]
+    settings: Mapping[str, Any]
+    key: tuple[Any, ...]
+    mesh: str
+    options: Mapping[str, Any]
+
+
+def signature_of(call: JittedCall) -> Signature:
+    """The signature of a call of a jitted function that is running."""
+    static: dict[str, Any] = {}
+    trees: dict[str, Any] = {}
+    leaves: dict[str, Leaf] = {}
+    count = len(call.args)
+    if call.fun is None:
+        names = [f"operand {k}" for k in range(count)]
+    else:
+        names = argument_names(call.fun, count)
+    numbers = {k % count for k in call.options.get("static_argnums", ()) if -count <= k < count}
+    words = call.options.get("static_argnames", ())
+    given = [
+        (name, x, k in numbers) for k, (name, x) in enumerate(zip(names, call.args, strict=True))
+    ]
+    given += [(name, x, name in words) for name, x in call.kwargs.items()]
+    for name, value, is_static in given:
+        if is_static:
+            static[name] = value
+            continue
+        trees[name] = _jax.tree.structure(value)
+        leaves |= {path: _leaf(one) for path, one in named_leaves(name, value)}
+    key: Any = _compat.trace_key()
+    return Signature(
+        tuple(names),
+        frozenset(call.kwargs),
+        static,
+        trees,
+        leaves,
+        {name: getattr(_jax.config, name, None) for name in _jax.config.values},
+        tuple(key) if is_sequence(key) else (key,),
+        str(_jax.sharding.get_abstract_mesh()),
+        call.options,
+    )
+
+
+def _leaf(x: Any) -> Leaf:
+    value, under = _compat.without_transformations(x)
+    try:
+        aval: Any = _jax.typeof(value)
+    except TypeError:
+        return Leaf((), type(value).__name__, False, "", "", None, under)
+    is_number = isinstance(value, (bool, int, float, complex)) and not hasattr(value, "dtype")
+    kind = f"a Python {type(value).__name__}" if is_number else ""
+    if isinstance(value, (np.ndarray, np.generic)):
+        kind = "a NumPy array"
+    committed = isinstance(value, _jax.Array) and getattr(value, "committed", False)
+    return Leaf(
+        tuple(getattr(aval, "shape", ())),
+        str(getattr(aval, "dtype", aval)),
+        bool(getattr(aval, "weak_type", False)),
+        kind,
+        aval.str_short(mesh_axis_types=True) if "@" in str(aval) else "",
+        getattr(value, "sharding", None) if committed else None,
+        under,
+    )
+
+
+def short(value: Any) -> str:
+    """A value for people, in one line; of a function its name and place."""
+    code = getattr(getattr(value, "__func__", value), "__code__", None)
+    if code is not None:
+        name = code.co_qualname.rpartition("<locals>.")[2]
+        text = f"{name} of {place_text(code.co_filename, code.co_firstlineno)}"
+    elif callable(value) and isinstance(getattr(value, "__name__", None), str):
+        text = name_of(value)
+    elif hasattr(value, "__array__") and np.ndim(value):
+        text = f"{np.asarray(value).dtype}{list(np.shape(value))}"
+    else:
+        text = " ".join(repr(value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,125 @@
+"""Variables from outside that have changed since a function was traced, which JAX does not see."""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy
+
+from taxpr._calls.free_variables import reached
+from taxpr._calls.static import is_static, marked
+from taxpr._compilations.signature import short
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+_jax: Any = jax  # which declares no types of trees
+_LARGEST = 1_000_000  # bytes of a NumPy array that is copied to be compared later
+_STORES = "STORE_GLOBAL", "STORE_DEREF"
+
+
+class Held(NamedTuple):
+    """What a variable held."""
+
+    structure: Any
+    leaves: tuple[Any, ...]
+    text: str
+
+
+class StaleRow(NamedTuple):
+    """A variable that a compiled function does not read again.
+
+    Attributes:
+        function: The function.
+        variable: The variable.
+        before: What it held when the function was traced, which is what the function computes with.
+        now: What it holds.
+
+    Example:
+        >>> import jax, taxpr
+        >>> rate = 1.0
+        >>> step = taxpr.why_compiled(jax.jit(lambda x: x * rate))
+        >>> _ = step(1.0)
+        >>> rate = 2.0
+        >>> _ = step(1.0)
+        >>> step.compiles.stale
+        [StaleRow(function='<lambda>', variable='rate', before='1.0', now='2.0')]
+    """
+
+    function: str
+    variable: str
+    before: str
+    now: str
+
+
+Seen = dict[str, Held]
+
+
+def seen_by(fun: Callable[..., Any]) -> Seen:
+    """What the variables from outside that a function reads hold now, without what it sets."""
+    return dict(_held(fun))
+
+
+def changed_since(fun: Callable[..., Any], name: str, seen: Seen) -> Iterator[StaleRow]:
+    """The variables that no longer hold what they did."""
+    for variable, held in seen_by(fun).items():
+        before = seen.get(variable)
+        # In what has grown, the function may have noted something while it was traced.
+        if before is not None and before.structure == held.structure and not _same(before, held):
+            yield StaleRow(name, variable, before.text, held.text)
+
+
+def _held(fun: Callable[..., Any]) -> Iterator[tuple[str, Held]]:
+    every = [*reached(fun, functions=True)]
+    sets = {name for one in every for name in _stored(one.thing)}
+    for name, thing in ((one.name, one.thing) for one in every):
+        if isinstance(thing, types.FunctionType):
+            yield name, Held("a function", (body_of(thing.__code__),), short(thing))
+        elif name and name not in sets:
+            for variable, value in _values(name, thing):
+                leaves, structure = _jax.tree.flatten(marked(value), is_leaf=is_static)
+                plain = (x.value if is_static(x) else x for x in leaves)
+                yield variable, Held(structure, tuple(map(_kept, plain)), short(value))
+
+
+def _values(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
+    """A variable, or the attributes of the object that it holds."""
+    own: Any = getattr(thing, "__dict__", None)
+    if own is not None and _jax.tree_util.all_leaves([thing]) and not callable(thing):
+        yield from ((f"{name}.{key}", value) for key, value in own.items())
+    else:
+        yield name, thing
+
+
+def _kept(x: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return x.copy() if x.nbytes <= _LARGEST else None
+    return x
+
+
+def _same(a: Held, b: Held) -> bool:
+    return all(map(_equal, a.leaves, b.leaves))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a is b or a is None or b is None:
+        return True
+    try:
+        return type(a) is type(b) and bool(np.array_equal(a, b, equal_nan=False))
+    except Exception:  # of a comparison of the user's, or a donated array
+        return True
+
+
+def body_of(code: types.CodeType) -> str:
+    """What a function does, wherever it stands."""
+    consts = tuple(body_of(x) if isinstance(x, types.CodeType) else repr(x) for x in code.co_consts)
+    return repr((code.co_code, code.co_names, consts))
+
+
+def _stored(thing: Any) -> Iterator[str]:
+    code = getattr(thing, "__code__", None)
+    if code is not None:
+        yield from (one.argval for one in dis.get_instructions(code) if one.opname in _STORES)

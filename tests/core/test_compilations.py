@@ -1,0 +1,218 @@
+"""Why functions are compiled again: JAX's events say that they are, the cases why."""
+
+import inspect
+import re
+
+import compiled_again
+import jax
+import numpy as np
+import pytest
+from compiled_again import CASES, ONE, THREE, causes, new, rows, two_calls
+
+import taxpr
+
+scale = 2.0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_cause_is_named(name):
+    run, expected = CASES[name]
+    assert causes(run) == expected
+
+
+def asked(jitted, *calls):
+    why = taxpr.why_compiled(jitted)
+    for args in calls:
+        why(*args)
+    return why.compiles
+
+
+def test_a_row_says_what_where_and_what_to_do():
+    def twice(x):
+        return x * 2
+
+    why = taxpr.why_compiled(jax.jit(twice))
+    assert np.all(two_calls(why) == 2)
+    first, row = why.compiles.rows
+    assert (first.cause, first.before, first.cure) == ("first call", "", "")
+    assert (row.function, row.before, row.now) == ("twice", "float32[3]", "float32[2]")
+    assert row.stages == ("trace", "lower", "compile")
+    assert row.seconds > 0
+    source = inspect.getsource(compiled_again).splitlines()
+    assert source[int(row.line.removeprefix("compiled_again.py:")) - 1].endswith("# this one")
+    assert row.code == "return why(THREE[:2])"
+    assert "pad" in row.cure
+    assert "2 compiles, 1 again" in why.compiles.headline
+    assert why.__name__ == "twice"
+
+
+def test_nothing_is_said_where_nothing_is_compiled():
+    f = new()
+    f(THREE)
+    assert not asked(f, (THREE,), (THREE + 1,))
+    with taxpr.compiles() as log:
+        f(THREE)
+    assert not log.compiles
+
+
+def test_what_is_compiled_without_a_trace():
+    f = new()
+    found = asked(f, (ONE,))
+    f.lower(THREE).compile()
+    assert [row.stages for row in found.rows] == [("trace", "lower", "compile")]
+    with taxpr.compiles() as log:
+        jax.vmap(f)(np.ones((2, 3), np.float32))
+    [row] = [row for row in log.compiles.rows if row.function == "double"]
+    assert (row.cause, row.now) == ("transformation", "jax.vmap")
+    assert row.stages[-2:] == ("lower", "compile")
+
+
+def test_ahead_of_time():
+    with taxpr.compiles() as log:
+        new().lower(THREE).compile()
+    [row] = log.compiles.rows
+    assert row.stages == ("trace", "lower", "compile")
+
+
+def test_several_ask_at_once():
+    f = new()
+    with taxpr.compiles() as outer:
+        f(ONE)
+        with taxpr.compiles() as inner:
+            f(THREE)
+    assert [row.cause for row in inner.compiles.rows] == ["shape"]
+    assert [row.cause for row in outer.compiles.rows][1:] == ["shape"]
+
+
+def test_a_cleared_function():
+    f = new()
+    why = taxpr.why_compiled(f)
+    why(ONE)
+    f.clear_cache()
+    why(ONE)
+    assert [row.cause for row in why.compiles.rows][1:] == ["cleared caches"]
+
+
+def test_operations_outside_of_jit():
+    def run(**options):
+        with taxpr.compiles(**options) as log:
+            for k in range(3):
+                jax.lax.scan(lambda c, _, k=k: (c + k, None), 0, None, length=2)
+        return log.compiles
+
+    found = [row.cause for row in run().rows]
+    assert set(found) == {"outside of jit"}
+    assert len(found) >= 2
+    assert len(run(eager=True)) >= 3
+    with pytest.raises(taxpr.TaxprError, match="eager"):
+        taxpr.compiles(eager=3)
+
+
+def test_an_error_of_the_function_is_its_own():
+    def wrong(x):
+        raise ValueError("mine")
+
+    why = taxpr.why_compiled(jax.jit(wrong))
+    with pytest.raises(ValueError, match="mine"):
+        why(1)
+    with pytest.raises(ValueError, match="mine"):
+        why(1)
+    found = why.compiles.rows
+    assert [row.stages for row in found] == [("trace",)] * 2
+    assert [row.cause for row in found] == ["first call", "an error before"]
+    with pytest.raises(taxpr.TaxprError, match="3 is a int, not a function"):
+        taxpr.why_compiled(3)
+
+
+def helper(x):
+    return x + 1
+
+
+class Options:
+    def __init__(self):
+        self.rate, self.names = np.float32(1), ["a"]
+
+
+@pytest.fixture
+def module():
+    before = dict(globals())
+    yield globals()
+    globals().update(before)
+
+
+def stale(jitted, change):
+    why = taxpr.why_compiled(jitted)
+    why(ONE)
+    assert why.compiles.stale == []
+    change()
+    why(ONE)
+    return [(row.variable, row.before, row.now) for row in why.compiles.stale]
+
+
+def test_a_global_that_has_changed_is_told(module):
+    found = stale(jax.jit(lambda x: x * scale), lambda: module.update(scale=3.0))
+    assert found == [("scale", "2.0", "3.0")]
+    assert stale(jax.jit(lambda x: x * scale), lambda: module.update(scale=3.0)) == []
+
+
+def test_a_function_that_was_defined_again_is_told(module):
+    def change():
+        module["helper"] = lambda x: x + 2
+
+    [(variable, before, now)] = stale(jax.jit(lambda x: helper(x)), change)
+    assert variable == "helper"
+    assert re.match(r"helper of test_compilations.py:\d+", before)
+    assert "<lambda>" in now
+
+
+def test_an_attribute_and_a_closure_that_have_changed_are_told():
+    options, table, count = Options(), {"w": np.ones(2)}, 0
+
+    def f(x):
+        nonlocal count
+        count += 1  # sets it itself
+        options.names.append("b")  # has noted something
+        return x * options.rate + table["w"].astype(np.float32).sum()
+
+    def change():
+        options.rate = np.float32(2)
+        table["w"] = np.zeros(2)
+
+    found = stale(jax.jit(f), change)
+    assert [variable for variable, *_ in found] == ["options.rate", "table"]
+
+
+def test_a_stale_variable_is_a_note(module):
+    why = taxpr.why_compiled(jax.jit(lambda x: x * scale))
+    why(ONE)
+    module["scale"] = 4.0
+    why(ONE)
+    assert why.compiles.notes == (
+        "<lambda> does not see that scale has changed from 2.0 to 4.0 since it was traced. Give it "
+        "as an argument.",
+    )
+    why(THREE)  # which sees it, but the first one does not
+    assert [row.now for row in why.compiles.stale] == ["4.0"]
+
+
+def test_a_gradient_outside_of_jit():
+    def run():
+        f = new()
+        for x in (1.0, 2.0, THREE[0]):
+            jax.grad(f)(x)
+
+    found = {row.cause for row in rows(run) if row.function == "double"}
+    assert found == {"first call", "weak type"}  # its transpose has a first call, too
+
+
+def test_what_calls_jitted_functions_may_be_asked():
+    inner = new()
+
+    def step(x):
+        return inner(x)
+
+    why = taxpr.why_compiled(step)
+    why(ONE), why(THREE)
+    assert [(row.function, row.cause) for row in why.compiles.rows if row.argument] == [
+        ("double", "shape"),
+    ]
