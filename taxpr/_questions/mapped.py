@@ -5,6 +5,7 @@ Of a variable its mark says it. What is within an expression has those of what i
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,15 +33,24 @@ _KEEP = {
 }
 
 
-def mapped_axes(jaxpr: StoredJaxpr, known: Mapping[str, Axes]) -> dict[str, Axes]:
-    """The mapped axes of values by address, those of the outermost `jax.vmap` last.
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """The mapped axes of values that variables hold, by their addresses.
 
-    Args:
-        jaxpr: The program.
-        known: Those of variables.
+    Attributes:
+        named: Those of the variable that a row names.
+        held: Those of all its variables: a parameter of a mapped function may hold a value of the
+            caller, of which it maps an axis.
     """
+
+    named: Mapping[str, Axes]
+    held: Mapping[str, frozenset[Axes]]
+
+
+def mapped_axes(jaxpr: StoredJaxpr, known: Known) -> dict[str, Axes]:
+    """The mapped axes of values by address, those of the outermost `jax.vmap` last."""
     found: dict[str, Axes] = {}
-    _walk(jaxpr, Address(), [()] * len(_compat.open_jaxpr(jaxpr).invars), known, found)
+    _walk(jaxpr, Address(), [()] * len(_compat.open_jaxpr(jaxpr).invars), 0, known, found)
     return found
 
 
@@ -48,27 +58,34 @@ def _walk(
     stored: StoredJaxpr,
     home: Address,
     given: Sequence[Axes],
-    known: Mapping[str, Axes],
+    vmaps: int,
+    known: Known,
     found: dict[str, Axes],
 ) -> list[Axes]:
-    """Those of the values of a jaxpr; returns those of its results."""
+    """Those of the values of a jaxpr in so many `jax.vmap`; returns those of its results."""
     inner, addresses = _compat.open_jaxpr(stored), addresses_of(stored, home)
 
-    def of(atom: Any) -> Axes:
-        return found.get(addresses.get(key_of(atom), ""), ())
+    def of(atom: Any, vmaps: int = 0) -> Axes:
+        address = addresses.get(key_of(atom), "")
+        axes = found.get(address, ())
+        inside = [one for one in known.held.get(address, ()) if len(axes) < len(one) <= vmaps]
+        most = max(map(len, inside), default=0)
+        deepest = [one for one in inside if len(one) == most]
+        return deepest[0] if len(deepest) == 1 else axes
 
     for var, axes in zip(inner.invars, given, strict=True):
         address = addresses[key_of(var)]
-        found[address] = known.get(address) or axes
+        found[address] = known.named.get(address) or axes
     for local, eqn in numbered(inner):
-        here, ins = home / local, [of(atom) for atom in eqn.invars]
         if is_tag(eqn):
             continue
-        outs = _through(eqn, here, ins, known, found)
+        inside = vmaps + _compat.transformations_of(eqn).count("vmap")
+        here, ins = home / local, [of(atom, inside) for atom in eqn.invars]
+        outs = _through(eqn, here, ins, inside, known, found)
         for number in range(len(eqn.outvars)):
             address = here.value(number)
             axes = outs[number] if outs else _computed(eqn, number, ins)
-            found[address] = known.get(address) or axes
+            found[address] = known.named.get(address) or axes
     return [of(atom) for atom in inner.outvars]
 
 
@@ -76,7 +93,8 @@ def _through(
     eqn: JaxprEqn,
     here: Address,
     ins: Sequence[Axes],
-    known: Mapping[str, Axes],
+    vmaps: int,
+    known: Known,
     found: dict[str, Axes],
 ) -> list[Axes]:
     """Those of the results of an equation that holds others; none where it holds none."""
@@ -85,7 +103,7 @@ def _through(
     for nested in entered:
         given = [() if k is None else ins[k] for k in nested.operands]
         given = [_moved(nested, "in", k, axes) for k, axes in enumerate(given)]
-        results = _walk(nested.stored, here / nested.label, given, known, found)
+        results = _walk(nested.stored, here / nested.label, given, vmaps, known, found)
         for k, (to, axes) in enumerate(zip(nested.results, results, strict=True)):
             if to is not None:
                 outs[to] = outs[to] or _moved(nested, "out", k, axes)

@@ -17,7 +17,7 @@ from taxpr._programs.program import Program
 from taxpr._questions.bits import KINDS, kinds
 from taxpr._questions.derived import derived
 from taxpr._questions.lines import line_of
-from taxpr._questions.mapped import mapped_axes
+from taxpr._questions.mapped import Known, mapped_axes
 from taxpr._questions.nonfinite import Origin
 from taxpr._recordings.run import Kept
 from taxpr._recordings.summary import each_of, summary
@@ -90,10 +90,13 @@ class Words:
     @functools.cached_property
     def mapped(self) -> dict[str, tuple[int, ...]]:
         """The axes that `jax.vmap` has put into values, by their addresses."""
-        known = {
+        named = {
             address: one.variable.mapped for address, one in self._wanted.items() if one.variable
         }
-        return mapped_axes(self._program.jaxpr, known)
+        held = dict[str, frozenset[tuple[int, ...]]]()
+        for one in self._program.variables():
+            held[one.address] = held.get(one.address, frozenset()) | {one.mapped}
+        return mapped_axes(self._program.jaxpr, Known(named, held))
 
     def row(self, origin: Origin, kept: Mapping[str, Kept], became: str, all_times: bool) -> NanRow:
         """What is said of an origin, of which the value was kept, and its operands'.

@@ -267,3 +267,24 @@ def test_random_keys_are_nothing_to_be_unsure_of():
     for key in (jax.random.key(0), jax.random.PRNGKey(0)):
         found = find_nan(f)(key, X)
         assert ([row.elements[:6] for row in found.rows], found.notes) == (["1 of 3", "1 of 3"], ())
+
+
+def test_examples_are_told_where_a_parameter_holds_the_values_of_the_caller():
+    rows = jnp.array([[1.0, 2.0], [3.0, -1.0], [1.0, 1.0]])
+
+    def logs(v):
+        return (jnp.log(v) * 2).sum()
+
+    def looped(v):
+        return lax.scan(lambda c, _: (c, jnp.log(v) * 2), 0.0, None, length=2)[1].sum()
+
+    for one in logs, looped:
+        assert find_nan(lambda x, one=one: jax.vmap(one)(x).sum())(rows).rows[0].examples == (1,)
+        nested = find_nan(lambda x, one=one: jax.vmap(jax.vmap(one))(x[None]).sum())(rows)
+        assert nested.rows[0].examples == (0,)
+    # Outside of the vmap the same values are no examples.
+    both = find_nan(lambda x: jax.vmap(logs)(x).sum() + (jnp.sqrt(x) * 2).sum())(rows)
+    assert [row.examples for row in both.rows] == [(1,), ()]
+    # Two that map other axes of one array: nobody knows whose values these are.
+    two = find_nan(lambda x: jax.vmap(logs)(x).sum() + jax.vmap(logs, 1)(x).sum())(rows)
+    assert [row.examples for row in two.rows] == [(), ()]
