@@ -14,7 +14,7 @@ from taxpr._differences.in_step import Pair
 from taxpr._differences.numbers import apart, numbers
 from taxpr._differences.precision import Tolerance
 from taxpr._differences.rounding import Key, Pairs, more_than
-from taxpr._differences.rows import Difference, row_of, row_of_result, worst
+from taxpr._differences.rows import Difference, row_of, row_of_result, without_copies, worst
 from taxpr._differences.runs import Record, Run
 from taxpr._programs.program import Program
 from taxpr._recordings.part import Part
@@ -83,6 +83,28 @@ class Compared:
             k: row for _, k, row in sorted(found, key=lambda one: one[:2])
         }
         return values | {k: row for k, row in results.items() if row is not None}
+
+    def nan_in_both(self) -> list[Difference]:
+        """Values, in the order of execution, and results that are NaN at the same places."""
+        found: list[tuple[tuple[float, ...], int, Difference]] = []
+        for one, two in filter(lambda pair: _comparable(*pair), self._pairs):
+            a, b, ran = _numbers_of(one, two)
+            lead = len(one.kept.axes)
+            both = (np.isnan(a) & np.isnan(b)).any(axis=tuple(range(lead, a.ndim)))
+            every = [tuple(map(int, at)) for at in np.argwhere(both & ran[0] & ran[1])]
+            if every:
+                at = min(every, key=lambda at, one=one: turns_of(one, at, self.backwards))
+                row = row_of(one, at, "")
+                found.append((order_of(one, at, self.backwards), self._at[id(one)], row))
+        rows: dict[Key, Difference] = {
+            k: row for k, (*_, row) in enumerate(sorted(found, key=lambda one: one[:2]))
+        }
+        own, others = (one.out for one in self._both)
+        for name in (name for name in own if name in others):
+            a, b = (numbers(of[name]) for of in (own, others))
+            if a.shape == b.shape and (np.isnan(a) & np.isnan(b)).any():
+                rows[name] = row_of_result(name, None, a, b)
+        return without_copies(rows)
 
     def doubtful(self, found: Mapping[Key, Difference]) -> list[Key]:
         """The keys of numbers that differ and were computed in one precision: rounding may do it.
@@ -224,4 +246,6 @@ def _times(part: Part, at: tuple[int, ...], ran: Sequence[Any]) -> str:
     each = [of[(*at[:k], slice(None), *at[k + 1 :])] for of in ran]
     a, b = (int(of.sum()) for of in each)
     times = f"ran {a} and {b} times"
-    return times if all(of[: of.sum()].all() for of in each) else f"{only}, {times}"
+    if all(of[: of.sum()].all() for of in each):
+        return times
+    return f"{only} in this iteration, {times} in all" if a and b else f"{only}, {times}"

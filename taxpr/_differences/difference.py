@@ -13,7 +13,7 @@ from taxpr._compat import PyTree
 from taxpr._differences.aligned import aligned
 from taxpr._differences.compared import Compared
 from taxpr._differences.losses import Loss, losses
-from taxpr._differences.precision import EPS, Tolerance
+from taxpr._differences.precision import EPS, Tolerance, not_cast
 from taxpr._differences.rounding import Pairs, lasting, moved
 from taxpr._differences.rows import Difference, without_copies
 from taxpr._differences.runs import Run, Way, way_of
@@ -80,6 +80,10 @@ class Losses(Differences):
 _LEFT_OUT = (
     "By rounding alone {count} more differ, {first} first: by another number each time that the "
     "arguments move a little. atol= and rtol= compare them, too."
+)
+_NAN = (
+    "NaN in both counts as equal: {first}{more}. find_nan says where it comes from, and what is "
+    "computed from it is not compared."
 )
 _ONE_CLASS = (
     "Both ran the methods of one object, of the class {model}. Two versions of a class are two "
@@ -213,9 +217,13 @@ def first_difference(
         among = f"{values or 'none'} of {len(pairs)} values differ"
         among += ", only the result" if rows and not values else ""
         headline = f"first difference of {name_of(fun)} and {of_b.name}: {among}"
+        if nan := compared.nan_in_both():
+            more = f" first, {len(nan)} in all" if len(nan) > 1 else ""
+            notes.append(_NAN.format(first=_named(nan[0]), more=more))
         notes += dict.fromkeys(note for one in both for note in one.notes)
         if not rows and first is second:
             notes += _one_class(fun, of_b.target, first)
+        notes += not_cast(both[1].parts, of_b.dtype)
         if of_b.dtype is None or tolerance.asked:
             return Differences(headline, rows, tuple(notes))
         first_of = f", {_named(rows[0])} first" if rows else ""

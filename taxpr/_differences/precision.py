@@ -14,10 +14,15 @@ from taxpr._address import Address
 from taxpr._compat import StoredJaxpr, Var
 from taxpr._errors import ArgumentError
 from taxpr._hops.interpreter import Forwards
+from taxpr._recordings.part import Part
 
 np: Any = numpy  # which leaves types of arrays unknown
 _jnp: Any = jax.numpy
 
+_NOT_CAST = (
+    "{count} of {of} float values were {found} and not {dtype}: {first}{more}. Arrays that the "
+    "function closes over or makes anew keep their dtype, and widen what they are combined with."
+)
 EPS = 16  # times the precision of a type: what is tolerated without being asked
 
 
@@ -84,3 +89,19 @@ class Tolerance:
     def coarsest(self, dtypes: Sequence[Any]) -> Any:
         """The type whose precision is tolerated; None where none is."""
         return None if self.asked else coarsest(dtypes)
+
+
+def not_cast(parts: Sequence[Part], dtype: Any) -> list[str]:
+    """A note if values of a run in ``dtype`` were of other types; none where ``dtype`` is None."""
+    floats: dict[str, Part] = {}
+    for one in parts:
+        if _jnp.issubdtype(one.kept.dtype, _jnp.floating):
+            floats.setdefault(one.address, one)  # of the names of one value the first is told
+    others = [one for one in floats.values() if one.kept.dtype != dtype]
+    if dtype is None or not others:
+        return []
+    one = others[0]
+    first = f"{one.name}{one.path}" + (f" ({one.place})" if one.place else "")
+    found = " or ".join(dict.fromkeys(str(one.kept.dtype) for one in others))
+    counts = {"count": len(others), "of": len(floats), "more": " first" * (len(others) > 1)}
+    return [_NOT_CAST.format(**counts, found=found, dtype=dtype.name, first=first)]

@@ -457,3 +457,62 @@ def test_a_wrong_line_behind_a_chaotic_loop_is_more_than_rounding():
     found = taxpr.first_difference(one, logistic(2.0, (-1.0, 1.0)))(0.3)
     assert found.rows[0].variable == "side"
     assert not taxpr.first_difference(one, logistic(2.0, (1.0, -1.0)))(0.3)
+
+
+def test_values_that_another_precision_did_not_reach_are_told():
+    weight = jnp.eye(3, dtype=jnp.float32)
+
+    def closing(x, b):
+        a = x + b
+        h = a.astype(weight.dtype) @ weight
+        y = jnp.tanh(h)
+        return y.sum()
+
+    def casting(x, b):
+        a = x + b
+        return a.astype(jnp.float32).sum().astype(x.dtype)
+
+    x, b = jnp.ones((2, 3)), jnp.ones((2, 3))
+    said = "2 of 5 float values were float32 and not bfloat16: h (test_first_difference.py:"
+    for limits in ({}, {"rtol": 0.5}):
+        [note] = [
+            note
+            for note in first_difference(closing, "bfloat16", **limits)(x, b).notes
+            if said in note
+        ]
+        assert ") first." in note
+    for f, other in ((casting, "bfloat16"), (closing, None), (closing, closing)):
+        given = (x, b) if other else ((x, b), (x, b))
+        assert "float values were" not in str(first_difference(f, other)(*given).notes)
+
+
+def test_a_nan_on_both_sides_is_told_and_is_no_difference():
+    def doubled(x):
+        low = jnp.log(x)
+        high = low * 2
+        return high.sum()
+
+    def tripled(x):
+        low = jnp.log(x)
+        high = low * 3
+        return high.sum()
+
+    def looped(xs):
+        def step(c, x):
+            root = jnp.sqrt(x)
+            return c + root, root
+
+        return jax.lax.scan(step, jnp.float32(0), xs)
+
+    x = jnp.asarray([-1.0, -2.0])
+    found = first_difference(doubled, tripled)(x)
+    assert not found
+    assert "NaN in both counts as equal: low (test_first_difference.py:" in str(found.notes)
+    assert "3 in all" in str(found.notes)
+    assert "NaN in both" not in str(first_difference(doubled, tripled)(-x).notes)
+    assert "NaN in both" not in str(first_difference(doubled)(x, -x).notes)
+    some = first_difference(looped)(jnp.asarray([1.0, -1.0, 2.0]), jnp.asarray([1.0, -1.0, 3.0]))
+    assert (some.first.variable, some.rows[1].variable) == ("xs", "x")
+    assert "NaN in both counts as equal: root (test_first_difference.py:" in str(some.notes)
+    direct = first_difference(lambda x: jnp.log(x), lambda x: jnp.log(x) * 2)(x)
+    assert "NaN in both counts as equal: out." in str(direct.notes)
