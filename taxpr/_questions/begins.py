@@ -41,6 +41,7 @@ from taxpr._questions.decisions import (
     decision_handed_on,
     selects,
     tests,
+    unhandled,
 )
 from taxpr._questions.turns import Call, Loop, fitted
 from taxpr._recordings.axes import Level
@@ -159,7 +160,8 @@ class Begins:
                 self._constant.add(address)
             self.made.pop(address, None)
             if not takes(dtype_of(eqn.outvars[number])):
-                found.append(None if is_constant else decided(eqn, number, depends, bad))
+                seen = [self._unhandled(eqn, one, bits) for one, bits in zip(ins, bad, strict=True)]
+                found.append(None if is_constant else decided(eqn, number, depends, seen))
                 self.tests.pop(address, None)
                 if found[-1] is not None and tests(eqn):
                     self.tests[address] = found[-1]
@@ -198,6 +200,10 @@ class Begins:
         if not depends.exact:
             self._values.guessed.add(eqn.primitive.name)
         return found
+
+    def _unhandled(self, eqn: JaxprEqn, address: str | None, bits: Any) -> Any:
+        made = self.made.get(address or "")
+        return bits if bits is None or made is None else unhandled(eqn, bits, made.bits, made.eqn)
 
     def _through(
         self,

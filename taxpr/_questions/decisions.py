@@ -12,23 +12,51 @@ from typing import Any
 import numpy
 from jax import lax
 
+from taxpr import _compat
 from taxpr._compat import JaxprEqn
 from taxpr._questions.bits import INF, NAN, dtype_of, either, takes
 from taxpr._questions.copies import shape_of
 from taxpr._questions.depends import Depends
 from taxpr._questions.turns import Loop
+from taxpr._source.files import is_user_file
 
 np: Any = numpy  # which leaves types of arrays unknown
 
 DECIDED = 8  # beside the bits of floats
 # What tests floats, with what of these it sees.
 _TESTS = {getattr(lax, f"{name}_p"): NAN for name in ("eq", "ne", "lt", "le", "gt", "ge")}
-_TESTS[lax.is_finite_p] = NAN | INF
+# What is equal to an infinity is one: `jax.numpy.isinf`. What is greater than a number need not be.
+_TESTS.update(dict.fromkeys((lax.is_finite_p, lax.eq_p, lax.ne_p), NAN | INF))
 
 
 def tests(eqn: JaxprEqn) -> bool:
     """Whether an equation compares floats, or asks whether they are finite."""
     return eqn.primitive in _TESTS
+
+
+def unhandled(eqn: JaxprEqn, bits: Any, made: Any, by: JaxprEqn | None) -> Any:
+    """What is bad of an operand of a test, without what its own maker tests.
+
+    A function of a library that computes a NaN and asks for it, as `jax.numpy.logaddexp` of two
+    infinities does, gives what it means by that.
+
+    Args:
+        eqn: The test.
+        bits: What is bad of the operand.
+        made: What of this began there; None for nothing.
+        by: The equation where it began.
+    """
+    if made is None or by is None or not tests(eqn) or _call_of(by) != _call_of(eqn):
+        return bits
+    return bits & ~made
+
+
+def _call_of(eqn: JaxprEqn) -> tuple[Any, ...]:
+    """The innermost call that a user's function was at; nothing in what a library had traced."""
+    for code, instruction in zip(*_compat.frames_of(eqn), strict=True):
+        if is_user_file(code.co_filename):
+            return code, instruction
+    return ()
 
 
 def tested(eqn: JaxprEqn, bits: Any) -> Any:

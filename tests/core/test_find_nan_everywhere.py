@@ -103,6 +103,42 @@ def test_the_statement_of_the_guard_is_named():
     assert row.iteration == (0,)
 
 
+def replaced(x):
+    lp = jnp.log(x)
+    return jnp.nan_to_num(lp, nan=-jnp.inf, neginf=-jnp.inf)
+
+
+def is_infinite(x):
+    lp = jnp.exp(jnp.where(x < 0, 1e4, x))
+    return jnp.where(jnp.isinf(lp), -jnp.inf, lp)
+
+
+@pytest.mark.parametrize(("fn", "what"), [(replaced, "NaN"), (is_infinite, "+inf")])
+def test_what_equals_an_infinity_is_a_test_of_it(fn, what):
+    [row] = find_nan(fn)(X).rows
+    assert (row.what, row.variable) == (what, "lp")
+    assert find_nan(fn)(jnp.abs(X) + 2).rows == []
+
+
+def test_a_library_that_tests_what_it_makes_is_no_guard():
+    def forward(x, steps):
+        low = jnp.where(x > 0, 0.0, -jnp.inf)
+
+        def step(alpha, move):
+            alpha = jnp.logaddexp(alpha + move, low)  # of two infinities it is one
+            return alpha, alpha
+
+        return lax.scan(step, low, steps)
+
+    steps = jnp.zeros((2, 3))
+    for run, given in ((forward, X), (jax.vmap(forward, (0, None)), jnp.stack([X, X]))):
+        found = find_nan(run)(given, steps)
+        assert np.isneginf(found.out[0]).any()
+        assert found.rows == []
+    bad = find_nan(lambda x: forward(jnp.exp(x * 0) * x, jnp.log(x)[None]))(X)
+    assert (bad.rows[0].what, bad.rows[0].inputs) == ("NaN", ("x: -1 … 3",))
+
+
 def test_what_jax_jits_is_told_by_the_line_that_calls_it_now():
     def f(x):
         shown = jnp.where(jnp.isfinite(x), x, -jnp.inf)  # traces what `jnp.where` jits
