@@ -5,7 +5,7 @@
 A page names objects in comments such as `<!-- ::: taxpr.scale -->`, one for each, which `make docs`
 replaces by their docstrings. People write the comments; it says which are missing. What stands
 below a comment is written here: the call, the first sentence of the docstring, and a link
-to the module.
+to the module; below a class its methods.
 """
 
 import importlib
@@ -30,7 +30,7 @@ MODULES = (
     taxpr.questions,
 )
 ROOT = Path(__file__).resolve().parent.parent
-NAMED = re.compile(r"^<!-- ::: (\S+)([^>]*?)-->\n(?:\* .*\n)?", re.MULTILINE)
+NAMED = re.compile(r"^<!-- ::: (\S+)([^>]*?)-->\n(?:\* .*\n(?:    \* .*\n)*)?", re.MULTILINE)
 
 
 def written(page: str) -> str:
@@ -47,22 +47,40 @@ def _line(path: str) -> str:
     module, _, name = path.rpartition(".")
     found = getattr(importlib.import_module(module), name)
     ours = found.__module__.startswith("taxpr")  # not so is a name for a type
-    text = inspect.cleandoc(found.__doc__ or "") if ours else f"`{found}`."
-    first = " ".join(re.split(r"(?<=\.)\s|\n\n", text, maxsplit=1)[0].split())
+    first = _first(found) if ours else f"`{found}`."
     home = sys.modules[found.__module__ if ours else module]
     file = Path(inspect.getfile(home)).resolve().relative_to(ROOT)
-    return f"* [`{name}{_parameters(found)}`](../../{file.as_posix()}): {first}"
+    line = f"* [`{name}{_parameters(found)}`](../../{file.as_posix()}): {first}"
+    return "\n".join([line, *(f"    * {one}" for one in _methods(found))])
 
 
-def _parameters(found: Any) -> str:
-    """How it is called, as far as one sees that; a class shows in its page what it has."""
+def _first(found: Any) -> str:
+    """The first sentence of a docstring."""
+    text = inspect.cleandoc(found.__doc__ or "")
+    return " ".join(re.split(r"(?<=\.)\s|\n\n", text, maxsplit=1)[0].split())
+
+
+def _methods(found: Any) -> list[str]:
+    """The methods of a class of ours, in the order of the source, with their first sentences."""
+    every = (
+        vars(found).items() if inspect.isclass(found) and found.__module__[:5] == "taxpr" else ()
+    )
+    return [
+        f"`{name}{_parameters(one, 1)}`: {_first(one)}"
+        for name, one in every
+        if inspect.isfunction(one) and one.__doc__ and name[0] != "_"
+    ]
+
+
+def _parameters(found: Any, skipped: int = 0) -> str:
+    """How it is called, as far as one sees that, without the first parameters."""
     kind = isinstance(found, taxpr.injectors.InjectorKind)
     if not (kind or inspect.isfunction(found)):
         return ""
     signature = found.__signature__ if kind else inspect.signature(found)
     bare = [
         parameter.replace(annotation=inspect.Parameter.empty)
-        for parameter in signature.parameters.values()
+        for parameter in list(signature.parameters.values())[skipped:]
     ]
     return re.sub(r"<class '(.*?)'>|<function (\S+) at .*?>", r"\1\2", str(inspect.Signature(bare)))
 
