@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from taxpr import _compat
+from taxpr._editing.spelled import RETURN
 from taxpr._errors import ArgumentError, InjectorError, name_of, unfit
 from taxpr._injectors.edits import replace
 from taxpr._injectors.injector import Injector
@@ -67,7 +68,7 @@ class Alteration:
         """
         if self.of_arrays and not _is_of_arrays(bound.value):
             raise ArgumentError(
-                f"edit: {bound.text} ({bound.place}) holds {_shown(bound.value)}, and {self.text} "
+                f"edit: {bound.text} ({bound.place}) holds {shown(bound.value)}, and {self.text} "
                 "changes arrays. Give a function of the value, or an expression."
             )
         new = self.make(bound)
@@ -107,7 +108,7 @@ def alteration(given: Any) -> Alteration:
     leaves = jax.tree.leaves(given)
     if not leaves or not all(map(_is_number, leaves)):
         raise ArgumentError(
-            f"edit: {_shown(given)} changes nothing. Give a function of the value, an "
+            f"edit: {shown(given)} changes nothing. Give a function of the value, an "
             'array, a ready injector such as taxpr.scale(0.5), or an expression such as "x * 2".'
         )
     put = _injector(replace(given))
@@ -115,7 +116,7 @@ def alteration(given: Any) -> Alteration:
     def make(bound: Bound) -> Any:
         return put.make(bound) if _is_of_arrays(bound.value) else given
 
-    return Alteration(_shown(given), make, of_values=True)
+    return Alteration(shown(given), make, of_values=True)
 
 
 def _in_turn(every: list[Alteration]) -> Callable[[Bound], Any]:
@@ -160,11 +161,16 @@ def _injector(given: Injector) -> Alteration:
             else value
             for name, value in given.values.items()
         }
-        token, _ = given.fire(values, state, bound.value, {"name": bound.text})
-        given.check_token(bound.value, token)
+        try:
+            token, _ = given.fire(values, state, bound.value, {"name": bound.text})
+            given.check_token(bound.value, token)
+        except InjectorError as error:
+            said = str(error).replace("the token", bound.text)
+            raise InjectorError(f"edit: {bound.text} ({bound.place}): {said}") from None
         return token
 
-    return Alteration(repr(given), make, True, True)
+    types_of = {name: _as_types(value) for name, value in given.values.items()}
+    return Alteration(repr(dataclasses.replace(given, values=types_of)), make, True, True)
 
 
 def _expression(text: str) -> Alteration:
@@ -188,12 +194,17 @@ def _expression(text: str) -> Alteration:
         except NameError as error:
             name = str(error.name)
             near = difflib.get_close_matches(name, [*names, *vars(builtins)], 3)
-            raise ArgumentError(
-                f"edit: {text!r}: there is no {name!r} where {bound.text} is bound "
-                f"({bound.place}).{f' Nearest: {chr(44).join(near)}.' if near else ''}"
-            ) from None
+            said = f"edit: {text!r}: there is no {name!r} where {bound.text} is bound "
+            said += f"({bound.place}).{f' Nearest: {chr(44).join(near)}.' if near else ''}"
+            raise ArgumentError(said + _OF_RESULT * bound.text.endswith(RETURN)) from None
 
     return Alteration(repr(text), make, of_values=True)
+
+
+_OF_RESULT = (
+    " What the function returns is called result there, and its variables are not seen: edit one "
+    "of these, or give the line that takes the place of the one in the source: 'return x * 2'."
+)
 
 
 Statement = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return
@@ -231,6 +242,32 @@ def _is_of_arrays(value: Any) -> bool:
     return bool(leaves) and all(map(_is_array, leaves))
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
+def shown(value: Any) -> str:
+    """A value in a message: arrays by their types, and of long texts the beginning."""
+    text = repr(_as_types(value))
     return text if len(text) < 60 else f"{text[:56]} …"
+
+
+def _as_types(value: Any) -> Any:
+    """A value in which the types of arrays, but for known numbers, stand for these."""
+
+    def one(leaf: Any) -> Any:
+        if not _is_array(leaf):
+            return leaf
+        if leaf.ndim == 0 and not (_compat.is_tracer(leaf) or _compat.is_extended(leaf.dtype)):
+            return leaf  # a number
+        return _Type(f"{leaf.dtype.name}{list(leaf.shape)}")
+
+    try:
+        return jax.tree.map(one, value)
+    except Exception:  # of a class of the user's, which takes other leaves
+        return _Type(type(value).__name__)
+
+
+class _Type(str):
+    """The name of a type; it shows itself without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)

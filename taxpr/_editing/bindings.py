@@ -7,10 +7,9 @@ import inspect
 import types
 from collections.abc import Iterator, Sequence
 
-from taxpr._editing.spelled import RETURN, Key, keys_of, owners_of, rest_of
+from taxpr._editing.spelled import RETURN, Key, Spelled, keys_of, owners_of
 from taxpr._errors import RefusedError
 from taxpr._places import place_text
-from taxpr._source.files import is_user_file
 from taxpr._variables.assigned import goes_on
 from taxpr._variables.codes import instructions_of
 from taxpr._variables.comprehensions import own_names, stored
@@ -61,27 +60,27 @@ class Plan:
         return self.settled.union(self.stores)
 
 
-def plan_of(code: types.CodeType, texts: Sequence[tuple[str, int | None]]) -> Plan | None:
+def plan_of(code: types.CodeType, wanted: Sequence[Spelled]) -> Plan | None:
     """Where a function binds what is edited; None if nowhere.
 
     Args:
         code: The function's code.
-        texts: For each edit the text of its variable and its line.
+        wanted: The variable of each edit.
 
     Raises:
         RefusedError: If a variable is bound and read by one instruction.
     """
     if not code.co_flags & inspect.CO_OPTIMIZED:
         return None
-    if not any(_may_mean(text, code, name) for text, _ in texts for name in _names(code)):
+    if not any(_may_mean(one, code, name) for one in wanted for name in _names(code)):
         return None  # most of them: reading instructions takes long
-    first, in_full = line_of_def(code), not is_user_file(code.co_filename)
+    first = line_of_def(code)
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     parameters = tuple(
         one
         for k, name in enumerate(code.co_varnames[:count])
-        for one in _meant(texts, code.co_qualname, name, first, k, in_full)
+        for one in _meant(wanted, code, code.co_qualname, name, first, k)
     )
     stores: dict[int, tuple[Binds, ...]] = {}
     for one in instructions_of(code):
@@ -91,7 +90,7 @@ def plan_of(code: types.CodeType, texts: Sequence[tuple[str, int | None]]) -> Pl
             each
             for name in names
             for function in _owners(code, name)
-            for each in _meant(texts, function, name, line, one.offset, in_full)
+            for each in _meant(wanted, code, function, name, line, one.offset)
         )
         if found:
             if one.opname == "STORE_FAST_LOAD_FAST" and len(set(one.argval)) == 1:
@@ -112,11 +111,9 @@ def _names(code: types.CodeType) -> Iterator[str]:
     yield from code.co_freevars
 
 
-def _may_mean(text: str, code: types.CodeType, name: str) -> bool:
-    in_full = not is_user_file(code.co_filename)
-    return any(
-        rest_of(text, function, name, in_full) is not None for function in _owners(code, name)
-    )
+def _may_mean(one: Spelled, code: types.CodeType, name: str) -> bool:
+    owners = _owners(code, name)
+    return any(one.rest(code.co_filename, function, name) is not None for function in owners)
 
 
 def _owners(code: types.CodeType, name: str) -> list[str]:
@@ -128,46 +125,43 @@ def _owners(code: types.CodeType, name: str) -> list[str]:
 
 
 def _meant(
-    texts: Sequence[tuple[str, int | None]],
-    function: str,
-    name: str,
-    line: int,
-    order: int,
-    in_full: bool,
+    wanted: Sequence[Spelled], code: types.CodeType, function: str, name: str, line: int, order: int
 ) -> Iterator[Binds]:
-    for edit, (text, wanted) in enumerate(texts):
-        rest = rest_of(text, function, name, in_full)
-        if rest is None or wanted not in (None, line):
+    for edit, one in enumerate(wanted):
+        rest = one.rest(code.co_filename, function, name)
+        if rest is None or one.line not in (None, line):
             continue
         returned = rest.endswith(RETURN)
-        keys = keys_of(rest.removesuffix(RETURN), text)
+        keys = keys_of(rest.removesuffix(RETURN), one.text)
         yield Binds(edit, name, keys, returned, function, line, order)
 
 
-def near(codes: Sequence[types.CodeType], text: str) -> tuple[list[str], list[int]]:
-    """The variables of functions as they may be selected; the lines that bind one of this text."""
+def near(codes: Sequence[types.CodeType], of: Spelled) -> tuple[list[str], list[int]]:
+    """The variables of functions as they may be selected; the lines that bind what is meant."""
     known: dict[str, None] = {}
     lines: set[int] = set()
     for code in codes:
-        owners = owners_of(code.co_qualname)
+        file, function = code.co_filename, code.co_qualname
+        owner = owners_of(function)[-1]
         for one in instructions_of(code):
             for name in stored(one):
                 if own_names(code, one.offset).issuperset({name}):
                     continue
-                known[f"{owners[-1]}.{name}" if "." in text else name] = None
-                if rest_of(text, code.co_qualname, name) is not None and one.positions:
+                known[f"{owner}.{name}" if "." in of.text else name] = None
+                if of.rest(file, function, name) is not None and one.positions:
                     lines.add(one.positions.lineno or 0)
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
-            known[f"{owners[-1]}.{name}" if "." in text else name] = None
-            if rest_of(text, code.co_qualname, name) is not None:
+            known[f"{owner}.{name}" if "." in of.text else name] = None
+            if of.rest(file, function, name) is not None:
                 lines.add(code.co_firstlineno)
     return list(known), sorted(lines)
 
 
-def in_comprehension(codes: Sequence[types.CodeType], text: str) -> bool:
-    """Whether a comprehension binds a variable of this text."""
+def in_comprehension(codes: Sequence[types.CodeType], of: Spelled) -> bool:
+    """Whether a comprehension binds what is meant."""
     return any(
-        name in own_names(code, one.offset) and rest_of(text, code.co_qualname, name) is not None
+        name in own_names(code, one.offset)
+        and of.rest(code.co_filename, code.co_qualname, name) is not None
         for code in codes
         for one in instructions_of(code)
         for name in stored(one)

@@ -15,7 +15,7 @@ from taxpr import _compat
 from taxpr._editing.alteration import Alteration, Bound
 from taxpr._editing.bindings import Binds, Plan, plan_of
 from taxpr._editing.functions import with_result
-from taxpr._editing.spelled import part_at, parts_of, with_part
+from taxpr._editing.spelled import Spelled, part_at, parts_of, with_part
 from taxpr._errors import SelectorError, TaxprError, say_where
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
@@ -26,20 +26,28 @@ class Edit:
     """One change of a variable.
 
     Attributes:
-        text: The variable as it is selected.
-        line: The line that binds it; None for all.
+        of: The variable as it is selected.
         occurrence: Which of its values; None for all.
         alteration: What makes the other value.
         optional: Whether nothing need be found.
         of_function: Whether it is a function that was given itself, and no variable.
     """
 
-    text: str
-    line: int | None
+    of: Spelled
     occurrence: int | None
     alteration: Alteration
     optional: bool = False
     of_function: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text of the variable."""
+        return self.of.text
+
+    @property
+    def line(self) -> int | None:
+        """The line that binds it; None for all."""
+        return self.of.line
 
     def __repr__(self) -> str:
         given = {"line": self.line, "occurrence": self.occurrence}
@@ -66,19 +74,27 @@ class Edits:
         self.codes: dict[int, types.CodeType] = {}
         self._plans: dict[int, tuple[types.CodeType, Plan | None]] = {}
         # What takes the place of a line or of a function changes no variable.
-        self._texts = [
-            ("" if one.alteration.line or one.of_function else one.text, one.line)
-            for one in self.edits
+        self._wanted = [
+            Spelled("") if one.alteration.line or one.of_function else one.of for one in self.edits
         ]
 
     def plan(self, code: types.CodeType) -> Plan | None:
         """Where a function binds what is edited."""
         if (known := self._plans.get(id(code))) is None:
-            plan = plan_of(code, self._texts)
+            plan = plan_of(code, self._wanted)
             known = self._plans[id(code)] = code, plan
             if is_user_file(code.co_filename):
                 self.codes[id(code)] = code
         return known[1]
+
+    def ran_in(self, file: str) -> list[types.CodeType]:
+        """The user's functions that ran, and those of another file."""
+        others = [code for code, _ in self._plans.values() if code.co_filename == file]
+        return [*self.codes.values(), *others]
+
+    def has_run(self, code: types.CodeType) -> bool:
+        """Whether a function ran, in any call."""
+        return id(code) in self._plans
 
     def found(self, edit: int, owner: tuple[str, str], place: str) -> None:
         """Note that a variable of a function is changed.

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from taxpr._editing.alteration import Alteration, Bound, alteration
-from taxpr._editing.bindings import in_comprehension, near
+from taxpr._editing.alteration import Alteration, Bound, alteration, shown
 from taxpr._editing.changer import Changer, Edit, Edits
-from taxpr._editing.functions import exchanged, found_at, full_path, plain, with_result
-from taxpr._editing.lines import Owner, owners, with_line
+from taxpr._editing.exchange import exchanged, in_place_of
+from taxpr._editing.functions import found_at, full_path, in_module, plain, with_result
+from taxpr._editing.lines import Owner, owners, reads_too_early, with_line
 from taxpr._editing.occurrences import occurrences
-from taxpr._editing.spelled import RETURN
+from taxpr._editing.spelled import RETURN, Spelled, selected
+from taxpr._editing.unfound import why_unfound
 from taxpr._errors import (
     ArgumentError,
     RefusedError,
@@ -29,9 +31,9 @@ from taxpr._errors import (
 )
 from taxpr._given import NOT_GIVEN
 from taxpr._places import place_text
-from taxpr._sites.criteria import Maybe, nearest
+from taxpr._sites.criteria import Maybe
 from taxpr._variables.frames import changers, changing
-from taxpr._variables.select import Var, var
+from taxpr._variables.select import Var
 
 
 def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callable[..., Any]:
@@ -52,17 +54,18 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
 
             A variable may hold a function, and functions of modules and classes are named in the
             same way, or given themselves. The path of a function with its module before it, given
-            as a text, means that ``change`` takes its place.
+            as a text, means that ``change`` takes its place. What takes the place of a function may
+            call it by its name, which means the function as it was.
         change: What becomes of the value:
 
             * a function of it; of a variable that holds a function any decorator;
             * a ready injector without a state, such as ``taxpr.scale(0.5)``, or a list of them;
             * an array, or a tree of them, to put in its place;
             * an expression in the words of the line, ``"weights * mask"``: it sees the variables
-              of that function and of its module; at ``return`` the value is ``result``;
-            * a line that takes the place of the one that binds the variable, ``"x = x - h"``, or
-              that returns, ``"return x - h"``. The function is compiled with it, so its source is
-              to be there.
+              of that function and of its module. At ``return`` the value is ``result``, and has the
+              name that the source returns;
+            * a line that takes the place of the one that binds the variable, ``"x = x - h"``, or of
+              the one that returns. The function is compiled with it, so its source is to be there.
 
     Returns:
         A function with the arguments of ``fun``. Lines that run several times change the variable
@@ -94,16 +97,19 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
         if change is NOT_GIVEN:
             raise ArgumentError(
                 "edit: what is the change? Give a function of the value, an array, a ready "
-                f"injector or an expression: edit({name_of(fun)}, {where!r}, taxpr.scale(0.5))."
+                f"injector or an expression: edit({name_of(fun)}, {shown(where)}, "
+                "taxpr.scale(0.5))."
             )
-        where = {where: change}
+        pairs = [(where, change)]
     elif change is not NOT_GIVEN:
         raise ArgumentError(
             "edit: with a mapping the changes are in it. Leave out the third argument."
         )
-    if not where:
+    else:
+        pairs = list(cast("Mapping[Any, Any]", where).items())
+    if not pairs:
         raise ArgumentError("edit: the mapping is empty. Give variables and their changes.")
-    edited = _Edited(fun, cast("Mapping[Any, Any]", where))
+    edited = _Edited(fun, pairs)
 
     @functools.wraps(fun, updated=())
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -117,28 +123,28 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
 class _Edited:
     """The edited function."""
 
-    def __init__(self, fun: Callable[..., Any], where: Mapping[Any, Any]) -> None:
+    def __init__(self, fun: Callable[..., Any], pairs: Sequence[tuple[Any, Any]]) -> None:
         self._fun = fun
         self._given: dict[int, types.FunctionType] = {}  # functions that were given themselves
         self._owners: dict[tuple[int, int], Owner] = {}  # of lines that are other ones
         self._made: dict[tuple[int, int], Callable[..., Any]] = {}
         self._kept: list[Any] = []  # whose ids are in there
         edits: list[Edit] = []
-        for place, change in where.items():
+        for place, change in pairs:
             optional, place = (True, place.where) if isinstance(place, Maybe) else (False, place)
             if isinstance(place, str) and callable(change) and (function := full_path(place)):
                 self._given[len(edits)] = function
                 put = Alteration(name_of(change), lambda _, change=change: change)
-                edits.append(Edit(place, None, None, put, optional, True))
+                edits.append(Edit(Spelled(place), None, put, optional, True))
             elif isinstance(place, str | Var):
                 edits.append(_of_variable(place, alteration(change), optional))
             elif (function := plain(place)) is not None:
                 self._given[len(edits)] = function
                 name, new = name_of(place), alteration(change)
-                edits.append(Edit(name, None, None, new, optional, True))
+                edits.append(Edit(Spelled(name), None, new, optional, True))
             else:
                 raise ArgumentError(
-                    f"edit: where={place!r} is of the type {type(place).__name__}. Give a "
+                    f"edit: where={shown(place)} is of the type {type(place).__name__}. Give a "
                     'variable, "attend.weights" or taxpr.var("weights", line=12), or a function. '
                     "Other values have no line that binds them: inject changes them as traced."
                 )
@@ -159,6 +165,8 @@ class _Edited:
                 except TaxprError:
                     raise
                 except Exception as error:
+                    if isinstance(error, UnboundLocalError):
+                        self._refuse_too_early(error)
                     if error is not changer.error and changer.applied:
                         say_more(error, "\nMeanwhile ", self._said(changer))
                     raise
@@ -174,7 +182,7 @@ class _Edited:
         found: dict[types.FunctionType, list[int]] = {}
         for number, one in enumerate(self._edits.edits):
             if one.alteration.line:
-                for own in owners(one.text, one.line):
+                for own in owners(one.of):
                     self._owners[number, id(own.function)] = own
                     found.setdefault(cast(Any, own.function), []).append(number)
             elif number in self._given:
@@ -209,7 +217,9 @@ class _Edited:
             if (number, id(now)) not in self._made:
                 edit = self._edits.edits[number]
                 self._made[number, id(now)] = (
-                    self._of_function(number, now, place)
+                    in_place_of(
+                        function, now, functools.partial(self._of_function, number, place=place)
+                    )
                     if own is None
                     else with_line(cast(Any, now), own, edit.line, edit.alteration.line)
                 )
@@ -223,8 +233,13 @@ class _Edited:
         one = self._edits.edits[number]
         if one.text.endswith(RETURN):
             return with_result(function, one.alteration, one.text, place)
+
+        def names() -> Mapping[str, Any]:
+            seen = getattr(inspect.unwrap(function), "__globals__", {})
+            return {**seen, one.text.rpartition(".")[2]: function}
+
         try:
-            new = one.alteration.of(Bound(function, one.text, place, 0, dict))
+            new = one.alteration.of(Bound(function, one.text, place, 0, names))
         except Exception as error:
             what = f"raised by the change of the function {one.text} ({place})"
             say_where(
@@ -235,8 +250,8 @@ class _Edited:
             raise
         if not callable(new):
             raise ArgumentError(
-                f"edit: {one.alteration.text} made a {type(new).__name__} of the function "
-                f"{one.text} ({place}), and a function takes its place."
+                f"edit: {one.alteration.text} made {shown(new)} of the function {one.text} "
+                f"({place}), which is of the type {type(new).__name__} and no function."
             )
         return new
 
@@ -248,28 +263,16 @@ class _Edited:
         )
         return "; ".join(texts) + "."
 
+    def _refuse_too_early(self, error: UnboundLocalError) -> None:
+        """Raise if a line that takes the place of another one reads its own variable."""
+        for (number, _), own in self._owners.items():
+            if wrong := reads_too_early(self._edits.edits[number].alteration.line, own, error):
+                raise ArgumentError(f"edit: {wrong}") from error
+
     def _refuse_unfound(self) -> None:
         for number, one in enumerate(self._edits.edits):
-            if self._edits.owners.get(number) or one.optional:
-                continue
-            codes = list(self._edits.codes.values())
-            known, lines = near(codes, one.text.removesuffix(RETURN))
-            if (why := self._edits.missed.get(number)) is not None:
-                why += "."
-            elif lines and one.line is not None:
-                why = f"it is bound in line {', '.join(map(str, lines))}."
-            elif in_comprehension(codes, one.text):
-                why = (
-                    "a comprehension binds it, in which nothing can come after. Write a loop, or "
-                    "edit what it goes over."
-                )
-            elif lines:
-                why = "no line that ran binds it."
-            else:
-                why = "no line that ran binds such a variable." + nearest(one.text, sorted(known))
-                if one.text not in known and "." in one.text:
-                    why += f" {_LATER}"
-            raise SelectorError(f"edit: {one!r}: {why}")
+            if not (self._edits.owners.get(number) or one.optional):
+                raise SelectorError(f"edit: {one!r}: {why_unfound(self._edits, number, self._fun)}")
 
     def _chosen(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -284,14 +287,10 @@ _TAKEN = (
     "edit: something else is told of the lines that run, and Python has no room for another. Run "
     "without the debugger, the profiler or the measurement of coverage."
 )
-_LATER = (
-    "If it is the rule of a derivative that is taken around the edit, edit the derivative: "
-    "edit(jax.grad(f), ...)."
-)
 
 
 def _of_variable(where: str | Var, change: Alteration, optional: bool) -> Edit:
-    where = var(where) if isinstance(where, str) else where
+    where = selected(where)
     if where.inside is False:
         raise ArgumentError(
             f"edit: {where!r}: the variable alone is changed, and never what its caller has."
@@ -309,4 +308,5 @@ def _of_variable(where: str | Var, change: Alteration, optional: bool) -> Edit:
             f"edit: {where!r}: a result has no line and no occurrence. A line that returns takes "
             "the place of one: 'return x * 2'."
         )
-    return Edit(where.text, where.line, where.occurrence, change, optional)
+    of = Spelled(where.text, where.line, in_module(where.text))
+    return Edit(of, where.occurrence, change, optional)

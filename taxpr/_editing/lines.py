@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from taxpr._editing.alteration import Statement, statement_of
-from taxpr._editing.functions import made_here, own_code, with_code
-from taxpr._editing.spelled import RETURN, rest_of
+from taxpr._editing.exchange import made_here, own_code, with_code
+from taxpr._editing.spelled import RETURN, Spelled
 from taxpr._errors import ArgumentError, RefusedError
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
@@ -36,13 +36,9 @@ class Owner:
     name: str
 
 
-def owners(text: str, line: int | None) -> Iterator[Owner]:
-    """The functions that may have a variable, among all that there are.
-
-    Args:
-        text: The variable as it is selected.
-        line: A line of the function; None if it is not known.
-    """
+def owners(of: Spelled) -> Iterator[Owner]:
+    """The functions that may have a variable, among all that there are."""
+    text = of.text if of.within is None else of.within[1]
     first, name = text.split(".")[0], text.split(".")[-1]
     for function in gc.get_objects():
         if type(function) is not types.FunctionType or function in made_here:
@@ -52,10 +48,10 @@ def owners(text: str, line: int | None) -> Iterator[Owner]:
         if in_full and function.__qualname__.split(".")[0] != first:
             continue
         for code in _codes(whole):
-            if rest_of(text, code.co_qualname, name, in_full) != "":
+            if of.rest(code.co_filename, code.co_qualname, name) != "":
                 continue
-            known = name in (_RETURN, *code.co_varnames, *code.co_cellvars)
-            if known and (line is None or line in _lines(code)):
+            known = name in (*code.co_varnames, *code.co_cellvars, _RETURN)
+            if known and (of.line is None or of.line in _lines(code)):
                 yield Owner(function, code, name)
 
 
@@ -115,18 +111,33 @@ def with_line(
         ) from None
 
 
-def _statement(parsed: Parsed, owner: Owner, line: int | None, said: str) -> Statement:
-    first = owner.code.co_firstlineno
-    found = [
+def _statements(parsed: Parsed, code: types.CodeType, name: str) -> list[Statement]:
+    """The statements of a function that bind a variable, or return from it."""
+    return [
         node
         for function in ast.walk(parsed.tree)
         if isinstance(function, _Function)
-        and function.name == owner.code.co_name
-        and first in range(_first(function), function.lineno + 1)
+        and function.name == code.co_name
+        and code.co_firstlineno in range(_first(function), function.lineno + 1)
         for node in _own(function)
-        if isinstance(node, Statement)
-        and owner.name in _bound(node)
-        and (line is None or node.lineno <= line <= (node.end_lineno or node.lineno))
+        if isinstance(node, Statement) and name in _bound(node)
+    ]
+
+
+def returned_name(function: Any) -> str:
+    """The variable whose value a function returns, whatever it returns; "" if there is none."""
+    code = getattr(function, "__code__", None)
+    parsed = parsed_of(code) if isinstance(code, types.CodeType) else None
+    nodes = _statements(parsed, code, _RETURN) if parsed and code else []
+    names = {one.value.id if isinstance(one.value, ast.Name) else "" for one in nodes}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _statement(parsed: Parsed, owner: Owner, line: int | None, said: str) -> Statement:
+    found = [
+        node
+        for node in _statements(parsed, owner.code, owner.name)
+        if line is None or node.lineno <= line <= (node.end_lineno or node.lineno)
     ]
     if len(found) == 1:
         return found[0]
@@ -138,6 +149,31 @@ def _statement(parsed: Parsed, owner: Owner, line: int | None, said: str) -> Sta
     does = "return" if returns else f"bind {owner.name}"
     lines = ", ".join(str(node.lineno) for node in found)
     raise ArgumentError(f"{said}: the lines {lines} {does}. Say which by line=.")
+
+
+def reads_too_early(statement: str, owner: Owner, error: UnboundLocalError) -> str:
+    """Why an error is that of a statement that reads what it binds; "" if it is not."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    raised = trace.tb_frame.f_code if trace is not None else owner.code
+    here = raised.co_filename, raised.co_qualname, f"'{owner.name}'" in str(error)
+    node = statement_of(statement)
+    if here != (owner.code.co_filename, owner.code.co_qualname, True):
+        return ""
+    if node is None or node.value is None or isinstance(node, ast.Return):
+        return ""
+    value: ast.expr = node.value
+    if isinstance(node, ast.AugAssign):
+        value = ast.BinOp(ast.Name(owner.name, ast.Load()), node.op, value)
+    if not any(isinstance(one, ast.Name) and one.id == owner.name for one in ast.walk(value)):
+        return ""
+    place = place_text(owner.code.co_filename, owner.code.co_firstlineno)
+    return (
+        f"{statement!r} takes the place of the line that binds {owner.name} in "
+        f"{owner.code.co_qualname} ({place}), and reads {owner.name}, which nothing has bound "
+        f"before. To change what the line gives, give the expression alone: {ast.unparse(value)!r}."
+    )
 
 
 def _first(function: _Function) -> int:

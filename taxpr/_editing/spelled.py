@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from taxpr._errors import SelectorError
+from taxpr._address import Address
+from taxpr._errors import ArgumentError, SelectorError
+from taxpr._source.files import is_user_file
+from taxpr._variables.select import Var, named_var
 
 RETURN = ".return"  # what a function returns, after its name
 _SHOWN = 8  # parts in a message
@@ -28,22 +32,71 @@ def owners_of(function: str) -> list[str]:
     return [part for part in function.split(".") if part != "<locals>"]
 
 
-def rest_of(text: str, function: str, name: str, in_full: bool = False) -> str | None:
-    """What follows in a text after a variable of a function; None if it means another variable.
+@dataclasses.dataclass(frozen=True)
+class Spelled:
+    """A variable as it is selected.
 
-    Args:
-        text: Such as ``"attend.params['w']"``, whose rest is ``"['w']"``.
-        function: The qualified name of the function.
-        name: The variable.
-        in_full: Whether all of the function's name is to be there, as for those of libraries, of
-            which many have a variable ``x``, and many an inner function ``body``.
+    Attributes:
+        text: Such as ``"attend.params['w']"``; empty where none is meant.
+        line: The line that binds it; None for all.
+        within: If the text may begin with a module: the file, and the text from the function on.
     """
+
+    text: str
+    line: int | None = None
+    within: tuple[str, str] | None = None
+
+    def rest(self, file: str, function: str, name: str) -> str | None:
+        """What follows in the text after a variable of a function; None if another one is meant.
+
+        Of functions of libraries all of the name is to be there: many have a variable ``x``, and
+        many an inner function ``body``.
+
+        Args:
+            file: The file of the function.
+            function: The qualified name of the function.
+            name: The variable.
+        """
+        found = _rest(self.text, function, name, not is_user_file(file))
+        if found is None and self.within is not None and self.within[0] == file:
+            return _rest(self.within[1], function, name, True)
+        return found
+
+
+def _rest(text: str, function: str, name: str, in_full: bool) -> str | None:
     owners = owners_of(function)
     for k in range(0 if in_full else len(owners), -1, -1):
         written = ".".join([*owners[k:], name])
         if text.startswith(written) and text[len(written) :][:1] in ("", ".", "["):
             return text[len(written) :]
     return None
+
+
+def selected(where: str | Var) -> Var:
+    """The variable that is given, as the source and results have its name, such as ``"h#1"``.
+
+    Raises:
+        ArgumentError: If a line of the source cannot bind it.
+    """
+    text = where if isinstance(where, str) else where.text
+    head = text.partition("[")[0]
+    if isinstance(where, Address) or ":" in head:
+        why = "is the address of a value in a traced program, and no line of the source binds one"
+    elif text.startswith("∂"):
+        why = "is what flows back to a variable, and no line of the source binds that"
+    elif set("*?") & set(head):
+        raise ArgumentError(
+            f"edit: {where!r} is a glob. Give each variable with its change, in a mapping: "
+            "edit(fun, {'net.h': taxpr.scale(0.5), 'net.y': 'y + 1'})."
+        )
+    elif isinstance(where, Var):
+        return where
+    else:
+        return named_var(text)
+    raise ArgumentError(
+        f"edit: {where!r} {why}. Give a variable, such as 'attend.weights'; "
+        f"inject(fun, injector, where={where!r}) changes the value as it was traced."
+    )
 
 
 def keys_of(rest: str, text: str) -> tuple[Key, ...]:

@@ -14,6 +14,7 @@ from taxpr._errors import ArgumentError, SelectorError
 from taxpr._given import listed
 from taxpr._places import is_called
 from taxpr._sites.site import Step
+from taxpr._source.files import is_user_file
 
 
 class Selectable(Protocol):
@@ -119,14 +120,26 @@ class Line:
     number: int
 
     def fits(self, thing: Selectable) -> bool:
-        """Whether the equation was made at this line."""
+        """Whether the equation was made at this line, or by a library that this line called."""
         source = _compat.source_of(thing.eqn) if thing.eqn else None
+        if source is None or self._is(source):
+            return source is not None
+        return not is_user_file(source.file) and self._is(_users_line(thing))
+
+    def _is(self, source: _compat.Source | None) -> bool:
         if source is None or source.line != self.number:
             return False
         return self.file is None or is_called(source.file, self.file)
 
     def __repr__(self) -> str:
         return f"line({self.number})" if self.file is None else f"line('{self.file}:{self.number}')"
+
+
+def _users_line(thing: Selectable) -> _compat.Source | None:
+    """The innermost line of the user's own code, where a library made an equation for it."""
+    eqns = [thing.eqn, *(step.eqn for step in reversed(thing.steps))]
+    sources = (source for eqn in eqns for source in _compat.sources_of(eqn))
+    return next((one for one in sources if is_user_file(one.file)), None)
 
 
 def line(at: int | str) -> Line:
@@ -136,7 +149,8 @@ def line(at: int | str) -> Line:
         at: A line number in any file, or with the end of the file's path, such as
             ``"model.py:42"`` or ``"layers/model.py:42"``, or ``"cell 3:42"`` in a notebook. The
             innermost line of the user's code counts: that of the call of `tag`, not of an outer
-            call; for a call over several lines, the first.
+            call; for a call over several lines, the first. What an installed library made counts
+            for its own line, and for the one that called the library.
 
     Example:
         >>> import taxpr

@@ -12,7 +12,7 @@ import inspect
 import sys
 import threading
 import types
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from taxpr import _compat
@@ -143,6 +143,25 @@ def changing(listener: Listener, key: object) -> Generator[bool, None, None]:
             stack.callback(lambda: _now.set(_now.watch, before))
             _now.set(_now.watch, (listener, *before))
         yield told
+
+
+@contextlib.contextmanager
+def keyed(
+    *more: object, without: Callable[[object], bool] | None = None
+) -> Generator[None, None, None]:
+    """For the time in which something is traced: JAX keeps it apart by further keys.
+
+    Args:
+        *more: The keys.
+        without: Which of the keys until now are left out.
+    """
+    before = _now.keys
+    _now.keys = (*(one for one in before if without is None or not without(one)), *more)
+    try:
+        with _changed(_now.keys):
+            yield
+    finally:
+        _now.keys = before
 
 
 def changers() -> tuple[Listener, ...]:

@@ -309,6 +309,11 @@ class _NothingError(AddressError, SelectorError):
     """A text that could be an address or a name, and is none."""
 
 
+# What people see of an error is its name.
+_NothingError.__qualname__ = _NothingError.__name__ = SelectorError.__name__
+_NothingError.__module__ = SelectorError.__module__
+
+
 def _nothing(program: Known, text: str, of: type[Site] | type[Value]) -> LookupError:
     """The error that a text means nothing: what is near, and how variables come to be known."""
     sites = [site for site in find_sites(program.jaxpr) if site.variable is None]

@@ -306,11 +306,14 @@ def _missed(of: Any, where: Selector, more: Sequence[str] = ()) -> str:
     if is_params(where) or isinstance(where, Site):
         of = _Tags(of.sites)
     wanted = where.text if isinstance(where, Places) else str(where)
+    if not of.every and more:
+        said = f"where={where!r}: no variable has that name, and the program has no tags."
+        return said + nearest(wanted, more)
     if not of.every:
         return (
             f"where={where!r}: the program has no tags. Put one with tag() or tag_at(); or "
             'give a variable of a function: taxpr.var("name").'
-        ) + (nearest(wanted, more) if more else "")
+        )
     said = f"where={where!r} matches none of the {len(of.every)} {of.what}."
     if isinstance(where, Primitive):
         return said + _other_makers(of, where)

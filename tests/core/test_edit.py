@@ -342,7 +342,7 @@ MISTAKES = [
     ),
     (captured, {"where": "number"}, taxpr.errors.SelectorError, "a comprehension binds it"),
     (generates, {"where": "generates.return"}, taxpr.errors.ArgumentError, "is a generator"),
-    (model, {"where": block, "change": lambda b: 3}, taxpr.errors.ArgumentError, "made a int of"),
+    (model, {"where": block, "change": lambda b: 3}, taxpr.errors.ArgumentError, "made 3 of the"),
 ]
 
 
@@ -571,8 +571,9 @@ def first_bound(x):
 
 
 def test_a_line_that_reads_its_own_variable_before_it_is_bound():
-    with pytest.raises(UnboundLocalError):
-        taxpr.edit(first_bound, "first_bound.y", "y = y + 1")(X)
+    for line in ("y = y + 1", "y += 1"):
+        with pytest.raises(taxpr.ArgumentError, match=r"reads y, .* expression alone: 'y \+ 1'"):
+            taxpr.edit(first_bound, "first_bound.y", line)(X)
     with pytest.raises(taxpr.TaxprError, match="there is no 'z'"):
         taxpr.edit(late, "late.y", "y * z")(X)
 

@@ -1,0 +1,100 @@
+"""Why an edit has changed nothing, in words."""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from taxpr._editing.bindings import in_comprehension, near
+from taxpr._editing.changer import Edits
+from taxpr._editing.functions import found_at
+from taxpr._editing.spelled import RETURN, Spelled, owners_of
+from taxpr._errors import RefusedError
+from taxpr._places import place_text
+from taxpr._sites.criteria import nearest
+
+_LATER = (
+    "If it is the rule of a derivative that is taken around the edit, edit the derivative: "
+    "edit(jax.grad(f), ...)."
+)
+_WITH_RULES: Any = (jax.custom_vjp, jax.custom_jvp)
+
+
+def why_unfound(edits: Edits, number: int, fun: Callable[..., Any]) -> str:
+    """Why nothing was changed by an edit, after a run of the function in which that was so."""
+    one = edits.edits[number]
+    of = Spelled(one.text.removesuffix(RETURN), one.line, one.of.within)
+    codes = edits.ran_in(of.within[0] if of.within else "")
+    known, lines = near(codes, of)
+    if (why := edits.missed.get(number)) is not None:
+        return f"{why}."
+    if lines and one.line is not None:
+        return f"it is bound in line {', '.join(map(str, lines))}."
+    if in_comprehension(codes, of):
+        return (
+            "a comprehension binds it, in which nothing can come after. Write a loop, or edit what "
+            "it goes over."
+        )
+    if lines:
+        return "no line that ran binds it."
+    if why := _of_rules(edits, of) or _of_function(one.text, fun):
+        return why
+    why = "no line that ran binds such a variable." + nearest(one.text, sorted(known))
+    return f"{why} {_LATER}" if one.text not in known and "." in one.text else why
+
+
+def _of_rules(edits: Edits, of: Spelled) -> str:
+    """That a function has the variable, but a rule of its own ran in its place."""
+    for function in gc.get_objects():
+        if type(function) not in _WITH_RULES:
+            continue
+        code = getattr(function.__wrapped__, "__code__", None)
+        rule = getattr(function, "fwd", None) or getattr(function, "jvp", None)
+        if not isinstance(code, types.CodeType) or not _has(code, of):
+            continue
+        name, ruled = code.co_qualname, getattr(rule, "__code__", None)
+        if ruled is None or not edits.has_run(ruled):
+            continue
+        rules = ".".join(owners_of(ruled.co_qualname))
+        kind = "fwd" if hasattr(function, "fwd") else "jvp"
+        place = place_text(ruled.co_filename, ruled.co_firstlineno)
+        return (
+            f"{name} has a derivative rule of its own, and where a derivative is taken that runs "
+            f"in its place: {rules} ({place}) as {kind}. Edit a variable of the rule, such as "
+            f"{_first(ruled, rules)!r}, or the one that holds what {name} returns."
+        )
+    return ""
+
+
+def _has(code: types.CodeType, of: Spelled) -> bool:
+    names: Sequence[str] = (*code.co_varnames, *code.co_cellvars)
+    file, function = code.co_filename, code.co_qualname
+    return any(of.rest(file, function, name) is not None for name in names)
+
+
+def _first(code: types.CodeType, function: str) -> str:
+    """A variable of a function, as it is selected: one that a line binds, if there is one."""
+    every = code.co_varnames
+    parameters = code.co_argcount + code.co_kwonlyargcount
+    return f"{function}.{(every[parameters:] or every)[0]}"
+
+
+def _of_function(text: str, fun: Callable[..., Any]) -> str:
+    """That the text names a function, which an expression does not change."""
+    try:
+        found = list(found_at(text, fun))
+    except RefusedError as why:
+        return str(why).removeprefix("edit: ")
+    if not found:
+        return ""
+    code, name = found[0].__code__, text.rpartition(".")[2]
+    return (
+        f"it is a function ({place_text(code.co_filename, code.co_firstlineno)}) and no variable. "
+        f"Give what makes another function of it, such as lambda {name}: jax.checkpoint({name}), "
+        f"or the function itself in place of its name: edit(fun, {name}, "
+        f"'jax.checkpoint({name})')."
+    )
