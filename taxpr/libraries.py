@@ -6,7 +6,7 @@ docs/how-to/new-library.md shows how.
 from taxpr._calls.bound import Statics, without_statics
 from taxpr._calls.door import Door, door_of
 from taxpr._calls.held import objects
-from taxpr._calls.libraries import Library
+from taxpr._calls.libraries import Library, is_object
 from taxpr._calls.model import Held, Opened, PureCode, Taken, Unbound, is_held, like
 from taxpr._calls.objects import parameters_of
 from taxpr._calls.static import is_static, is_traced
@@ -22,6 +22,7 @@ __all__ = [
     "Unbound",
     "door_of",
     "is_held",
+    "is_object",
     "is_static",
     "is_traced",
     "like",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._hops.places import numbered
-from taxpr._hops.table import is_loop, nested_jaxprs
+from taxpr._hops.table import in_loop, nested_jaxprs
 from taxpr._primitives.tag import is_tag
 from taxpr._programs.listing import equations
 from taxpr._programs.program import Program
@@ -215,8 +215,8 @@ def _below(level: Level, eqn: Any, nested: Any, home: Address) -> Level:
     rule = eqn.primitive in (_compat.custom_jvp_call_p, _compat.custom_vjp_call_p)
     return Level(
         home,
-        in_loop=level.in_loop or is_loop(eqn),
-        passed_over=not is_loop(eqn) and (level.passed_over or nested.conditional),
+        in_loop=level.in_loop or in_loop(eqn, nested),
+        passed_over=not in_loop(eqn, nested) and (level.passed_over or nested.conditional),
         own_rule=level.own_rule or rule,
         users=level.users and not (function and is_library_file(function[0])),
     )

@@ -18,7 +18,7 @@ from taxpr._compat import Array, Aval, ClosedJaxpr, J, JaxprEqn
 from taxpr._engine.handler import Handled, Handler
 from taxpr._errors import RefusedError
 from taxpr._hops.protocol import NO_OPTIONS, Options
-from taxpr._hops.table import has_rules, nested_jaxprs, replace_nested
+from taxpr._hops.table import has_rules, in_loop, nested_jaxprs, replace_nested
 from taxpr._primitives.tag import tag
 from taxpr._sites.site import Site, Step, around, described
 
@@ -135,7 +135,7 @@ class Counters:
         for address, (loop, steps) in self._loops.items():
             *outer, step = steps
             observes = address not in self._of_changes
-            body = nested_jaxprs(step.eqn)[-1]
+            body = [one for one in nested_jaxprs(step.eqn) if in_loop(step.eqn, one)][-1]
             inside = (*outer, step._replace(nested=body))
             chosen.append((_end_of(inside, ends), _going_up(loop.counter, observes)))
             if outer:

@@ -36,11 +36,12 @@ def _check_emission(
         raise wrong_entry(eqn, f"inject returned a {kind} at {key}, not a taxpr.hops.Emission")
     if found.mesh != each.mesh:
         return  # with axes of devices, too
-    lead = (one.trips,) if hop.loops and one.trips is not None else ()
-    if hop.loops and one.trips is None:
+    loops = hop.loops and not one.once
+    lead = (one.trips,) if loops and one.trips is not None else ()
+    if loops and one.trips is None:
         cure = "combine what the runs emit by later, from before_loop of the body's emitted()"
         each = each._replace(value=_loop_begins(each))
-    elif hop.loops:
+    elif loops:
         cure = (
             f"nested says trips={one.trips}, so stack what as many runs emit, as jax.lax.scan does"
         )
@@ -49,9 +50,7 @@ def _check_emission(
     counts = each.fired is not None or one.conditional or one.trips is None
     if counts and found.fired is None:
         text = f"inject returned no count of the runs of {one.label!r} (Emission.fired): "
-        raise wrong_entry(
-            eqn, text + (cure if lead or hop.loops else "use counted and never of taxpr.hops")
-        )
+        raise wrong_entry(eqn, text + (cure if loops else "use counted and never of taxpr.hops"))
     avals, own = _avals(each.value), _avals(found.value)
     expected = [((*lead, *aval.shape), aval.dtype) for aval in avals]
     if types_of(own) == expected:

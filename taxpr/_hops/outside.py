@@ -104,10 +104,31 @@ def _nested(hop: Hop, eqn: JaxprEqn) -> tuple[Nested, ...]:
     for one in found:
         for wrong in _misfits(hop, eqn, one):
             raise wrong_entry(eqn, f"nested gave {getattr(one, 'label', one)!r}, {wrong}")
+    if hop.loops and hop.inject:
+        _check_iteration(eqn, [one for one in found if not (one.once or one.idle or one.refusal)])
     labels = [one.label for one in found]
     if len({*labels}) < len(labels):
         raise wrong_entry(eqn, f"nested gave the labels {', '.join(labels)}, two the same")
     return found
+
+
+def _check_iteration(eqn: JaxprEqn, run: Sequence[Nested]) -> None:
+    """Check what each iteration of a loop runs: from the last one iterations are counted."""
+    trips = ", ".join(f"{one.label!r} with trips={one.trips}" for one in run)
+    if len({one.trips for one in run}) > 1:
+        raise wrong_entry(
+            eqn,
+            f"nested gave {trips}, and each iteration of a loop runs all of its jaxprs: give "
+            "once=True to those that run once, before or after all iterations",
+        )
+    for one in run[:-1]:
+        if one.back and not run[-1].back:
+            raise wrong_entry(
+                eqn,
+                f"nested gave {run[-1].label!r} last, and {one.label!r} has what the next "
+                "iteration is given (back): give the jaxprs of a loop in the order in which they "
+                "run, the one that ends an iteration last",
+            )
 
 
 def _misfits(hop: Hop, eqn: JaxprEqn, one: Nested) -> Iterator[str]:
@@ -149,6 +170,8 @@ def _misfits(hop: Hop, eqn: JaxprEqn, one: Nested) -> Iterator[str]:
     for k, role in enumerate(one.out_roles):
         if role == "carry" and k not in dict(one.back):
             yield f"and back={one.back} does not say where the carry of result {k} goes"
+    if one.once and (one.trips != 1 or one.back):
+        yield f"and it runs once=True, but with trips={one.trips} and back={one.back}"
     if hop.inject and not (hop.loops or one.trips == 1 or one.idle or one.refusal):
         yield f"and it runs trips={one.trips} times, but the entry has no loops=True"
 

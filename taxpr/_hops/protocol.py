@@ -47,6 +47,7 @@ class Nested:
         back: Pairs (outvar, invar) that feed back into the next iteration.
         trips: How often it runs each time the equation runs, as pictures show; None when that
             is known only at run time. Of a scan it may be a symbolic dimension of `jax.export`.
+        once: Of a loop, whether it runs once, before or after all iterations.
         reverse: Whether its iterations run from the last to the first.
         conditional: Whether it may be passed over.
         recomputed: Whether it repeats work of a forward pass in a backward pass.
@@ -81,6 +82,7 @@ class Nested:
     out_roles: tuple[str, ...]
     back: tuple[tuple[int, int], ...] = ()
     trips: int | None = 1
+    once: bool = False
     reverse: bool = False
     conditional: bool = False
     recomputed: bool = False
@@ -274,10 +276,11 @@ class Hop:
         nested: The jaxprs of an equation.
         inject: The rule that threads a context through an equation; None if that is refused.
         refusal: Why it is refused; None if it is not.
-        loops: Whether it is a loop. Its last jaxpr runs at the end of each iteration. ``inject``
-            must stack what each run emits on a leading axis, `Nested.trips` long, as
-            `jax.lax.scan` does. If ``trips`` is None it combines them by `later`, as in a while
-            loop.
+        loops: Whether it is a loop. Each iteration runs its jaxprs, all but those with
+            `Nested.once`, in their order; so all have the same `Nested.trips`, and the last one
+            ends the iteration. ``inject`` must stack what each run emits on a leading axis,
+            ``trips`` long, as `jax.lax.scan` does. If ``trips`` is None it combines them by
+            `later`, beginning with `before_loop`, as in a while loop.
         own_derivative: Whether the primitive has a derivative other than that of what ``inject``
             runs. If True, taxpr keeps it, at the injected results, or refuses a derivative by
             name; with ``custom_rules="drop"`` the derivative is that of what ``inject`` runs. If

@@ -208,6 +208,11 @@ def is_loop(eqn: JaxprEqn) -> bool:
     return hop is not None and hop.loops
 
 
+def in_loop(eqn: JaxprEqn, nested: Nested) -> bool:
+    """Whether each iteration of a loop runs a nested jaxpr."""
+    return is_loop(eqn) and not nested.once
+
+
 def has_rules(eqn: JaxprEqn) -> bool:
     """Whether an equation has a derivative rule of its own, which only ``"drop"`` replaces."""
     hop = _entry(eqn)

@@ -14,7 +14,7 @@ from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._hops.places import addresses_of, numbered
 from taxpr._hops.protocol import Nested
-from taxpr._hops.table import injectable, is_loop, nested_jaxprs
+from taxpr._hops.table import in_loop, injectable, is_loop, nested_jaxprs
 from taxpr._questions.copies import deciding
 from taxpr._questions.depends import Depends
 from taxpr._questions.turns import Call, Devices, Loop
@@ -145,7 +145,7 @@ class Values:
     def call(self, eqn: JaxprEqn, nested: Nested, here: Address, level: Level) -> Call:
         if eqn.primitive is _compat.shard_map_p:
             return Devices(eqn, level)
-        if not is_loop(eqn):
+        if not in_loop(eqn, nested):
             return Call(level)
         home = here / nested.label
         if home not in self._loops:

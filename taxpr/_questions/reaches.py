@@ -210,8 +210,13 @@ class Reaches:
         below = addresses_of(nested.stored, home)
         inputs = [below[key_of(var)] for var in nested.jaxpr.invars]
         bads: dict[int, Any] = {k: self._bad.get(inputs[k]) for _, k in nested.back}
-        results = {
-            out: None if (to := nested.results[out]) is None else outs[to] for out, _ in nested.back
+        results = {  # one that feeds no result may feed another jaxpr, as `marks` has it
+            out: None
+            if marks[out] is None
+            else call.leave(marks[out], "out", out)
+            if (to := nested.results[out]) is None
+            else outs[to]
+            for out, _ in nested.back
         }
         # As `Begins` does forwards, from the last iteration back: after n rounds the marks of the
         # last n iterations are right. Marks are only those of bad elements, so a guess of all of

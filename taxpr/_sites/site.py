@@ -10,7 +10,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, PyTree, StoredJaxpr
 from taxpr._hops.protocol import Nested
-from taxpr._hops.table import injectable, is_brought, is_loop, nested_jaxprs
+from taxpr._hops.table import in_loop, injectable, is_brought, is_loop, nested_jaxprs
 from taxpr._places import place_note, place_text
 from taxpr._primitives.state_access import access_of, is_access
 from taxpr._primitives.tag import AtVariable, Batch, is_tag, tag_params, variable_of
@@ -30,8 +30,8 @@ class Step(NamedTuple):
 
     @property
     def is_loop(self) -> bool:
-        """Whether the equation is a loop, such as a scan or a while loop."""
-        return is_loop(self.eqn)
+        """Whether each iteration of a loop, such as a scan or a while loop, runs the jaxpr."""
+        return in_loop(self.eqn, self.nested)
 
     @property
     def is_while(self) -> bool:
@@ -238,4 +238,5 @@ def _named(eqn: JaxprEqn) -> str:
 def _called(eqn: JaxprEqn) -> Nested | None:
     """The jaxpr of the function that an equation runs, if it is one, or the body of a loop."""
     nested = nested_jaxprs(eqn)
-    return nested[-1] if len(nested) == 1 or (nested and is_loop(eqn)) else None
+    looped = [one for one in nested if in_loop(eqn, one)]
+    return nested[0] if len(nested) == 1 else looped[-1] if looped else None

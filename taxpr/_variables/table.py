@@ -15,7 +15,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Token
 from taxpr._hops.places import numbered
-from taxpr._hops.table import is_loop, nested_jaxprs, replace_nested
+from taxpr._hops.table import in_loop, is_loop, nested_jaxprs, replace_nested
 from taxpr._jaxprs.splice import rewired, substituted
 from taxpr._places import place_text
 from taxpr._primitives.cotangent import token_of
@@ -378,7 +378,7 @@ class _Found:
                     yield from self.variables(
                         nested.stored,
                         address / nested.label,
-                        (*loops, address) if is_loop(eqn) else loops,
+                        (*loops, address) if in_loop(eqn, nested) else loops,
                         recomputed or nested.recomputed,
                     )
             if is_tag(eqn):  # what it returns is no other value

@@ -93,11 +93,11 @@ def code_of(
     """
     names = Names(source.namespace, source.named, source.given, source.call)
     asked = None if question is None else question_of(question)
-    if asked is None or asked.needs == "injectors":
+    if question is None or asked is None or asked.needs == "injectors":
         more = (states, names, asked, compiled, changes)
         write = functools.partial(_body, source, added, sites, held, *more)
     else:
-        write = functools.partial(_asking, source, states, names, asked, of, changes)
+        write = functools.partial(_asking, source, states, names, question, of, changes)
     attached = [site.injector.source for site in sites if site.injector]
     called = [*source.named.values(), *source.given.values()]
     names.choose_own(write(), [*called, *attached])
@@ -195,7 +195,7 @@ def _asking(
     source: Source,
     states: StatesOf | None,
     names: Names,
-    question: Question,
+    name: str,
     of: str,
     changes: Sequence[Changed],
 ) -> str:
@@ -203,6 +203,7 @@ def _asking(
     call = ast.parse(source.call, mode="eval").body
     assert isinstance(call, ast.Call)
     lines, asked, traced = _given(source, names), ast.unparse(call.func), _arguments(call)
+    question = question_of(name)
     statics = source.static_argnums or source.static_argnames
     if statics or states:
         asked = names.own("program")
@@ -211,8 +212,7 @@ def _asking(
             traced = []
         if question.of_function:
             if statics:
-                session = f"session.{question.function}({question.other!r})"
-                return f"# A function with static arguments: {session}"
+                return f"# A function with static arguments: session.ask({name!r})"
             asked = names.own("edited" if changes else "pure")
             started.pop()
         lines += started

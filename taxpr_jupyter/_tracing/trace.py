@@ -11,7 +11,14 @@ from jax.extend import core
 
 import taxpr
 from taxpr import introspect
-from taxpr.libraries import Statics, door_of, is_traced, parameters_of, without_statics
+from taxpr.libraries import (
+    Statics,
+    door_of,
+    is_object,
+    is_traced,
+    parameters_of,
+    without_statics,
+)
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.model import PureCall
 from taxpr_jupyter._states.of_libraries import pure_call, without_static
@@ -203,10 +210,12 @@ def _position(number: int, args: Sequence[Any]) -> int:
 
 
 def _is_static(value: Any) -> bool:
-    """Whether a value is text, or a function that is no PyTree of arrays."""
+    """Whether a value is text, or a function that is no PyTree of arrays and holds no states."""
     if isinstance(value, (str, bytes)):
         return True
-    return callable(value) and jax.tree_util.all_leaves([value]) and not is_traced(value)
+    if not callable(value) or is_traced(value) or is_object(value):
+        return False
+    return jax.tree_util.all_leaves([value])
 
 
 def _check_hashable(label: str, value: Any) -> None:

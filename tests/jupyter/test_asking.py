@@ -197,6 +197,23 @@ def test_a_question_is_an_entry_of_the_table(session, ask, monkeypatch):
     assert answer["code"].splitlines()[-1] == "taxpr.first_difference(loss, 'float16')(W, XS)"
 
 
+def test_rows_of_a_question_may_be_dicts_with_addresses_and_without(session, ask, monkeypatch):
+    def largest(program):
+        at = address_of(session, "root")
+        rows = [{"variable": "root", "address": at}, {"variable": "all"}]
+        return lambda *args: taxpr.questions.Answer("largest numbers", rows)
+
+    monkeypatch.setattr(taxpr, "largest", largest, raising=False)
+    entry = Question("Largest numbers", "Which are the largest", "largest", needs="variables")
+    monkeypatch.setitem(QUESTIONS, "largest", entry)
+    answer = ask("largest")
+    assert answer["columns"] == ["variable"]
+    assert answer["rows"] == [
+        {"address": address_of(session, "root"), "cells": ["root"]},
+        {"address": "", "cells": ["all"]},
+    ]
+
+
 def test_another_question_is_refused():
     with pytest.raises(PanelError, match="There is no question 'nan', but 'find_nan', 'flow'"):
         Session(loss, (W, XS)).ask("nan")
@@ -398,7 +415,7 @@ def test_code_with_static_arguments_and_states_asks_a_program():
     exec("\n".join(rest), names)
     assert eval(last, names).rows[0].what == session.find_nan().rows[0].what == "-inf"
     assert last.startswith("taxpr.find_nan(program)(XS")
-    assert "session.first_difference('bfloat16')" in session.code("bfloat16")
+    assert "session.ask('bfloat16')" in session.code("bfloat16")
     state = taxpr.State(jnp.float32(0), name="state")
 
     def counting(x):

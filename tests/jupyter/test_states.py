@@ -183,6 +183,10 @@ class Box:
     def __init__(self, value):
         self.value = value
 
+    def __call__(self, x):  # as modules have one, which are no static functions
+        self.value = self.value + x
+        return self.value * 2
+
 
 def boxes(code):
     """What a library of boxes registers."""
@@ -235,6 +239,9 @@ def test_another_library_by_its_adaptor(monkeypatch):
     session.write_states()
     assert float(box.value) == 3.0
     assert session.run().states[0].name == "box"
+    session = Session(lambda box, x: box(x), (box, 1.0))
+    assert (float(session.run().outputs), float(box.value)) == (8.0, 3.0)
+    assert [state.name for state in session.states()] == ["box"]
     # What does not use the library goes as before.
     assert type(traced(lambda x: x, (XS,), {}, (), ()).program) is taxpr.Program
     total = State(0.0, name="total")

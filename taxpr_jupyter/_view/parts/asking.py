@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
@@ -97,7 +99,7 @@ class AskView:
             "columns": [columns[k] for k in shown],
             "rows": [
                 {
-                    "address": self._address(str(row.address)),
+                    "address": self._address(row),
                     "cells": [visible(cells[k]) for k in shown],
                 }
                 for row, cells in zip(answer.rows, rows, strict=False)
@@ -107,8 +109,11 @@ class AskView:
             "code": self._session.code(question, of),
         }
 
-    def _address(self, address: str) -> str:
-        """The address, if there is something to select."""
+    def _address(self, row: Any) -> str:
+        """The address of a row, a dataclass or a dict, if there is something to select."""
+        fields: Mapping[str, Any] | None = row if isinstance(row, Mapping) else None
+        given = getattr(row, "address", "") if fields is None else fields.get("address", "")
+        address = str(given)
         return address if self._session.inspect(address).kind != "unknown" else ""
 
 
