@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     )
     from taxpr.questions import (
         check,
+        compile_time,
         compiles,
         find_nan,
         first_difference,
@@ -95,6 +96,7 @@ __all__ = [
     "check_finite",
     "clip",
     "collect",
+    "compile_time",
     "compiles",
     "cotangent",
     "count",

@@ -11,6 +11,13 @@ from taxpr._compilations.log import (
 )
 from taxpr._compilations.recorder import CompileRow
 from taxpr._compilations.stale import StaleRow
+from taxpr._compile_time.compile_time import (
+    CompileTime,
+    CompileTimeRow,
+    ConstantRow,
+    UnrolledRow,
+    compile_time,
+)
 from taxpr._differences.difference import first_difference
 from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._questions.flow import Flow, FlowRow, flow
@@ -25,7 +32,10 @@ __all__ = [
     "Answer",
     "CompileLog",
     "CompileRow",
+    "CompileTime",
+    "CompileTimeRow",
     "Compiles",
+    "ConstantRow",
     "Flow",
     "FlowRow",
     "NanFound",
@@ -34,8 +44,10 @@ __all__ = [
     "Recording",
     "StaleRow",
     "Stats",
+    "UnrolledRow",
     "WhyCompiled",
     "check",
+    "compile_time",
     "compiles",
     "find_nan",
     "first_difference",

@@ -56,6 +56,12 @@ QUESTIONS: Mapping[str, Question] = {
         runs=False,
         sentences=True,
     ),
+    "compile_time": Question(
+        "Compile time",
+        "Which functions make lowering and compiling slow; nothing is run",
+        "compile_time",
+        runs=False,
+    ),
     "injectors": Question(
         "with injectors",
         "Where the program with the injectors attached here stops agreeing with the one without",

@@ -1,0 +1,91 @@
+"""Compile a part of a program for itself, and see how long that takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from taxpr import _compat
+from taxpr._compat import Jaxpr, JaxprEqn, Var
+from taxpr._compile_time.parts import Piece
+
+_jax: Any = jax  # which declares no types of what is ahead of time
+
+
+class Spent(NamedTuple):
+    """Seconds of the stages after tracing.
+
+    Attributes:
+        lower: To write the program for XLA.
+        compile: For XLA to compile it.
+    """
+
+    lower: float
+    compile: float
+
+    @property
+    def total(self) -> float:
+        """The seconds of both."""
+        return self.lower + self.compile
+
+    def without(self, least: Spent) -> Spent:
+        """What is left of it without what any program takes."""
+        return Spent(max(self.lower - least.lower, 0.0), max(self.compile - least.compile, 0.0))
+
+
+def spent(fun: Callable[..., Any], structs: Sequence[Any]) -> Spent:
+    """How long it takes to lower and compile a function of flat arguments."""
+
+    def anew(*args: Any) -> Any:  # which no cache has
+        return fun(*args)
+
+    traced = _jax.jit(anew).trace(*structs)
+    begun = time.perf_counter()
+    lowered = traced.lower()
+    lowered_at = time.perf_counter()
+    lowered.compile()
+    return Spent(lowered_at - begun, time.perf_counter() - lowered_at)
+
+
+def spent_alone(piece: Piece) -> Spent:
+    """How long it takes to lower and compile equations without those around them."""
+    jaxpr = _alone(piece)
+    structs = [_struct(_compat.aval_of(var)) for var in jaxpr.invars]
+    return spent(_compat.jaxpr_as_fun(_compat.closed(jaxpr)), structs)
+
+
+def of_nothing() -> Spent:
+    """How long a program takes that does nothing: the least of three."""
+    each = [spent(_jax.lax.neg, [_jax.ShapeDtypeStruct((), "float32")]) for _ in range(3)]
+    return Spent(min(one.lower for one in each), min(one.compile for one in each))
+
+
+def _alone(piece: Piece) -> Jaxpr:
+    """The equations as a jaxpr of their own, which returns what others use."""
+    made: dict[Var, None] = {}
+    needed: dict[Var, None] = {}
+    chosen = set(map(id, piece.eqns))
+    used = {atom for atom in piece.jaxpr.outvars if not _compat.is_literal(atom)}
+    for eqn in piece.jaxpr.eqns:
+        if id(eqn) not in chosen:
+            used.update(atom for atom in eqn.invars if not _compat.is_literal(atom))
+    for eqn in piece.eqns:
+        needed.update((x, None) for x in _variables(eqn) if x not in made)
+        made.update((x, None) for x in eqn.outvars if not _compat.is_dropped(x))
+    results = [x for x in made if x in used] or list(made)
+    return _compat.rebuilt(
+        piece.jaxpr, eqns=piece.eqns, invars=list(needed), outvars=results, constvars=()
+    )
+
+
+def _variables(eqn: JaxprEqn) -> list[Var]:
+    found: list[Any] = [atom for atom in eqn.invars if not _compat.is_literal(atom)]
+    return found
+
+
+def _struct(aval: Any) -> Any:
+    weak = getattr(aval, "weak_type", False)
+    return _jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak)

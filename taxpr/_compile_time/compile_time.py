@@ -1,0 +1,321 @@
+"""`compile_time`: which functions of the user's make tracing, lowering and compiling slow."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy
+
+from taxpr import _compat
+from taxpr._answers.answer import Answer
+from taxpr._answers.progress import Progress, Tells
+from taxpr._compat import PyTree
+from taxpr._compile_time.alone import Spent, of_nothing, spent, spent_alone
+from taxpr._compile_time.parts import Part, Parts, function_of, statement_of
+from taxpr._compile_time.sampled import NOTHING, Sampled, sampled
+from taxpr._compile_time.unrolled import Unrolled, unrolled
+from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._programs.functions import called_as, trace
+from taxpr._programs.program import Program
+from taxpr._programs.question import question
+
+np: Any = numpy  # which leaves types of arrays unknown
+_jax: Any = jax  # which declares no types of settings
+
+_BY = {"function": function_of, "statement": statement_of}
+_STAGES = "trace", "lower", "compile"
+_DIFFERS = 0.2  # of the whole, from where on it is told that the sum of the parts is another
+_LARGE = 1 << 20  # bytes of a constant that is told
+_WORTH = 0.05  # the share of the whole from which on a loop is told
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileTimeRow:
+    """A function or a statement in `CompileTime`.
+
+    Attributes:
+        function: The function of the user's, without those of the user's that it calls; "" of
+            equations whose source is not known.
+        line: The line of the statement; of a function that of its statement with most equations.
+        code: That statement.
+        seconds: How long all stages took: tracing, and its equations lowered and compiled alone.
+        stage: The stage that took longest: ``"trace"``, ``"lower"`` or ``"compile"``.
+        equations: How many equations it made, those in loops and branches once each.
+        trace: The seconds of tracing; 0 of a statement, of which they are not known.
+        lower: The seconds of lowering.
+        compile: The seconds of XLA.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> def wave(x):
+        ...     for k in range(200):
+        ...         x = jnp.sin(x * k)
+        ...     return x
+        >>> rows = taxpr.compile_time(lambda x: wave(x) + 1)(1.0).rows
+        >>> rows[0].function, rows[0].code, rows[0].equations
+        ('wave', 'x = jnp.sin(x * k)', 400)
+    """
+
+    function: str
+    line: str
+    code: str
+    seconds: float
+    stage: str
+    equations: int
+    trace: float
+    lower: float
+    compile: float
+
+
+@dataclasses.dataclass(frozen=True)
+class UnrolledRow:
+    """A loop of Python in `CompileTime`, all turns of which are in the program.
+
+    Attributes:
+        function: Its function.
+        line: Its line.
+        code: Its head.
+        turns: How often it went around.
+        equations: How many equations that made.
+        seconds: Their share of lowering and compiling the whole, by what they take alone.
+        as_scan: How long one turn takes, which is about what a `jax.lax.scan` of it would; None
+            where the turns are not alike.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> def f(x):
+        ...     for _ in range(50):
+        ...         x = jnp.sin(x) * 2
+        ...     return x
+        >>> [loop] = taxpr.compile_time(f)(1.0).loops
+        >>> loop.turns, loop.code, loop.as_scan is None
+        (50, 'for _ in range(50)', False)
+    """
+
+    function: str
+    line: str
+    code: str
+    turns: int
+    equations: int
+    seconds: float
+    as_scan: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ConstantRow:
+    """A large constant in `CompileTime`, an array that the function closes over.
+
+    Attributes:
+        variable: The variable that holds it; "" where that is not known.
+        bytes: Its size.
+        seconds: How long a program takes to lower and compile that has it and nothing else.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> table = jnp.ones((512, 1024))
+        >>> [row] = taxpr.compile_time(lambda x: x * table)(1.0).constants
+        >>> row.variable, row.bytes
+        ('table', 2097152)
+    """
+
+    variable: str
+    bytes: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class CompileTime(Answer):
+    """How long a function takes to compile, and which parts of it; `compile_time` makes it.
+
+    Attributes:
+        stages: The seconds of the whole, by stage.
+        loops: The loops of Python that were unrolled, the slowest first.
+        constants: The large constants.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> found = taxpr.compile_time(lambda x: jnp.sin(x) + 1)(1.0)
+        >>> list(found.stages), found.rows[0].equations
+        (['trace', 'lower', 'compile'], 2)
+    """
+
+    stages: Mapping[str, float] = dataclasses.field(default_factory=dict[str, float])
+    loops: Sequence[UnrolledRow] = ()
+    constants: Sequence[ConstantRow] = ()
+
+    _columns = "function", "seconds", "stage", "equations", "line", "code"
+
+
+@question
+def compile_time(
+    fun: Any, *, by: str = "function", progress: Tells = None
+) -> Callable[..., CompileTime]:
+    """Say which functions make tracing, lowering and compiling slow. Nothing is run.
+
+    The function is traced and compiled once as a whole. Then the equations that each of the user's
+    functions made are compiled alone, less what an empty program takes; tracing is divided by
+    looking each few milliseconds which function is running. So it takes about twice as long as
+    compiling, and once more for loops of Python.
+
+    Args:
+        fun: A function of PyTrees of arrays, also a jitted one; or a `Program`, which is traced.
+        by: ``"function"``, or ``"statement"`` for the statements of all functions.
+        progress: Called with the numbers of parts that are done and of all; False says nothing.
+            None writes to stderr what takes longer than a second.
+
+    Returns:
+        A function of the arguments of ``fun`` that returns a `CompileTime`, with a
+        `CompileTimeRow` for each function or statement, the slowest first. Where it is stopped,
+        what is done is kept.
+
+    Raises:
+        ArgumentError: If ``by`` is something else.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> def slow(x):
+        ...     for k in range(200):
+        ...         x = jnp.cos(x) * k
+        ...     return x
+        >>> def model(x):
+        ...     return slow(jnp.sin(x))
+        >>> found = taxpr.compile_time(model)(jnp.ones(3))
+        >>> [row.function for row in found.rows], found.rows[0].equations
+        (['slow', 'model'], 400)
+    """
+    if by not in _BY:
+        raise ArgumentError(f"compile_time: by={by!r} is none of {', '.join(map(repr, _BY))}.")
+    if not isinstance(fun, Program):
+        refuse_no_function("compile_time", fun)
+
+    def timed(*args: PyTree, **kwargs: PyTree) -> CompileTime:
+        if isinstance(fun, Program):
+            program, tracing = fun, NOTHING
+        else:
+            program, tracing = sampled(lambda: trace(fun)(*args, **kwargs))
+        return _timed(program, tracing, by, program.structs(args, dict(kwargs)), progress)
+
+    return called_as(fun)(timed)
+
+
+def _timed(
+    program: Program, tracing: Sampled, by: str, structs: Sequence[Any], progress: Tells
+) -> CompileTime:
+    parts = Parts(program, _BY[by])
+    loops = unrolled(parts.made)
+    large = [one for one in program.consts if np.size(one) * one.dtype.itemsize >= _LARGE]
+    whole, least = Spent(0.0, 0.0), of_nothing()
+    times: dict[int, Spent] = {}  # by the number of the part
+    left_out: list[str] = []
+    turns: list[UnrolledRow] = []
+    constants: list[ConstantRow] = []
+    steps = Progress("compile_time", 1 + len(parts.found) + len(loops) + len(large), progress)
+    with steps:
+        for _ in steps.over(range(1)):
+            whole = spent(_compat.jaxpr_as_fun(program.jaxpr), structs)
+        for k, part in enumerate(steps.over(parts.found)):
+            try:
+                times[k] = _sum([spent_alone(one).without(least) for one in part.pieces])
+            except Exception as error:  # such as equations that need the axes of a mesh around
+                name = part.owner.code or part.owner.function or "code without a source"
+                left_out.append(f"{name} cannot be compiled alone: {str(error).splitlines()[0]}")
+        for loop in steps.over(loops):
+            turns.append(_row_of_loop(loop, parts.found, times, whole, least))
+        for one in steps.over(large):
+            name, size = program.const_name(one), np.size(one) * one.dtype.itemsize
+            alone = spent(functools.partial(_constant, one), ()).without(least)
+            constants.append(ConstantRow(name, size, alone.total))
+    rows = [_row(part, times[k], tracing) for k, part in enumerate(parts.found) if k in times]
+    rows.sort(key=lambda row: -row.seconds)
+    known = sum(row.lower + row.compile for row in rows)
+    turns = [row for row in turns if row.seconds >= _WORTH * whole.total]
+    turns.sort(key=lambda row: -row.seconds)
+    stages: dict[str, float] = dict(zip(_STAGES, (tracing.seconds, *whole), strict=True))
+    told = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
+    return CompileTime(
+        f"compile time of {program.name}: {told}",
+        rows,
+        (*_notes(known, whole.total, turns, constants, left_out), *filter(None, [steps.note])),
+        not steps.stopped,
+        stages=stages,
+        loops=turns,
+        constants=constants,
+    )
+
+
+def _constant(value: Any) -> Any:
+    return value
+
+
+def _sum(each: Sequence[Spent]) -> Spent:
+    return Spent(sum(one.lower for one in each), sum(one.compile for one in each))
+
+
+def _row(part: Part, alone: Spent, tracing: Sampled) -> CompileTimeRow:
+    line, code = part.slowest
+    traced = 0.0 if part.owner.code else tracing.of(part.owner.file, part.owner.function)
+    each = dict(zip(_STAGES, (traced, *alone), strict=True))
+    slowest = max(each, key=each.__getitem__)
+    total = sum(each.values())
+    return CompileTimeRow(
+        part.owner.function, line, code, total, slowest, part.count, *each.values()
+    )
+
+
+def _row_of_loop(
+    loop: Unrolled,
+    parts: Sequence[Part],
+    times: Mapping[int, Spent],
+    whole: Spent,
+    least: Spent,
+) -> UnrolledRow:
+    """A loop, with its share of the whole, and what one turn takes alone."""
+    each = {
+        id(eqn): times[k].total / max(sum(len(one.eqns) for one in part.pieces), 1)
+        for k, part in enumerate(parts)
+        if k in times
+        for one in part.pieces
+        for eqn in one.eqns
+    }
+    share = sum(each.get(id(eqn), 0.0) for eqn in loop.eqns) / max(sum(each.values()), 1e-9)
+    seconds = share * whole.total
+    as_scan = None
+    if loop.turn is not None:
+        with contextlib.suppress(Exception):  # as above: it needs what is around it
+            as_scan = spent_alone(loop.turn).without(least).total + least.total
+    return UnrolledRow(
+        loop.function, loop.place, loop.code, loop.turns, len(loop.eqns), seconds, as_scan
+    )
+
+
+def _notes(
+    known: float,
+    whole: float,
+    loops: Sequence[UnrolledRow],
+    constants: Sequence[ConstantRow],
+    left_out: Sequence[str],
+) -> list[str]:
+    notes = [
+        f"`{row.code}` ({row.line}) is unrolled: {row.turns} turns, {row.equations} equations, "
+        f"{row.seconds:.2f} s."
+        + (f" As a jax.lax.scan about {row.as_scan:.2f} s." if row.as_scan is not None else "")
+        for row in loops
+    ]
+    notes += [
+        f"The constant {row.variable or 'without a name'} has {row.bytes / 1e6:.1f} MB and takes "
+        f"{row.seconds:.2f} s: give it as an argument."
+        for row in constants
+    ]
+    if whole and abs(known - whole) > _DIFFERS * whole:
+        notes.append(
+            f"The parts take {known:.2f} s to lower and compile alone, and {whole:.2f} s together: "
+            "XLA does less, or more, with all of them at hand."
+        )
+    if _jax.config.jax_compilation_cache_dir:
+        notes.append("JAX's cache on disk is on: what is in it was not compiled.")
+    return [*notes, *dict.fromkeys(left_out)]

@@ -1,0 +1,82 @@
+"""Loops of Python whose turns are all in the program, and what one turn of each is."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from taxpr import _compat
+from taxpr._compat import Jaxpr, JaxprEqn
+from taxpr._compile_time.parts import Made, Piece, function_name
+from taxpr._places import place_text
+from taxpr._source.statements import Statement
+
+_LEAST = 4  # turns
+_ALIKE = 0.9  # the share of the equations that each turn has
+
+
+class Unrolled(NamedTuple):
+    """A loop of Python.
+
+    Attributes:
+        function: Its function.
+        place: Its line.
+        code: Its head.
+        turns: How often it went around.
+        eqns: All equations of it.
+        turn: Those of one turn; None where the turns are not alike.
+    """
+
+    function: str
+    place: str
+    code: str
+    turns: int
+    eqns: list[JaxprEqn]
+    turn: Piece | None
+
+
+def unrolled(made: Sequence[Made]) -> list[Unrolled]:
+    """The loops of Python that a program has unrolled."""
+    loops: dict[tuple[Statement, str, int], list[Made]] = {}
+    jaxprs: dict[int, Jaxpr] = {}
+    for one in made:
+        jaxprs[id(one.jaxpr)] = one.jaxpr
+        for statement in one.statements:
+            for head, place in statement.loops:
+                where = Statement(statement.file, statement.function, place[0], head)
+                loops.setdefault((where, head, id(one.jaxpr)), []).append(one)
+    found: list[Unrolled] = []
+    for (where, head, home), inside in loops.items():
+        turns, turn = _turn(inside)
+        if turns >= _LEAST:
+            piece = Piece(jaxprs[home], turn) if turn else None
+            name = function_name(where.function)
+            place = place_text(where.file, where.line)
+            found.append(Unrolled(name, place, head, turns, [one.eqn for one in inside], piece))
+    return found
+
+
+def _turn(inside: Sequence[Made]) -> tuple[int, list[JaxprEqn]]:
+    """How often a loop went around, and the equations of a turn where all are alike."""
+    counts = collections.Counter(map(_signature, inside))
+    by_turns: collections.Counter[int] = collections.Counter()
+    for n in counts.values():
+        by_turns[n] += n
+    turns, _ = by_turns.most_common(1)[0]
+    alike = {kind: n // turns for kind, n in counts.items() if n % turns == 0}
+    if sum(counts[kind] for kind in alike) < _ALIKE * len(inside):
+        return turns, []
+    turn: list[JaxprEqn] = []
+    for one in inside:
+        if alike.get(_signature(one), 0) > 0:
+            alike[_signature(one)] -= 1
+            turn.append(one.eqn)
+    return turns, turn
+
+
+def _signature(one: Made) -> Hashable:
+    """What equations of different turns have in common."""
+    places = tuple((held.file, *held.place, *held.part) for held in one.statements)
+    avals = tuple(str(_compat.aval_of(atom)) for atom in (*one.eqn.invars, *one.eqn.outvars))
+    return one.eqn.primitive, places, avals
