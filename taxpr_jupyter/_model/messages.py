@@ -12,7 +12,7 @@ from typing import Literal, NotRequired, TypedDict
 class Plain(TypedDict):
     """A request without data."""
 
-    do: Literal["cancel", "shown", "gone", "only", "all", "writeStates"]
+    do: Literal["cancel", "shown", "gone", "only", "all", "writeStates", "undo", "redo"]
 
 
 class At(TypedDict):
@@ -507,6 +507,13 @@ class SourceEdits(TypedDict):
     mistake: str
 
 
+class History(TypedDict):
+    """What is undone next, and what is redone, in words; empty if there is nothing."""
+
+    undo: str
+    redo: str
+
+
 class QuestionButton(TypedDict):
     """A question and its button, one of a group; what it needs, see `_model.questions`."""
 
@@ -600,6 +607,7 @@ class Traits(TypedDict):
     flows: Flows | Empty
     states: States | Empty
     tags: list[Tag]
+    history: History | Empty
     message: Said | Empty
     progress: Progress | Idle
     results: Results | Empty

@@ -195,7 +195,7 @@ class Editor:
             traced_anew = new.error or changes[0] != changes[1]
             return self._store.place(self._trials.pending(new) if traced_anew else new)
 
-        self._trials.attach("values", place)
+        self._trials.attach("values", place, kind=(str(address), param))
 
     def set_ctx(self, address: Place, ctx: Any) -> None:
         """Sets the first context of a function that is attached.
@@ -211,6 +211,53 @@ class Editor:
             "injectors",
             lambda: self._store.place(self._trials.pending(self._injector(address).with_ctx(ctx))),
         )
+
+    def undo(self) -> str:
+        """Takes back the last step: a tag, an injector or its values, a line, a value of a state.
+
+        Several values of one parameter in a row are one step. What is open in the picture, and
+        runs, stay as they are.
+
+        Returns:
+            What the step was, in words.
+
+        Raises:
+            PanelError: There is nothing to undo.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.5,))
+            >>> attached = session.attach("0:sin", "add", value=2.0)
+            >>> session.undo(), session.injectors
+            ('add at tag1', {})
+            >>> session.redo(), list(session.injectors)
+            ('add at tag1', ['0:sin.0'])
+        """
+        with self._store.change("tags", step=None):
+            return self._store.go(self._store.steps.undo(self._store.edited))
+
+    def redo(self) -> str:
+        """Does again what `undo` took back last.
+
+        Returns:
+            What the step was, in words.
+
+        Raises:
+            PanelError: There is nothing to redo, or something else was changed since.
+        """
+        with self._store.change("tags", step=None):
+            return self._store.go(self._store.steps.redo(self._store.edited))
+
+    @property
+    def undoes(self) -> str:
+        """What `undo` would take back, in words; empty if there is nothing."""
+        return self._store.steps.undoes
+
+    @property
+    def redoes(self) -> str:
+        """What `redo` would do again, in words; empty if there is nothing."""
+        return self._store.steps.redoes
 
     # ---- within ------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from taxpr_jupyter._session.rewriter import Rewriter
 from taxpr_jupyter._session.runner import Runner
 from taxpr_jupyter._session.states import States
 from taxpr_jupyter._session.store import Store
-from taxpr_jupyter._session.tracer import Tracer, hand_over
+from taxpr_jupyter._session.tracer import KEPT, Tracer, hand_over
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._session.views import Views
 from taxpr_jupyter._tracing.call_names import call_text, given_names
@@ -136,6 +136,10 @@ class Session:
     edits = of("_rewriter", Rewriter.edits)
     written = of("_rewriter", Rewriter.written)
     diff = of("_rewriter", Rewriter.diff)
+    undo = of("_editor", Editor.undo)
+    redo = of("_editor", Editor.redo)
+    undoes = of("_editor", Editor.undoes)
+    redoes = of("_editor", Editor.redoes)
     choices = of("_editor", Editor.choices)
     sites = of("_editor", Editor.sites)
     later = of("_trials", Trials.later)
@@ -259,7 +263,7 @@ class Session:
         Args:
             old: The older session.
         """
-        with self._store.change("tags"):
+        with self._store.change("tags", step=KEPT):
             hand_over(old._store, self._store, self._states, self._tracer)
             self.view_state = dict(old.view_state)
             self._renderer.views = old.views

@@ -1,6 +1,7 @@
 """`Store`: a program with its edits, changed by one thread at a time."""
 
 import contextlib
+import dataclasses
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -9,6 +10,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.edits import Edited, Edits
+from taxpr_jupyter._edits.steps import Step, Steps
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._model.model import count_of
 
@@ -28,6 +30,7 @@ class Store:
             is gone.
         lock: Held while the edits change.
         edition: How often other edits came that compute or record something else.
+        steps: The edits that were made, to undo them.
         error: The message of the last mistake; None after something that worked.
         closed: Whether the views were taken away.
     """
@@ -45,6 +48,7 @@ class Store:
         self.notes = notes
         self.lock = threading.RLock()
         self.edition = 0
+        self.steps = Steps()
         self.moved: Mapping[str, str | None] = {}
         self.error: str | None = None
         self.closed = False
@@ -80,6 +84,19 @@ class Store:
         self.put(attached={**self.edits.attached, attached.key: attached})
         return attached
 
+    def go(self, step: Step) -> str:
+        """Puts the program and the edits of a step in place; what is open stays so.
+
+        Returns:
+            What the step is, in words.
+        """
+        now, before = self.edits, self._edited
+        folding = {"unfolded": now.unfolded, "by_hand": now.by_hand, "only": now.only}
+        self.edited = Edited(step.program, dataclasses.replace(step.edits, **folding))
+        there = {site.name: site.key for site in self.edited.sites}
+        self.moved = {site.key: there.get(site.name) for site in before.sites}
+        return step.text
+
     def on_change(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Calls ``callback(what)`` after each change, in the thread that made it.
 
@@ -104,11 +121,19 @@ class Store:
         return unsubscribe
 
     @contextlib.contextmanager
-    def change(self, what: str) -> Iterator[None]:
-        """Around a change: one thread at a time; tells views what happened, or what is wrong."""
+    def change(self, what: str, step: str | None = "") -> Iterator[None]:
+        """Around a change: one thread at a time; tells views what happened, or what is wrong.
+
+        Args:
+            what: See `on_change`.
+            step: What can be undone is called so; empty to say it by what was changed, None where
+                it is no step.
+        """
         with self.mistakes(), self.lock:
-            program = self.program
+            program, before = self.program, self._edited
             yield
+            if step is not None:
+                self.steps.note(before, self._edited, text=step)
             self.error = None
             what = what if self.program is program else "program"
         self.tell(what)

@@ -26,6 +26,7 @@ EDITED = (
     "The source is edited here (taxpr.edit), before anything differentiates: derivatives are those "
     "of the changed function."
 )
+KEPT = "what was kept from the last run of this cell"
 STAYS = "It stays an injection, since {why}"
 
 

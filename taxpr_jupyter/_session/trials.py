@@ -5,7 +5,7 @@ import contextvars
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from taxpr_jupyter._edits.attach import Attached, Trial, refreshed
@@ -91,11 +91,19 @@ class Trials:
         if taken:
             self._store.tell("injectors")
 
-    def attach(self, what: str, place: Callable[[], Attached]) -> Attached:
-        """Puts an injector in place by ``place``, and tries it out, at once or later."""
+    def attach(self, what: str, place: Callable[[], Attached], kind: Hashable = None) -> Attached:
+        """Puts an injector in place by ``place``, and tries it out, at once or later.
+
+        Args:
+            what: See `Store.on_change`.
+            place: Puts it in place.
+            kind: Of the step that can be undone, see `Steps.note`.
+        """
         with self._store.mistakes():
             with self._store.lock:
+                before = self._store.edited
                 made = place()
+                self._store.steps.note(before, self._store.edited, kind)
                 self._store.error = None
             if not _LATER.get() and made.trial:
                 program = self._store.program
@@ -173,6 +181,7 @@ class Trials:
             elif trial.tag is not None and tags.get(one.key) == trial.tag:
                 tags = without(tags, one.key)
             self._store.put(attached=attached, tags=tags)
+            self._store.steps.forget(self._store.edited)
             return True
 
     def refresh(self) -> None:

@@ -75,6 +75,7 @@ class Graph(anywidget.AnyWidget):
     flows: Shown[messages.Flows | messages.Empty] = _dict()
     states: Shown[messages.States | messages.Empty] = _dict()
     tags = traitlets.List().tag(sync=True)
+    history: Shown[messages.History | messages.Empty] = _dict()
     message: Shown[messages.Said | messages.Empty] = _dict()
     progress: Shown[messages.Progress | messages.Idle] = _dict({"running": False})
     results: Shown[messages.Results | messages.Empty] = _dict()

@@ -67,6 +67,10 @@ class Messages:
                 setattr(session, "heat", kind or None)  # noqa: B010 - it checks
             case {"do": "run", "device": device}:
                 self._running.start(device)
+            case {"do": "undo"}:
+                self._jobs.say(f"Undone: {session.undo()}.")
+            case {"do": "redo"}:
+                self._jobs.say(f"Redone: {session.redo()}.")
             case {"do": "cancel"}:
                 self._jobs.cancel()
             case _:

@@ -70,6 +70,7 @@ class Showing:
         """Shows tags, code, states and rows."""
         sites = self._session.sites()
         self._graph.tags = wire.tags_state(sites)
+        self._graph.history = {"undo": self._session.undoes, "redo": self._session.redoes}
         self._graph.marks = {
             site.address: "failed" for site in sites if site.injector and site.injector.error
         }

@@ -88,7 +88,7 @@ def test_an_injector_and_a_line_before_anything_differentiates(it):
     it.root.screenshot(path=BUILD / "edit-compare.png")
     it.page.get_by_role("tab", name="Source").click()
 
-    typed.get_by_role("button", name="Undo").click()
+    typed.get_by_role("button", name="Revert").click()
     expect(it.line("h = h + x")).not_to_contain_text("edited")
     assert not it.session.edits()
     assert [one.name for one in it.session.injectors.values()] == ["scale"]
@@ -107,3 +107,46 @@ def test_by_the_keyboard(it):
     expect(field).to_have_count(0)
     expect(row.locator(".tx-of-line")).to_be_focused()
     assert not it.session.edits()
+
+
+def test_undo_and_redo_in_order(it):
+    bar = it.page.get_by_role("group", name="History")
+    undo, redo = (bar.get_by_role("button", name=re.compile(name)) for name in ("Undo", "Redo"))
+    expect(undo).to_be_hidden()
+    it.panel.get_by_role("button", name="weights: f32[2,2]").click()
+    it.page.locator("select[aria-label=Injector]").select_option("scale")
+    expect(it.page.locator(".tx-remark")).to_contain_text("The source is edited here")
+    it.line("h = h + x").locator(".tx-of-line").dblclick()
+    field = it.panel.get_by_role("textbox", name=RIGHT)
+    field.fill("h - x")
+    field.press("Control+z")  # is the field's own
+    expect(field).to_have_value("h + x")
+    field.fill("h - x")
+    field.press("Enter")
+    typed = it.line("h = h - x")
+    expect(typed).to_contain_text("edited")
+    it.line("return (h**2).mean()").locator(".tx-of-line").dblclick()
+    expect(field).to_have_value("(h**2).mean()")
+    field.fill("abs(h).mean()")
+    field.press("Enter")
+    expect(it.line("return abs(h).mean()")).to_contain_text("edited")
+    expect(undo).to_have_attribute("title", re.compile(r"return abs\(h\).mean\(\)"))
+    it.root.screenshot(path=BUILD / "edit-undo.png")
+
+    undo.click()
+    expect(it.line("return (h**2).mean()")).not_to_contain_text("edited")
+    typed.locator(".tx-of-line").click()
+    it.page.keyboard.press("Control+z")
+    expect(it.line("h = h + x")).not_to_contain_text("edited")
+    expect(it.page.locator(".tx-message")).to_contain_text("Undone: ")
+    assert [one.name for one in it.session.injectors.values()] == ["scale"]
+    it.page.keyboard.press("Control+z")
+    expect(undo).to_be_disabled()
+    assert it.session.program is it.session.untouched
+    it.page.keyboard.press("Control+Shift+z")
+    it.page.keyboard.press("Control+y")
+    expect(typed).to_contain_text("edited")
+    redo.click()
+    expect(redo).to_be_disabled()
+    assert len(it.session.edits()) == 2
+    assert [one.edits for one in it.session.injectors.values()] == [True]

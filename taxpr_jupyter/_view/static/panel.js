@@ -301,6 +301,11 @@ function render({ model, el }) {
     h("option", { value: "flops" }, "Colour by FLOPs"),
     h("option", { value: "bytes" }, "Colour by bytes"),
   );
+  const steps = {
+    undo: button("↶", () => send({ do: "undo" }), { "aria-label": "Undo", disabled: "" }),
+    redo: button("↷", () => send({ do: "redo" }), { "aria-label": "Redo", disabled: "" }),
+  };
+  const history = h("div", { class: "tx-history tx-unseen", role: "group", "aria-label": "History" }, steps.undo, steps.redo);
   const views = new Views(send);
   const legend = folded("What the nodes and lines of the picture are", drawLegend(model.get("_legend")));
   const find = new Find(send, picture, model.get("_criteria"));
@@ -349,7 +354,7 @@ function render({ model, el }) {
     // Below the bar on the screen; before it for the Tab key, which goes from zooming to the picture.
     find.element,
     ranLine,
-    h("div", { class: "tx-bar" }, h("span", { class: "tx-title" }, call, counts), tabs.list, heat),
+    h("div", { class: "tx-bar" }, h("span", { class: "tx-title" }, call, counts), tabs.list, history, heat),
     tools,
     stage,
     source.panel,
@@ -447,6 +452,18 @@ function render({ model, el }) {
       ask.injectors(tags.some((tag) => tag.injector));
       if (!model.get("selected")) inspect();
     },
+    history: (shown) => {
+      if (!("undo" in shown)) return;
+      history.classList.toggle("tx-unseen", !shown.undo && !shown.redo && history.classList.contains("tx-unseen"));
+      for (const what of /** @type {const} */ (["undo", "redo"])) {
+        const [item, words] = [steps[what], shown[what]];
+        const focused = document.activeElement === item;
+        const keys = what === "undo" ? "Ctrl+Z" : "Ctrl+Shift+Z";
+        item.toggleAttribute("disabled", !words);
+        item.title = words && `${item.getAttribute("aria-label")} (${keys}): ${words}`;
+        if (focused && !words) steps[what === "undo" ? "redo" : "undo"].focus({ preventScroll: true });
+      }
+    },
     message: (said) => ("text" in said ? say(said.text, said.error) : say("")),
     code: (words) => redraw(code, [h("summary", {}, "Python code that redoes this"), ...drawCopied(words, say)]),
     stale: (stale) => {
@@ -486,7 +503,20 @@ function render({ model, el }) {
     const target = /** @type {Element} */ (event.target);
     target.setAttribute("data-lm-suppress-shortcuts", "true");
   };
+  /** What Ctrl+Z and its like ask for, outside of fields, which have their own. */
+  const stepOf = (/** @type {KeyboardEvent} */ event) => {
+    const own = event.target instanceof HTMLInputElement && !["checkbox", "range"].includes(event.target.type);
+    const key = event.key.toLowerCase();
+    if (own || event.altKey || !(event.ctrlKey || event.metaKey) || !["z", "y"].includes(key)) return null;
+    return key === "y" || event.shiftKey ? "redo" : "undo";
+  };
   const keep = (/** @type {KeyboardEvent} */ event) => {
+    const what = stepOf(event);
+    if (what) {
+      event.preventDefault();
+      event.stopPropagation();
+      return steps[what].click();
+    }
     if (event.ctrlKey || event.metaKey) return;
     event.stopPropagation();
     const outside = panel?.parentElement?.closest("[tabindex]"); // the cell, where it takes keys
@@ -500,7 +530,7 @@ function render({ model, el }) {
     if (!el.closest(".jupyter-widgets-disconnected")) return;
     orphan.hidden = false;
     inspector.inert = true;
-    for (const part of [controls.element, runBar.element, states.element, find.element, views.element, ask.panel, heat, progress]) {
+    for (const part of [controls.element, runBar.element, states.element, find.element, views.element, ask.panel, history, heat, progress]) {
       for (const one of [part, ...part.querySelectorAll("button, input, select")]) {
         one.toggleAttribute("disabled", true);
       }

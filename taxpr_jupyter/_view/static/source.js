@@ -77,7 +77,11 @@ export class SourceLines {
     this.of = h("span", { class: "tx-hint" });
     const bar = act.record ? h("div", { class: "tx-record" }, this.run, this.both, this.which, this.of) : null;
     this.panel = h("div", { class: "tx-source" }, this.key, this.legend, bar, this.note, this.grid, this.diff, this.tail);
-    this.grid.addEventListener("dblclick", (event) => this.#open(this.rows[this.#at(event.target).k]));
+    this.grid.addEventListener("dblclick", (event) => {
+      const row = this.rows[this.#at(event.target).k];
+      if (row?.line.right && this.act.edit) this.act.light(""); // as the first click did
+      this.#open(row);
+    });
     this.grid.addEventListener("click", (event) => this.#click(event));
     this.grid.addEventListener("keydown", (event) => this.#key(event));
   }
@@ -106,6 +110,7 @@ export class SourceLines {
       more ? `… ${counted(more, "more line")}: in Python, print(session.source().text()).` : "",
       rest ? `${rest}.` : "",
     ].filter(Boolean).join(" ");
+    const focused = this.rows[this.#at(document.activeElement).k]?.place;
     this.rows = [];
     const groups = parts.map(({ file, title, lines }, k) => {
       const rows = lines.map((line) => this.#draw(line, file));
@@ -116,6 +121,7 @@ export class SourceLines {
     });
     this.grid.replaceChildren(...groups);
     this.#makeReachable(this.rows[0]?.stops[0]);
+    this.#focus(this.rows[this.numberOf(focused ?? "")]?.stops[0]);
     this.ran(this.said);
     this.edited(this.edits);
     this.#mark();
@@ -164,7 +170,7 @@ export class SourceLines {
     for (const row of this.rows) {
       const own = row.place in lines;
       row.item.classList.toggle("tx-edited", own);
-      const undo = own && this.act.unedit ? button("Undo", () => this.act.unedit?.(row.place), { title: "Have the line as in the source again" }) : null;
+      const undo = own && this.act.unedit ? button("Revert", () => this.act.unedit?.(row.place), { title: "Have the line as in the source again" }) : null;
       const wrong = row.place === place ? h("p", { class: "tx-error", role: "alert" }, mistake) : null;
       fill(row.typed, [own ? h("b", { class: "tx-mark" }, "edited") : null, undo, wrong]);
       row.typed.classList.toggle("tx-wrong", Boolean(wrong));
@@ -348,7 +354,7 @@ export class SourceLines {
     if (!row || !getSelection()?.isCollapsed) return;
     if (event.target instanceof Element && event.target.closest(".tx-pen, .tx-typed, input")) return;
     this.#focus(row.stops[Math.max(0, stop)]);
-    this.#use(row, Math.max(0, stop));
+    if (event.detail < 2 || stop > 0) this.#use(row, Math.max(0, stop));
   }
 
   /** @param {Row} row @param {number} stop */
