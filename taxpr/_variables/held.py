@@ -5,6 +5,7 @@ They are held by weak references, so that nothing lives longer than without.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import types
@@ -78,8 +79,10 @@ class Held:
         if len(self._leaves) > _MOST:
             self._itself, self._leaves = lambda: value, []
             return
-        if len(self._leaves) > _MANY and (type(value) in CONTAINERS or contents is not value):
-            known = Contents(_container(value), _is_leaf, part if contents is value else attribute)
+        looked_into = type(value) in CONTAINERS or contents is not value
+        container = _container(value) if looked_into and len(self._leaves) > _MANY else None
+        if container is not None:
+            known = Contents(container, _is_leaf, part if contents is value else attribute)
             self._contents = None if known.others else known
         if self._contents is None and any(self._leaves):
             paths = _paths(self._structure, _key if contents is value else _attribute)
@@ -179,11 +182,28 @@ def _contents(
     leaves, structure = flatten(value)
     if len(leaves) != 1 or leaves[0] is not value:
         return value, leaves, structure
+    slots, attributes = _slots(type(value)), dict[str, Any]()
     try:
-        attributes = dict(object.__getattribute__(value, "__dict__"))
+        attributes.update(object.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError, ValueError):
-        return (), [], None
+        if not slots:
+            return (), [], None
+    for name in slots:
+        with contextlib.suppress(AttributeError):  # nothing is in it
+            attributes[name] = object.__getattribute__(value, name)
     return attributes, *flatten(attributes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots(kind: type) -> tuple[str, ...]:
+    """The attributes that objects of a class keep in slots, as `attrs.define` has them."""
+    found: list[str] = []
+    for one in kind.__mro__:
+        names: Any = vars(one).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            private = name.startswith("__") and not name.endswith("__")
+            found.append(f"_{one.__name__.lstrip('_')}{name}" if private else name)
+    return tuple(name for name in found if name not in ("__dict__", "__weakref__"))
 
 
 def _flat(contents: Any) -> tuple[list[Any], Any]:
@@ -206,9 +226,11 @@ def is_tracer(value: object) -> bool:
 
 
 def _container(value: object) -> Any:
-    """What holds the elements of a value: itself, or the attributes of an object."""
+    """What holds the elements: a value itself, or the attributes of an object; None of others."""
     if type(value) in CONTAINERS:
         return value
+    if _slots(type(value)):
+        return None
     try:
         return object.__getattribute__(value, "__dict__")
     except (AttributeError, TypeError):

@@ -882,3 +882,46 @@ def test_what_is_collected_at_variables_is_planted_by_the_names_that_it_has():
     assert_close(gradient.plant({"∂ h#3": back["∂ h"] * 2})(P, X)["b"], 2 * gradient(P, X)["b"])
     with pytest.raises(SelectorError, match="'hh'"):
         program.plant({"hh": 1.0})
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    w: jax.Array
+    rows: list
+
+    def step(self, x):
+        h = x * self.w
+        self.w = h + 1
+        self.rows.append(h)
+        return h
+
+
+class Open(Slotted):  # its objects have attributes of both kinds
+    pass
+
+
+class Private:
+    __slots__ = ("__hidden", "never_set")
+
+    def __init__(self, x):
+        self.__hidden = x
+
+
+@pytest.mark.parametrize("many", [0, 80])  # as many are looked at only where they may have changed
+@pytest.mark.parametrize("kind", [Slotted, Open])
+def test_attributes_in_slots_have_names(kind, many):
+    def f(x):
+        model = kind(x * 2, [x + k for k in range(many)])
+        if kind is Open:
+            model.more = x * 3
+        model.step(x)
+        own = Private(x * 4)
+        return model.w + model.rows[-1], own is None
+
+    x = jnp.asarray([1.0, 2.0])
+    held = taxpr.watch(f)(x)
+    assert_close(list(held["f.model.w"].value), [x * 2, x * 2 * x + 1])
+    assert_close(held["step.self.w#1"].value, x * 2 * x + 1)
+    assert_close(held[f"f.model.rows[{many}]"].value, x * 2 * x)
+    assert_close(held["f.own._Private__hidden"].value, x * 4)
+    assert any(row.variable == "model.more" for row in held.table().rows) is (kind is Open)
