@@ -17,6 +17,7 @@ from taxpr._differences.precision import EPS, Tolerance, not_cast
 from taxpr._differences.rounding import Pairs, lasting, moved
 from taxpr._differences.rows import Difference, without_copies
 from taxpr._differences.runs import Run, Way, way_of
+from taxpr._editing.edited import edits_of
 from taxpr._errors import (
     ArgumentError,
     name_of,
@@ -264,8 +265,8 @@ def first_difference(
 
 def _one_class(fun: Any, other: Any, args: tuple[Any, ...]) -> list[str]:
     """A note if two functions were given, and what they call is the same by necessity."""
-    if fun is other:
-        return []  # of two precisions, or ways to run
+    if fun is other or edits_of(fun) or edits_of(other):
+        return []  # two precisions, or ways to run; an edit changes the methods of one object
     models = [
         type(x).__name__
         for x in (getattr(fun, "__self__", None), *args)

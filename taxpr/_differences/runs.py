@@ -20,7 +20,9 @@ from taxpr._address import Address
 from taxpr._calls.static import is_traced
 from taxpr._compat import Array, PyTree
 from taxpr._differences.choices import choices
+from taxpr._differences.named_after import named_after
 from taxpr._differences.precision import precisions
+from taxpr._editing.edited import edits_of
 from taxpr._errors import ArgumentError, name_of
 from taxpr._hops.silent import silent
 from taxpr._hops.table import is_loop, nested_jaxprs
@@ -64,7 +66,8 @@ def way_of(a: Any, b: Any) -> Way:
         ArgumentError: If ``b`` says no way to run something.
     """
     if isinstance(b, Program) or (callable(b) and not isinstance(b, type)):
-        return Way(name_of(b), b)
+        how = f" with {', '.join(edits)} edited" if (edits := edits_of(b)) else ""
+        return Way(name_of(b) + (how or " injected" * isinstance(b, Injected)), b)
     if isinstance(b, str) and b == OP_BY_OP:
         return Way(OP_BY_OP, a, op_by_op=True)
     if isinstance(b, jax.Device):
@@ -109,9 +112,10 @@ class Run:
             if way.dtype is not None:
                 args, kwargs = _all_cast((args, kwargs), way.dtype)
             args, kwargs = self._placed(args, kwargs)
-            traced = isinstance(way.target, Program)
             self.program: Program = (
-                way.target if traced else trace(way.target, names=True)(*args, **kwargs)
+                named_after(way.target)
+                if isinstance(way.target, Program)
+                else trace(way.target, names=True)(*args, **kwargs)
             )
         self._args, self._kwargs = args, kwargs
         self._precise, self.results = precisions(self.program.jaxpr)

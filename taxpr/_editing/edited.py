@@ -115,9 +115,16 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
     def run(*args: Any, **kwargs: Any) -> Any:
         return edited(*args, **kwargs)
 
+    vars(run)["_edited"] = edited
     if (jitted := getattr(fun, "_jit_info", None)) is not None:
         vars(run)["_jit_info"] = jitted  # which of its arguments are static
     return run
+
+
+def edits_of(fun: Any) -> list[str]:
+    """What is edited in a function that `edit` has returned, the last edit first."""
+    edited = getattr(fun, "_edited", None)
+    return [*edited.texts, *edits_of(fun.__wrapped__)] if isinstance(edited, _Edited) else []
 
 
 class _Edited:
@@ -149,6 +156,11 @@ class _Edited:
                     "Other values have no line that binds them: inject changes them as traced."
                 )
         self._edits = Edits(edits)
+
+    @property
+    def texts(self) -> list[str]:
+        """The variables and functions that are changed."""
+        return [one.text for one in self._edits.edits]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(one, Changer) and one.edits is self._edits for one in changers()):

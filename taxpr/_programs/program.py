@@ -224,6 +224,11 @@ class Program(Traced):
         def arranged(result: tuple[PyTree, PyTree]) -> PyTree:
             return self._in_order(result[0]), result[1]
 
+        def once_more(other: Program) -> Injected:
+            return other.inject(
+                injector, ctx, where=where, custom_rules=custom_rules, shards=shards
+            )
+
         return Injected(
             jaxpr=threaded(program.jaxpr, attached, options),
             in_tree=jax.tree.structure(((attached.ctx, *args), kwargs)),
@@ -236,6 +241,8 @@ class Program(Traced):
             arguments=self.arguments and self.arguments.with_ctx(),
             used=(*self.used, *names_of(site for site, _ in attached.chosen)),
             skipped=merged(self.skipped, attached.skipped),
+            before=self,
+            once_more=once_more,
             parameters=attached.parameters,
             arranged=arranged,
             closed=self.closed,
@@ -486,6 +493,8 @@ class Injected(Program):
         first_ctx: The leaves and structure of `ctx`.
         report: ``(ctx) -> dict``: makes a readable report of a final context. For a mapping of
             injectors it has the mapping's keys, and below them the addresses of the tags.
+        before: The program that was injected.
+        once_more: Injects another program in the same way.
         parameters: The parameters of the injectors, which `ctx_with` changes.
 
     Example:
@@ -498,6 +507,8 @@ class Injected(Program):
 
     first_ctx: PyTree
     report: Callable[[PyTree], dict[str, Any]]
+    before: Program
+    once_more: Callable[[Program], Injected]
     parameters: tuple[Parameter, ...] = ()
 
     @property

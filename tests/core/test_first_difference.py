@@ -104,12 +104,13 @@ def test_two_inputs():
     assert (found.first.index, found.first.a, found.first.b) == ((0,), -1.0, -2.0)
 
 
-def test_the_values_of_variables_are_compared_with_a_program_that_knows_none():
+def test_the_values_of_variables_are_compared_with_a_program_whose_tags_are_injected():
     program = taxpr.trace(model, names=True)(X).tag_at(taxpr.var("last"), name="last")
     found = first_difference(program, program.inject(taxpr.scale(0.5)))(X)
-    assert [row.variable for row in found.rows] == ["2:add.0", "out"]
+    assert [row.variable for row in found.rows] == ["last", "out"]
     inner = program.tag_at(taxpr.var("gate"), name="gate")
     found = first_difference(program, inner.inject(taxpr.scale(0.5), where="gate"))(X)
+    assert found.first.variable == "gate"
     assert {"state#1", "gates", "total", "out"} <= {row.variable for row in found.rows}
 
 
@@ -122,12 +123,13 @@ def test_an_edit_is_found():
     program = taxpr.trace(f, names=True)(X)
     planted = program.plant({taxpr.var("b"): jnp.zeros(6)})
     injected = program.inject(taxpr.scale(0.5), where=taxpr.var("b"))
-    for other in (planted, injected):
+    statements = {planted: "return jnp.cos(b) + x", injected: "b = a * 2"}
+    for other, statement in statements.items():
         found = first_difference(program, other)(X)
         assert found
         assert found.rows[-1].variable == "out"
         assert all(row.file == __file__ for row in found.rows[:-1])
-        assert found.first.statement == "return jnp.cos(b) + x"
+        assert found.first.statement == statement
         assert found.first.what == ""
     assert not first_difference(program, program)(X)
 
@@ -516,3 +518,65 @@ def test_a_nan_on_both_sides_is_told_and_is_no_difference():
     assert "NaN in both counts as equal: root (test_first_difference.py:" in str(some.notes)
     direct = first_difference(lambda x: jnp.log(x), lambda x: jnp.log(x) * 2)(x)
     assert "NaN in both counts as equal: out." in str(direct.notes)
+
+
+# ---- what is compared with its own edit, or injected program ----------------------------
+
+
+def smooth(x):
+    h = jnp.sin(x)
+    y = h * 2
+    return y.sum()
+
+
+def running_sum(xs):
+    def body(c, x):
+        h = jnp.sin(c * x)
+        c = c + h
+        return c, h
+
+    c, hs = jax.lax.scan(body, 0.3, xs)
+    return c + hs.sum()
+
+
+class Smooth:
+    def __call__(self, x):
+        h = jnp.sin(x)
+        return h.sum()
+
+
+XS = jnp.arange(1.0, 4.0)
+
+
+@pytest.mark.parametrize("fun", [smooth, running_sum])
+def test_the_variable_that_was_injected_differs_first(fun):
+    program = taxpr.trace(fun, names=True)(XS)
+    half = program.inject(taxpr.scale(0.5), where=taxpr.var("h"))
+    found = taxpr.first_difference(program, half)(XS)
+    assert found.first.variable == "h"
+    assert found.first.b == pytest.approx(found.first.a * 0.5, rel=1e-6)
+    by_hand = taxpr.first_difference(fun, taxpr.edit(fun, "h", taxpr.scale(0.5)))(XS)
+    named = [row.variable for row in by_hand.rows if row.variable != "out"]
+    assert [row.variable for row in found.rows if row.variable != "out"] == named
+    assert [row.line for row in found.rows][: len(named)] == [
+        row.line for row in by_hand.rows[: len(named)]
+    ]
+    assert "and " + fun.__name__ + " injected: " in str(found)
+    recorded = program.inject({taxpr.var("h"): taxpr.count()})
+    assert not taxpr.first_difference(fun, recorded)(XS)
+
+
+def test_the_title_names_what_is_edited():
+    edited = taxpr.edit(taxpr.edit(smooth, "h", "h * 1.0"), "smooth.y", "y * 1.0")
+    found = taxpr.first_difference(smooth, edited)(XS)
+    assert str(found).startswith("first difference of smooth and smooth with smooth.y, h edited: ")
+
+
+def test_an_edit_of_one_objects_method_is_no_other_version_of_its_class():
+    def loss(model, x):
+        return model(x)
+
+    same = taxpr.edit(loss, "h", "h * 1.0")
+    found = taxpr.first_difference(loss, same)(Smooth(), XS)
+    assert not found
+    assert not any("methods of one object" in note for note in found.notes)
