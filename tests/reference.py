@@ -47,6 +47,7 @@ class Reference:
     def __init__(self, injector=None, ctx=None, selected=lambda params: True):
         self.injector, self.ctx, self.selected = injector, ctx, selected
         self.fired = []
+        self._literals = {}  # by id, with the literal itself, so that it lives as long
 
     def __call__(self, jaxpr, *args):
         """``jaxpr`` is closed, or open without constants."""
@@ -56,13 +57,18 @@ class Reference:
         env |= dict(zip(inner.invars, args, strict=True))
 
         def read(atom):
-            # 0.7.2 wraps literals in a class that some of its own primitives do not take.
-            return jnp.asarray(atom.val) if isinstance(atom, jex.Literal) else env[atom]
+            return self.literal(atom) if isinstance(atom, jex.Literal) else env[atom]
 
         for eqn in inner.eqns:
             out = self.eqn(eqn, [read(atom) for atom in eqn.invars])
             env.update(zip(eqn.outvars, out, strict=True))
         return [read(atom) for atom in inner.outvars]
+
+    def literal(self, atom):
+        # 0.7.2 wraps literals in a class that some of its own primitives do not take.
+        if id(atom) not in self._literals:
+            self._literals[id(atom)] = atom, jnp.asarray(atom.val)
+        return self._literals[id(atom)][1]
 
     def at(self, index, jaxpr, *args):
         """Run the jaxpr of a loop as iteration ``index``, of a shard_map as device ``index``."""

@@ -10,6 +10,7 @@ and under `jax.jit`, mapped, and differentiated.
 """
 
 import collections
+import functools
 import itertools
 
 import jax
@@ -43,8 +44,12 @@ enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.
 # The older versions of JAX, of which there are several, get fewer.
 
 
-def fuzz(share, chunks):
-    """Run a check on a share of all programs, in several tests, which can run side by side."""
+def fuzz(share, chunks, compiled=False):
+    """Run a check on a share of all programs, in several tests, which can run side by side.
+
+    With ``compiled`` it compiles whole programs, which no other one needs: they are forgotten at
+    the end. What others compile, single operations, is kept for all.
+    """
 
     def decorate(check):
         count = max(1, round(PROGRAMS * share / chunks))
@@ -73,22 +78,13 @@ def fuzz(share, chunks):
             print(f"{check.__name__}[{chunk}], {count} programs. {shown(COUNTS)}")
             if count >= ENOUGH and check.__name__ == "test_rewrites":
                 assert_nothing_is_missing(COUNTS)
-            jax.clear_caches()
+            if compiled:
+                jax.clear_caches()
 
         test.__name__, test.check = check.__name__, check
         return test
 
     return decorate
-
-
-@pytest.fixture(autouse=True)
-def without_the_checks_of_older_versions():
-    """Up to 0.11 JAX's internal checks fail for a closed_call, which its own rules leave behind,
-    once that is mapped; and for numpy arrays that it takes elsewhere."""
-    before = jax.config.jax_enable_checks
-    jax.config.update("jax_enable_checks", before and jax.__version_info__ >= (0, 12))
-    yield
-    jax.config.update("jax_enable_checks", before)
 
 
 # ---- what occurred -----------------------------------------------------------
@@ -149,6 +145,12 @@ def on_one_device(ctx, axis_names):
 # ---- which tags can be injected ----------------------------------------------
 
 
+@functools.lru_cache(maxsize=2)
+def tags_of(jaxpr):
+    """The tags of a program before a rewrite, which is asked for after each rewrite of it."""
+    return taxpr.find_tags(jaxpr)
+
+
 def is_injectable(site):
     return not any(taxpr.injectable(step.eqn) or step.nested.refusal for step in site.steps)
 
@@ -170,7 +172,7 @@ class Drawn:
 
     def chosen(self, jaxpr):
         """Some of the tags into which taxpr can go, by name."""
-        sites = taxpr.find_tags(jaxpr)
+        sites = tags_of(jaxpr)
         barred = {site.name for site in sites if not is_injectable(site)}
         names = dict.fromkeys(site.name for site in sites if site.name not in barred)
         out = itertools.cycle(self._left_out)
@@ -194,7 +196,7 @@ def injected(jaxpr, ctx, chosen, injector=changing, **options):
 
 def assert_only_gone(new, jaxpr, gone):
     left = [site.name for site in taxpr.find_tags(new)]
-    before = taxpr.find_tags(jaxpr)
+    before = tags_of(jaxpr)
     expected = [site.name for site in before if site.name not in gone]
     if any(step.nested.label == "cond" for site in before for step in site.steps):
         # A condition that is injected runs before the loop and in its body: its tags are twice
@@ -343,7 +345,7 @@ def value_addresses(jaxpr, prefix=""):
 
 
 @pytest.mark.spread(2)
-@fuzz(share=0.15, chunks=2)
+@fuzz(share=0.15, chunks=2, compiled=True)
 def test_compiled(choices):
     """JAX itself, eager and compiled; the identity changes no bit of a compiled program."""
     drawn = Drawn(choices)
@@ -411,7 +413,7 @@ WITH_RULES = ("linear_solve", "custom_vmap")
 
 
 @pytest.mark.spread(2)
-@fuzz(share=0.1, chunks=2)
+@fuzz(share=0.1, chunks=2, compiled=True)
 def test_derivatives(choices):
     """Of outputs and context, with respect to both: those of the reference, run under JAX."""
     reversible = choices.chance(50)

@@ -58,7 +58,6 @@ def test_no_sequence_of_folds_loses_anything(tape, budget, differentiated, rando
         picture = builder.picture(now)
         assert (picture.unfolded != before.unfolded) or picture.note
     assert picture == Builder(program, budget).picture(now)  # what was drawn before is forgotten
-    jax.clear_caches()
 
 
 def _gradient(fn):

@@ -51,8 +51,11 @@ def without_internal_checks():
     jax.config.update("jax_enable_checks", before)
 
 
-def in_chunks(share):
-    """Run a check on a share of all programs, in tests that can run side by side."""
+def in_chunks(share, compiled=False):
+    """Run a check on a share of all programs, in tests that can run side by side.
+
+    With ``compiled`` it compiles whole programs, which are forgotten at the end.
+    """
 
     def decorate(check):
         @pytest.mark.timeout(1200)
@@ -63,7 +66,8 @@ def in_chunks(share):
                 check(random.Random(f"{SEED} {check.__name__} {number}"))
             if check.__name__ == "test_transformed_inside" and number > 100:
                 assert all(COUNTS[what] > number // 50 for what in ("right", "refused"))
-            jax.clear_caches()
+            if compiled:
+                jax.clear_caches()
 
         test.__name__ = check.__name__
         return test
@@ -145,7 +149,7 @@ def test_all_kinds_occur_at_all_depths():
 
 
 @pytest.mark.spread(4)
-@in_chunks(share=0.08)
+@in_chunks(share=0.08, compiled=True)
 def test_compiled_and_mapped(rng):
     drawn = Drawn(rng)
     xs = np.asarray([X, -0.5], np.float32)
@@ -160,7 +164,7 @@ def test_compiled_and_mapped(rng):
 
 
 @pytest.mark.spread(3)
-@in_chunks(share=0.08)
+@in_chunks(share=0.08, compiled=True)
 def test_differentiated(rng):
     with enable_x64(True):
         drawn = Drawn(rng, DIFFERENTIABLE, jnp.float64)
