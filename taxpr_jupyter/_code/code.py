@@ -17,7 +17,7 @@ from taxpr_jupyter._code.config import config_now
 from taxpr_jupyter._code.imports import free_names
 from taxpr_jupyter._code.injectors import injector_code
 from taxpr_jupyter._code.names import Names
-from taxpr_jupyter._code.state_code import StatesOf, pure_lines
+from taxpr_jupyter._code.state_code import StatesOf, pure_lines, unwritten
 from taxpr_jupyter._code.values import keywords, value_code, written
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.sites import SiteRow
@@ -91,6 +91,8 @@ def code_of(
         compiled: Whether `jax.jit` compiles it, which takes nothing but arrays.
         changes: The variables of the source that are changed, and by what.
     """
+    if states and (said := unwritten(states)):
+        return said
     names = Names(source.namespace, source.named, source.given, source.call)
     asked = None if question is None else question_of(question)
     if question is None or asked is None or asked.needs == "injectors":

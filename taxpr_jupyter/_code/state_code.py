@@ -41,6 +41,19 @@ class PureLines:
     args: Sequence[str]
 
 
+_UNWRITTEN = """\
+# No code takes the objects of {library} apart: give taxpr.libraries.objects code=...
+# In code of your own all functions of taxpr take these objects: taxpr.watch(f)(model, x)
+"""
+
+
+def unwritten(states: StatesOf) -> str:
+    """What stands in the place of code, where a library brings none for its objects."""
+    pure = states.pure
+    brings_none = pure.library != "taxpr" and not pure.code().body
+    return _UNWRITTEN.format(library=pure.library) if brings_none else ""
+
+
 def pure_lines(
     states: StatesOf,
     fun: str,

@@ -239,7 +239,11 @@ def test_another_library_by_its_adaptor(monkeypatch):
     session.write_states()
     assert float(box.value) == 3.0
     assert session.run().states[0].name == "box"
+    taxpr.register_library("boxes", boxes(None))
     session = Session(lambda box, x: box(x), (box, 1.0))
+    for code in (session.code(), session.code("find_nan")):
+        assert "# No code takes the objects of boxes apart" in code
+        exec(code, {})
     assert (float(session.run().outputs), float(box.value)) == (8.0, 3.0)
     assert [state.name for state in session.states()] == ["box"]
     # What does not use the library goes as before.
