@@ -40,10 +40,12 @@ class Nested:
             hidden there.
         stored: The jaxpr as stored, open or closed.
         operands: For each invar the index of the operand that feeds it, or None.
-        in_roles: For each invar its role: ``"const"``, ``"carry"``, ``"x"``, ``"ref"``,
-            ``"arg"``.
+        in_roles: For each invar its role: ``"arg"`` of a call; in a loop ``"const"``, the same in
+            each iteration, ``"carry"``, what the one before handed on, or ``"x"``, its own row
+            of the operand; ``"ref"``.
         results: For each outvar the index of the result that it feeds, or None.
-        out_roles: For each outvar its role: ``"carry"``, ``"y"``, ``"out"``, ``"predicate"``.
+        out_roles: For each outvar its role: ``"out"`` of a call; in a loop ``"carry"``, or
+            ``"y"``, a row of the result; ``"predicate"``, which decides what runs.
         back: Pairs (outvar, invar) that feed back into the next iteration.
         trips: How often it runs each time the equation runs, as pictures show; None when that
             is known only at run time. Of a scan it may be a symbolic dimension of `jax.export`.
