@@ -70,6 +70,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     from taxpr.questions import (
         check,
         compile_time,
+        compiled,
         compiles,
         find_nan,
         first_difference,
@@ -97,6 +98,7 @@ __all__ = [
     "clip",
     "collect",
     "compile_time",
+    "compiled",
     "compiles",
     "cotangent",
     "count",

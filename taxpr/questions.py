@@ -19,6 +19,9 @@ from taxpr._compile_time.compile_time import (
     compile_time,
 )
 from taxpr._differences.difference import first_difference
+from taxpr._kernels.changes import ChangeRow, CompiledChanges
+from taxpr._kernels.collectives import CollectiveRow, Collectives
+from taxpr._kernels.compiled import Compiled, KernelRow, RemovedRow, compiled
 from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._questions.flow import Flow, FlowRow, flow
 from taxpr._recordings.recorded import Recorded
@@ -30,24 +33,32 @@ from taxpr._sweep.sweep import sweep
 
 __all__ = [
     "Answer",
+    "ChangeRow",
+    "CollectiveRow",
+    "Collectives",
     "CompileLog",
     "CompileRow",
     "CompileTime",
     "CompileTimeRow",
+    "Compiled",
+    "CompiledChanges",
     "Compiles",
     "ConstantRow",
     "Flow",
     "FlowRow",
+    "KernelRow",
     "NanFound",
     "NanRow",
     "Recorded",
     "Recording",
+    "RemovedRow",
     "StaleRow",
     "Stats",
     "UnrolledRow",
     "WhyCompiled",
     "check",
     "compile_time",
+    "compiled",
     "compiles",
     "find_nan",
     "first_difference",

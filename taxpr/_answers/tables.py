@@ -45,6 +45,20 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+def size_text(size: float) -> str:
+    """A number of bytes for people.
+
+    Example:
+        >>> size_text(3 * 10**6), size_text(12)
+        ('3 MB', '12 bytes')
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.5 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.3g} {unit}"
+
+
 def texts(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """The names of columns, and the cells of each row that is shown."""
     names = _names(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from taxpr._programs.functions import trace
 from taxpr._programs.program import Program
 
 _jax: Any = jax  # which declares no types for what is read of it here
+
+_INPUT = re.compile(r"flat\[(\d+)\]")  # JAX names a parameter after that of `called`
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,6 +51,12 @@ class CompiledCall:
         """The instructions of the optimized program."""
         return hlo_module(self.text)
 
+    @functools.cached_property
+    def inputs(self) -> dict[str, int]:
+        """The position of the flat input that each parameter is: JAX drops those nobody reads."""
+        found = ((one.name, _INPUT.match(one.op_name)) for one in self.hlo.entry.parameters)
+        return {name: int(match[1]) for name, match in found if match}
+
     def equations(self, instruction: Instruction) -> tuple[Address, ...]:
         """The addresses of the equations that an instruction computes, in order of execution.
 
@@ -64,7 +73,10 @@ def program_of(fun: Any, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree])
 
 
 def compile_call(
-    fun: Callable[..., Any], args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree]
+    fun: Callable[..., Any],
+    args: tuple[PyTree, ...],
+    kwargs: Mapping[str, PyTree],
+    options: Mapping[str, Any] | None = None,
 ) -> CompiledCall:
     """Compile a call for the devices of its arguments, as `jax.jit` does. Nothing is run.
 
@@ -73,6 +85,7 @@ def compile_call(
             `Program`.
         args: Its positional arguments; arrays may be `jax.ShapeDtypeStruct`.
         kwargs: Its keyword arguments.
+        options: Options of XLA, beside those that a jitted function has.
 
     Example:
         >>> import jax.numpy as jnp
@@ -84,14 +97,14 @@ def compile_call(
     structs = program.structs(args, dict(kwargs))
     jaxpr, addresses = stamped(program.jaxpr)
     run = _compat.jaxpr_as_fun(jaxpr)
-    options, donated = _of_jit(program)
+    of_jit, donated = _of_jit(program)
 
     def called(*flat: Any) -> Any:
         return run(*flat)
 
     called.__name__ = program.name
     with jax.disable_jit(False), _compat.compiled_by_names():
-        executable = _jax.jit(called, **options).lower(*structs).compile()
+        executable = _jax.jit(called, **of_jit).lower(*structs).compile(dict(options or {}) or None)
     return CompiledCall(program, addresses, executable, donated)
 
 

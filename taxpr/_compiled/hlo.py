@@ -150,6 +150,11 @@ class HloModule:
         }
 
     @functools.cached_property
+    def callers(self) -> dict[str, Instruction]:
+        """The instruction that calls each computation but the entry, by the computation's name."""
+        return {name: one for one in self.instructions.values() for name in one.calls()}
+
+    @functools.cached_property
     def users(self) -> dict[str, list[Instruction]]:
         """The instructions that read each instruction, by its name."""
         found: dict[str, list[Instruction]] = {}

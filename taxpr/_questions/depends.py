@@ -26,7 +26,8 @@ def _named(names: str) -> frozenset[Any]:
     return frozenset(getattr(lax, f"{name}_p", None) for name in names.split()) - {None}
 
 
-_EACH = _named(
+# Element by element.
+EACH = _named(
     "abs acos acosh add asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp complex "
     "conj convert_element_type copy cos cosh digamma div erf erf_inv erfc exp exp2 expm1 floor "
     "igamma igamma_grad_a igammac imag integer_pow lgamma log log1p logistic max min mul neg "
@@ -167,7 +168,7 @@ class Depends:
             return _without(every, [axis]) if self._fine else mixed
         if not self._fine:
             return mixed
-        if kind in _EACH:
+        if kind in EACH:
             return every
         if kind in _REDUCES:
             kept = [k for k in every if k not in params["axes"]]
