@@ -86,7 +86,7 @@ def test_with_and_without_the_injectors(session):
     session.attach(address_of(session, "h"), "scale", factor=3.0)
     found = session.first_difference()
     assert "loss with injectors" in found.headline
-    assert (found.first.statement.split(" = ")[0], found.first.iteration) == ("total", (0,))
+    assert (found.first.statement.split(" = ")[0], found.first.iteration) == ("h", (0,))
     assert {"hs", "out"} <= {row.variable for row in found.rows}
 
 
@@ -110,11 +110,13 @@ def jitted_loss(w, xs):
 
 
 def test_where_variables_were_not_noted_it_is_said_how_they_are(notebook):
-    notebook.names.update(step=jitted_loss, W=W, XS=XS)
-    session = notebook.good("%taxpr step(W, XS)")
+    before = taxpr.trace(jitted_loss)(W, XS)
+    notebook.names.update(step=jitted_loss, before=before, W=W, XS=XS)
+    session = notebook.good("%taxpr before(W, XS)")
     for question in (session.flow, session.watch):
         with pytest.raises(PanelError, match="%%taxpr --names"):
             question()
+    assert notebook.good("%taxpr step(W, XS)").flow().rows
     assert notebook.good("%taxpr --names step(W, XS)").flow().rows
     assert notebook.good("from taxpr_jupyter import panel; panel(step, names=True)(W, XS)").watch()
 
