@@ -66,7 +66,8 @@ class Tolerance:
 
     def __post_init__(self) -> None:
         for name, given in (("atol", self.atol), ("rtol", self.rtol)):
-            if given is not None and not (hasattr(given, "__float__") and given >= 0):
+            is_number = hasattr(given, "__float__") and not isinstance(given, bool)
+            if given is not None and not (is_number and given >= 0):
                 raise ArgumentError(
                     f"first_difference: {name}={given!r} is no tolerance. Give a number from 0 on."
                 )

@@ -226,7 +226,13 @@ def _arrays(name: str, values: PyTree) -> PyTree:
     if any(x is None for x in jax.tree.leaves(values, is_leaf=lambda x: x is None)):
         raise ArgumentError(f"{said}: None is no value.")
     refuse_no_arrays(said, values, ArgumentError)
-    return jax.tree.map(jnp.asarray, values, is_leaf=_is_list)
+    try:
+        return jax.tree.map(jnp.asarray, values, is_leaf=_is_list)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"sweep: the values of {name} are no array: {error} Give one value for each run, all "
+            "of one shape."
+        ) from error
 
 
 def _is_list(value: Any) -> bool:

@@ -389,6 +389,7 @@ ROWS = [
     ("taxpr.each(iterations=None)", "each: iterations=None are no numbers of"),
     ("taxpr.each(iterations=[1.5])", "each: iterations=[1.5] are no numbers of"),
     ("taxpr.each(axis=True)", "each: axis=True is no number of an axis."),
+    ("taxpr.first_difference(f, f, atol=True)(X)", "first_difference: atol=True is no tolerance."),
     # sweep, patch
     ('taxpr.sweep(3, "h", taxpr.zero())', "sweep: 3 is a int, not a function."),
     ('taxpr.sweep(None, "h", taxpr.zero())', "sweep: None is a NoneType, not a function."),
@@ -402,6 +403,14 @@ ROWS = [
     ('taxpr.sweep(f, "h", taxpr.scale, "a")(X)', "sweep: factor='a' is no number or array, nor a"),
     ('taxpr.sweep(f, "h", taxpr.scale, 3.0)(X)', "sweep: the values of factor are no list of"),
     ('taxpr.sweep(f, "h", taxpr.scale, [])(X)', "sweep: the values of factor are no list of"),
+    (
+        'taxpr.sweep(f, "h", taxpr.scale, [[1.0, 2.0], [3.0]])(X)',
+        "sweep: the values of factor are no array: ",
+    ),
+    (
+        'taxpr.sweep(f, "h", taxpr.scale, [jnp.ones(2), jnp.ones(3)])(X)',
+        "sweep: the values of factor are no array: ",
+    ),
     ('taxpr.sweep(f, "h", taxpr.scale, [None])(X)', "sweep: factor=[None]: None is no value."),
     (
         'taxpr.sweep(f, "h", taxpr.scale, {"q": [1.0]})',
