@@ -14,6 +14,7 @@ from taxpr._hops.protocol import Shards
 from taxpr._injectors.attach import as_injector
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
+from taxpr._programs.edited_first import EditedFirst, edited_first
 from taxpr._programs.functions import Tracing, called_as
 from taxpr._programs.injecting import check_ctx
 from taxpr._programs.program import Injected, Program
@@ -41,8 +42,10 @@ def inject(
     remat. An injector at a tag under `jax.vmap` sees the whole batch, including lanes of a while
     loop that have ended. In a function that contains `jax.grad`, the derivative stays that of the
     original function. For the gradient of the injected function, inject first: ``jax.grad(lambda
-    *args: injected(ctx, *args)[0])``. A gradient with `jax.checkpoint` has its tags twice, forward
-    and recomputed; see `Site.recomputed`.
+    *args: injected(ctx, *args)[0])``. A ready injector without a state at a *variable* whose value
+    a function differentiates is done by `edit`, and the derivative is that of the changed function,
+    if that asks the same; else a warning says how. A gradient with `jax.checkpoint` has its tags
+    twice, forward and recomputed; see `Site.recomputed`.
 
     The result is of the same kind as the argument:
 
@@ -155,15 +158,20 @@ def _injected_function(
     @called_as(fun)
     def injected(now: PyTree, *args: PyTree, **kwargs: PyTree) -> PyTree:
         _check_call(fun, args, kwargs)
-        changed = at(ctx if own else now, args, kwargs)
+        changed = at(ctx if own else now, args, kwargs, now if own else None)
         check_ctx(name_of(fun), [now], changed.ctx, "injected(injected.init(*args), *args)")
         return changed(now, *args, **kwargs)
 
-    def at(ctx: PyTree, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Injected:
+    def at(
+        ctx: PyTree, args: tuple[PyTree, ...], kwargs: dict[str, PyTree], now: PyTree = None
+    ) -> Injected | EditedFirst:
         # Marks of a trace around it would move the addresses, which the context has.
-        def injected(program: Program) -> Injected:
+        def injected(program: Program) -> Injected | EditedFirst:
             with once_each(said):
-                return program.inject(injector, ctx, **more)
+                first = ctx is NOT_GIVEN and edited_first(
+                    fun, program, injector, more, now, (args, kwargs)
+                )
+                return first or program.inject(injector, ctx, **more)
 
         with unwatched():
             return tracing.ask(injected, args, kwargs)
