@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     from taxpr._editing.edited import edit
     from taxpr._errors import RefusedError, TaxprError
     from taxpr._hops.outside import register_hop
-    from taxpr._injectors.injector import from_function
+    from taxpr._injectors.injector import from_function as from_function
     from taxpr._injectors.kind import Param, injector
     from taxpr._injectors.per_example import per_example
     from taxpr._injectors.plant import plant
@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     from taxpr._programs.gradients import grad_at
     from taxpr._programs.program import Program
     from taxpr._programs.transforms import collect, inject
-    from taxpr._programs.until import until_error
+    from taxpr._programs.until import until_error as until_error
     from taxpr._sites.criteria import each, line, maybe, scope
     from taxpr._states.make_jaxpr import make_jaxpr
     from taxpr._states.uncurry import uncurry
@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     )
     from taxpr.questions import (
         check,
+        check_grad,
         compile_time,
         compiled,
         compiles,
@@ -95,6 +96,7 @@ __all__ = [
     "cast",
     "check",
     "check_finite",
+    "check_grad",
     "clip",
     "collect",
     "compile_time",
@@ -110,7 +112,6 @@ __all__ = [
     "find_values",
     "first_difference",
     "flow",
-    "from_function",
     "grad_at",
     "inject",
     "injector",
@@ -140,7 +141,6 @@ __all__ = [
     "tag_cotangent",
     "trace",
     "uncurry",
-    "until_error",
     "var",
     "watch",
     "why_compiled",
@@ -155,7 +155,6 @@ _HOMES = {
     "_editing.edited": ("edit",),
     "_errors": ("RefusedError", "TaxprError"),
     "_hops.outside": ("register_hop",),
-    "_injectors.injector": ("from_function",),
     "_injectors.kind": ("Param", "injector"),
     "_injectors.per_example": ("per_example",),
     "_injectors.plant": ("plant",),
@@ -168,7 +167,6 @@ _HOMES = {
     "_programs.gradients": ("grad_at",),
     "_programs.program": ("Program",),
     "_programs.transforms": ("collect", "inject"),
-    "_programs.until": ("until_error",),
     "_sites.criteria": ("each", "line", "maybe", "scope"),
     "_states.make_jaxpr": ("make_jaxpr",),
     "_states.uncurry": ("uncurry",),

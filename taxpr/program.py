@@ -3,6 +3,7 @@
 from taxpr._injectors.collect import Last, Masked, Steps
 from taxpr._programs.listing import Listing, SourceLine
 from taxpr._programs.program import Injected, Program
+from taxpr._programs.until import until_error
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.values import Value
@@ -22,4 +23,5 @@ __all__ = [
     "Uncurried",
     "Value",
     "Variable",
+    "until_error",
 ]

@@ -18,6 +18,7 @@ from taxpr._compile_time.compile_time import (
     UnrolledRow,
     compile_time,
 )
+from taxpr._derivatives.check_grad import GradCheck, GradRow, check_grad
 from taxpr._differences.difference import first_difference
 from taxpr._kernels.changes import ChangeRow, CompiledChanges
 from taxpr._kernels.collectives import CollectiveRow, Collectives
@@ -46,6 +47,8 @@ __all__ = [
     "ConstantRow",
     "Flow",
     "FlowRow",
+    "GradCheck",
+    "GradRow",
     "KernelRow",
     "NanFound",
     "NanRow",
@@ -57,6 +60,7 @@ __all__ = [
     "UnrolledRow",
     "WhyCompiled",
     "check",
+    "check_grad",
     "compile_time",
     "compiled",
     "compiles",

@@ -34,6 +34,7 @@ from taxpr._compat._custom import (
     jvp_params,
     jvp_rule,
     origin,
+    rule_lines,
     rule_names,
     rules_noted,
     vjp_params,

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import jax
 
 from taxpr import _compat
-from taxpr._compat import Jaxpr, JaxprEqn, Var
 from taxpr._compile_time.parts import Piece
+from taxpr._jaxprs.subset import subset
 
 _jax: Any = jax  # which declares no types of what is ahead of time
 
@@ -52,7 +52,7 @@ def spent(fun: Callable[..., Any], structs: Sequence[Any]) -> Spent:
 
 def spent_alone(piece: Piece) -> Spent:
     """How long it takes to lower and compile equations without those around them."""
-    jaxpr = _alone(piece)
+    jaxpr = subset(piece.jaxpr, piece.eqns)
     structs = [_struct(_compat.aval_of(var)) for var in jaxpr.invars]
     return spent(_compat.jaxpr_as_fun(_compat.closed(jaxpr)), structs)
 
@@ -61,29 +61,6 @@ def of_nothing() -> Spent:
     """How long a program takes that does nothing: the least of three."""
     each = [spent(_jax.lax.neg, [_jax.ShapeDtypeStruct((), "float32")]) for _ in range(3)]
     return Spent(min(one.lower for one in each), min(one.compile for one in each))
-
-
-def _alone(piece: Piece) -> Jaxpr:
-    """The equations as a jaxpr of their own, which returns what others use."""
-    made: dict[Var, None] = {}
-    needed: dict[Var, None] = {}
-    chosen = set(map(id, piece.eqns))
-    used = {atom for atom in piece.jaxpr.outvars if not _compat.is_literal(atom)}
-    for eqn in piece.jaxpr.eqns:
-        if id(eqn) not in chosen:
-            used.update(atom for atom in eqn.invars if not _compat.is_literal(atom))
-    for eqn in piece.eqns:
-        needed.update((x, None) for x in _variables(eqn) if x not in made)
-        made.update((x, None) for x in eqn.outvars if not _compat.is_dropped(x))
-    results = [x for x in made if x in used] or list(made)
-    return _compat.rebuilt(
-        piece.jaxpr, eqns=piece.eqns, invars=list(needed), outvars=results, constvars=()
-    )
-
-
-def _variables(eqn: JaxprEqn) -> list[Var]:
-    found: list[Any] = [atom for atom in eqn.invars if not _compat.is_literal(atom)]
-    return found
 
 
 def _struct(aval: Any) -> Any:

@@ -56,6 +56,12 @@ QUESTIONS: Mapping[str, Question] = {
         runs=False,
         sentences=True,
     ),
+    "check_grad": Question(
+        "Check gradients",
+        "Which rule for a derivative is wrong, by finite differences",
+        "check_grad",
+        of_function=True,
+    ),
     "compile_time": Question(
         "Compile time",
         "Which functions make lowering and compiling slow; nothing is run",

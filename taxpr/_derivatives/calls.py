@@ -1,0 +1,216 @@
+"""The equations whose derivatives are compared, and the values that they are given."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax.numpy
+import numpy
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._compat import Array, Jaxpr, JaxprEqn, StoredJaxpr
+from taxpr._hops.interpreter import Forwards
+from taxpr._hops.places import addresses_of, numbered
+from taxpr._hops.table import nested_jaxprs
+from taxpr._primitives.tag import is_tag
+from taxpr._programs.program import Program
+from taxpr._recordings.run import Kept, run
+from taxpr._sites.values import values_of
+
+np: Any = numpy  # which leaves types of arrays unknown
+_jnp: Any = jax.numpy
+
+# Those with a derivative that a user can give.
+_RULED = tuple(
+    kind
+    for kind in (
+        _compat.custom_jvp_call_p,
+        _compat.custom_vjp_call_p,
+        _compat.CustomJVPTraced,
+        _compat.CustomVJPTraced,
+        _compat.custom_linear_solve_p,
+        _compat.linear_call_p,
+        _compat.custom_transpose_p,
+    )
+    if kind is not None
+)
+# Those that have forward mode only by way of the function, and not by their rule.
+_REVERSE = (
+    _compat.custom_vjp_call_p,
+    _compat.CustomVJPTraced,
+    _compat.linear_call_p,
+    _compat.custom_transpose_p,
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DerivedCall:
+    """An equation with a derivative.
+
+    Attributes:
+        eqn: The equation.
+        address: Its address.
+        jaxpr: The jaxpr that has it.
+        operands: For each of its operands the address of the value, or the value of a literal.
+        outside: The addresses outside of loops and calls of what these only hand on.
+    """
+
+    eqn: JaxprEqn
+    address: Address
+    jaxpr: Jaxpr
+    operands: tuple[Any, ...]
+    outside: Mapping[str, str]
+
+    def addresses(self, operand: int) -> Iterator[str]:
+        """The addresses of an operand, from the inside out; none of a literal."""
+        at = self.operands[operand]
+        while isinstance(at, str):
+            yield at
+            at = self.outside.get(at)
+
+    @property
+    def reverse(self) -> bool:
+        """Whether its rule is one for reverse mode."""
+        return _compat.kind_of(self.eqn) in _REVERSE
+
+    def function(self) -> Callable[..., list[Array]]:
+        """It as a function of its operands, literals among them, that returns a list of arrays."""
+        # One value may be two operands, and a literal is a value here.
+        invars = [_compat.fresh_var(_compat.aval_of(atom)) for atom in self.eqn.invars]
+        eqn: Any = self.eqn
+        outvars = [x for x in self.eqn.outvars if not _compat.is_dropped(x)]
+        alone = _compat.rebuilt(
+            self.jaxpr,
+            eqns=[eqn.replace(invars=invars)],
+            invars=invars,
+            outvars=outvars,
+            constvars=(),
+        )
+        return _compat.jaxpr_as_fun(_compat.closed(alone))
+
+
+def ruled_calls(program: Program) -> list[DerivedCall]:
+    """The calls of functions with a rule of their own, inner ones after those around them."""
+    every = _calls(program.jaxpr, Address(), {})
+    return [one for one in every if _compat.kind_of(one.eqn) in _RULED]
+
+
+def single_equations(program: Program) -> list[DerivedCall]:
+    """The equations that hold no others, without those that a rule of the user's replaces."""
+    every = list(_calls(program.jaxpr, Address(), {}))
+    ruled = [f"{one.address}/" for one in every if _compat.kind_of(one.eqn) in _RULED]
+    return [
+        one
+        for one in every
+        if not nested_jaxprs(one.eqn) and not one.address.startswith(tuple(ruled))
+    ]
+
+
+def _calls(stored: StoredJaxpr, home: Address, outside: dict[str, str]) -> Iterator[DerivedCall]:
+    inner, at = _compat.open_jaxpr(stored), addresses_of(stored, home)
+    for local, eqn in numbered(inner):
+        if is_tag(eqn):
+            continue
+        operands: list[Any] = [
+            atom.val if _compat.is_literal(atom) else at.get(id(atom)) for atom in eqn.invars
+        ]
+        yield DerivedCall(eqn, home / local, inner, tuple(operands), outside)
+        for nested in nested_jaxprs(eqn):
+            if nested.rule or nested.idle:
+                continue
+            below = home / local / nested.label
+            for k, (operand, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):
+                if operand is not None and role in ("const", "arg"):
+                    outer = operands[operand]
+                    outside |= {f"{below}/in{k}": outer} if isinstance(outer, str) else {}
+            yield from _calls(nested.stored, below, outside)
+
+
+class Differentiated(Forwards[bool]):
+    """Which values a derivative goes through: made of floats of the inputs, and of floats.
+
+    Attributes:
+        found: By address.
+    """
+
+    nothing = False
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.found: dict[str, bool] = {}
+        self.run(program.jaxpr, [True] * len(program.invars), Address())
+
+    def join(self, each: Sequence[bool]) -> bool:
+        """Those of any."""
+        return any(each)
+
+    def made(self, eqn: JaxprEqn, operands: Sequence[bool]) -> Sequence[bool]:
+        """No derivative goes through `jax.lax.stop_gradient`."""
+        stops = eqn.primitive is _compat.stop_gradient_p
+        return [any(operands) and not stops] * len(eqn.outvars)
+
+    def held(self, var: Any, of: bool, address: Address | None) -> bool:
+        """Notes it."""
+        of = of and _jnp.issubdtype(getattr(var.aval, "dtype", np.int32), np.floating)
+        if address is not None:
+            self.found[address] = self.found.get(address, False) or of
+        return of
+
+
+class Given:
+    """The operands of equations as a run had them.
+
+    Args:
+        program: The program.
+        flat: Its flat inputs.
+        calls: The equations.
+        memory: The bytes that the values may take; see `watch`.
+    """
+
+    def __init__(
+        self, program: Program, flat: Sequence[Array], calls: Sequence[DerivedCall], memory: Any
+    ) -> None:
+        asked = {x for one in calls for x in one.operands if isinstance(x, Address)}
+        values = [one for one in values_of(program.jaxpr) if one.address in asked]
+        ran = run(program, flat, values, "auto", memory)
+        self._kept: dict[str, Kept] = ran.kept
+        self.skipped = ran.skipped
+
+    def of(self, call: DerivedCall) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
+        """The operands of an equation, in the first and the last iteration in which it ran.
+
+        Returns:
+            The iteration, with a number for each loop and device around, and the operands. Nothing
+            where it did not run, or its operands were too large to be kept.
+        """
+        known = [self._kept.get(x) if isinstance(x, Address) else x for x in call.operands]
+        kept = [one for one in known if isinstance(one, Kept)]
+        if any(one is None or (isinstance(one, Kept) and one.value is None) for one in known):
+            return
+        axes = {
+            name: n for one in kept for name, n in zip(one.axes, np.shape(one.value), strict=False)
+        }
+        ran = [
+            at
+            for at in itertools.product(*map(range, axes.values()))
+            if all(_fired(one, dict(zip(axes, at, strict=True))) for one in kept)
+        ]
+        for at in dict.fromkeys([*ran[:1], *ran[-1:]]):
+            where = dict(zip(axes, at, strict=True))
+            yield at, [_taken(one, where) if isinstance(one, Kept) else one for one in known]
+
+
+def _index(one: Kept, where: dict[str, int]) -> tuple[int, ...]:
+    return tuple(where[name] for name in one.axes)
+
+
+def _fired(one: Kept, where: dict[str, int]) -> bool:
+    return one.fired is None or bool(np.asarray(one.fired)[_index(one, where)])
+
+
+def _taken(one: Kept, where: dict[str, int]) -> Any:
+    return _jnp.asarray(one.value)[_index(one, where)]

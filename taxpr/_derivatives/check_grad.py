@@ -1,0 +1,313 @@
+"""`check_grad`: which rule for a derivative is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy
+import numpy
+
+from taxpr import _compat
+from taxpr._answers.answer import Answer
+from taxpr._answers.progress import Progress, Tells
+from taxpr._compat import Array, PyTree
+from taxpr._compiled.attribution import Attributions
+from taxpr._derivatives.calls import (
+    DerivedCall,
+    Differentiated,
+    Given,
+    ruled_calls,
+    single_equations,
+)
+from taxpr._derivatives.compared import Compared, compare, is_float
+from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._programs.functions import called_as, trace
+from taxpr._programs.program import Program
+from taxpr._programs.question import question
+
+np: Any = numpy  # which leaves types of arrays unknown
+_jnp: Any = jax.numpy
+
+
+@dataclasses.dataclass(frozen=True)
+class GradRow:
+    """A derivative in `GradCheck` that is not that of its function.
+
+    Attributes:
+        rule: The function of the user's that is the rule, such as ``"bwd"``; the primitive where
+            there is no such function.
+        rule_line: The line at which the rule begins; "" where there is none.
+        function: The function of the user's that made the call.
+        line: The line that made the call.
+        code: Its statement.
+        variable: The variable that holds the result.
+        operand: The operand with respect to which it is wrong: its variable, or its number.
+        result: The number of the result.
+        expected: The slope in a random direction, by finite differences.
+        found: The same by the rule.
+        hint: In which way it is wrong, such as ``"is 2 times what it should be"``.
+        iteration: The iteration of each loop around.
+        address: The address of the call.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> @jax.custom_jvp
+        ... def cube(x):
+        ...     return x**3
+        >>> @cube.defjvp
+        ... def cube_jvp(primals, tangents):
+        ...     return cube(*primals), 2 * primals[0] ** 2 * tangents[0]
+        >>> def loss(x):
+        ...     y = cube(x)
+        ...     return y.sum()
+        >>> [row] = taxpr.check_grad(loss)(jnp.array([1.0, 2.0])).rows
+        >>> row.rule, row.variable, row.operand, row.hint
+        ('cube_jvp', 'y', 'x', 'is 0.667 times what it should be')
+    """
+
+    rule: str
+    rule_line: str
+    function: str
+    line: str
+    code: str
+    variable: str
+    operand: str
+    result: int
+    expected: float
+    found: float
+    hint: str
+    iteration: tuple[int, ...]
+    address: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class GradCheck(Answer):
+    """The derivatives that are not those of their functions; `check_grad` makes it.
+
+    Attributes:
+        agrees: Whether the derivative of the whole function agrees with finite differences; None
+            where these cannot tell.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> found = taxpr.check_grad(lambda x: jnp.sin(x).sum())(jnp.ones(3))
+        >>> bool(found), found.agrees
+        (False, True)
+    """
+
+    agrees: bool | None = None
+
+    _columns = "rule", "hint", "operand", "line", "code", "variable", "expected", "found"
+
+
+@question
+def check_grad(
+    fun: Any, *, memory: int | None = None, progress: Tells = None
+) -> Callable[..., GradCheck]:
+    """Say which rule for a derivative is wrong, where `jax.test_util.check_grads` says that one is.
+
+    Each function that has a rule by `jax.custom_jvp` or `jax.custom_vjp` is called with what it is
+    given in a run, in 64 bits where ``fun`` allows it, and the rule is compared with finite
+    differences in random directions, for each operand that a derivative goes through. The whole is
+    compared, too. If it is wrong and no rule is, the single equations are looked at: so a
+    `jax.lax.stop_gradient` is found.
+
+    Args:
+        fun: A function of PyTrees of arrays, which is to be differentiated with respect to all
+            floats among its arguments: ``lambda w: loss(w, x)`` leaves out ``x``. Or a `Program`,
+            whose types are fixed.
+        memory: The bytes that the values may take at a time, as for `watch`.
+        progress: Called with the numbers of calls that are done and of all; False says nothing.
+            None writes to stderr what takes longer than a second.
+
+    Returns:
+        A function of the arguments of ``fun`` that returns a `GradCheck`, with a `GradRow` for each
+        derivative that is wrong, in the order of the program; none if all are right.
+
+    Raises:
+        ArgumentError: If no argument is an array of floats.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> @jax.custom_vjp
+        ... def scaled(x, w):
+        ...     return x * w
+        >>> def fwd(x, w):
+        ...     return x * w, (x, w)
+        >>> def bwd(kept, g):
+        ...     x, w = kept
+        ...     return g * w, g * w
+        >>> scaled.defvjp(fwd, bwd)
+        >>> def loss(x, w):
+        ...     h = jnp.tanh(x)
+        ...     out = scaled(h, w)
+        ...     return out.sum()
+        >>> [row] = taxpr.check_grad(loss)(jnp.arange(3.0), jnp.ones(3)).rows
+        >>> row.rule, row.operand, row.code
+        ('bwd', 'w', 'out = scaled(h, w)')
+    """
+    if not isinstance(fun, Program):
+        refuse_no_function("check_grad", fun)
+
+    def checked(*args: PyTree, **kwargs: PyTree) -> GradCheck:
+        wide, note = contextlib.nullcontext(), ""
+        given: tuple[PyTree, PyTree] = (args, kwargs)
+        if isinstance(fun, Program):
+            program = fun
+        else:
+            program = None
+            try:
+                with _compat.enable_x64():
+                    given = _compat.map_leaves(_as_wide, (args, kwargs))
+                    program = trace(fun, names=True)(*given[0], **given[1])
+                wide = _compat.enable_x64()
+            except Exception as error:  # of a function that knows one precision only
+                note = f"It does not run in 64 bits, and was compared in its own: {_first(error)}"
+                given = args, kwargs
+            if program is None:
+                program = trace(fun, names=True)(*args, **kwargs)
+        with wide:
+            return _Check(program, program.flat(*given), memory, progress).answer(note)
+
+    return called_as(fun)(checked)
+
+
+class _Check:
+    def __init__(
+        self, program: Program, flat: Sequence[Array], memory: int | None, progress: Tells
+    ) -> None:
+        self._program, self._flat = program, flat
+        self._memory, self._progress = memory, progress
+        self._derived = Differentiated(program).found
+        self._words = Attributions(program)
+        held = () if program.named is None else program.variables()
+        self._names = {f"in{k}": name for k, name in enumerate(program.in_names)} | {
+            one.address: one.text for one in sorted(held, key=lambda one: not one.path)
+        }
+        self._notes: list[str] = []
+        if not any(map(is_float, flat)):
+            raise ArgumentError(
+                f"check_grad: no argument of {program.name} is an array of floats of 32 or 64 bits."
+            )
+
+    def answer(self, note: str) -> GradCheck:
+        """All that is wrong."""
+        calls = ruled_calls(self._program)
+        rows, complete = self._rows(calls)
+        agrees = self._whole(any(one.reverse for one in calls)) if complete else None
+        if complete and not rows and agrees is False:
+            rows, complete = self._rows(single_equations(self._program))
+            self._notes.append(
+                "The derivative of the whole is wrong, and no rule of yours is."
+                if rows
+                else "The derivative of the whole is wrong, and nothing in it that can be compared "
+                "alone."
+            )
+        if note:
+            self._notes.append(note)
+        told = {True: "agrees", False: "does not agree", None: "was not compared"}[agrees]
+        headline = (
+            f"derivatives of {self._program.name}: {len({row.address for row in rows})} wrong, of "
+            f"{len(calls)} rules that are called; the whole {told} with finite differences"
+        )
+        notes = tuple(dict.fromkeys(filter(None, self._notes)))
+        return GradCheck(headline, rows, notes, complete, agrees=agrees)
+
+    def _rows(self, calls: Sequence[DerivedCall]) -> tuple[list[GradRow], bool]:
+        chosen = [(one, self._which(one)) for one in calls]
+        chosen = [(one, which) for one, which in chosen if which]
+        given = Given(self._program, self._flat, [one for one, _ in chosen], self._memory)
+        rows: list[GradRow] = []
+        with Progress("check_grad", len(chosen), self._progress) as steps:
+            for one, which in steps.over(chosen):
+                rows += self._of_call(one, which, given)
+        self._notes.append(steps.note)
+        return rows, not steps.stopped
+
+    def _which(self, call: DerivedCall) -> set[int]:
+        """The operands that a derivative goes through."""
+        return {k for k, x in enumerate(call.operands) if self._derived.get(str(x), False)}
+
+    def _of_call(self, call: DerivedCall, which: set[int], given: Given) -> list[GradRow]:
+        rows: list[GradRow] = []
+        told: set[tuple[int, int]] = set()
+        known = ran = False
+        for iteration, operands in given.of(call):
+            ran = True
+            try:
+                found = compare(call.function(), operands, call.reverse, which)
+            except Exception as error:  # such as one that needs the axes of devices around it
+                self._notes.append(f"{self._said(call)} cannot be run alone: {_first(error)}")
+                return rows
+            known = known or any(one.slopes for one in found)
+            for one in found:
+                if one.wrong and (one.operand, one.result) not in told:
+                    told.add((one.operand, one.result))
+                    rows.append(self._row(call, one, iteration))
+        if not ran:
+            self._notes.append(
+                f"{self._said(call)} was not compared: it did not run, or memory did not suffice."
+            )
+        elif not known:
+            self._notes.append(
+                f"{self._said(call)} cannot be compared where it is: finite differences from both "
+                "sides are not the same, or not finite."
+            )
+        return rows
+
+    def _said(self, call: DerivedCall) -> str:
+        at = self._words.of(call.address)
+        return f"`{at.code}` ({at.line})" if at.code else str(call.address)
+
+    def _row(self, call: DerivedCall, one: Compared, iteration: tuple[int, ...]) -> GradRow:
+        at = self._words.of(call.address.value(one.result))
+        [(rule, line), *_] = [
+            *reversed(_compat.rule_lines(call.eqn)),
+            (call.eqn.primitive.name, ""),
+        ]
+        names = (self._names.get(at, "") for at in call.addresses(one.operand))
+        return GradRow(
+            rule,
+            line,
+            at.function.replace(".<locals>", ""),
+            at.line,
+            at.code,
+            at.variable,
+            next(filter(None, names), f"operand {one.operand}"),
+            one.result,
+            one.worst.expected,
+            one.worst.found,
+            one.hint,
+            iteration,
+            str(call.address),
+        )
+
+    def _whole(self, reverse: bool) -> bool | None:
+        """Whether the derivative of the program agrees with finite differences."""
+        run = _compat.jaxpr_as_fun(self._program.jaxpr)
+        which = [k for k, x in enumerate(self._flat) if is_float(x)]
+        for mode in (reverse, not reverse):  # a while loop has one of them, and so has a custom_vjp
+            try:
+                found = compare(run, self._flat, mode, which)
+            except Exception as error:
+                self._notes.append(f"The whole cannot be differentiated: {_first(error)}")
+                continue
+            self._notes = [one for one in self._notes if not one.startswith("The whole cannot")]
+            known = [one for one in found if one.slopes]
+            return not any(one.wrong for one in known) if known else None
+        return None
+
+
+def _as_wide(x: Any) -> Any:
+    if isinstance(x, float):
+        return np.float64(x)
+    narrow = hasattr(x, "dtype") and _jnp.issubdtype(x.dtype, _jnp.floating)
+    return _jnp.asarray(x, np.float64) if narrow else x
+
+
+def _first(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
