@@ -73,6 +73,7 @@ class Uncurried:
         self._fn = fun
         self._tag_writes = tag_writes
         first, states = stateful(fun, args, kwargs, tag_writes=tag_writes)
+        _refuse_objects(self.__name__, first)
         names = names_of(states)
         self.uses = {
             name: _uses(state, first.accesses) for name, state in zip(names, states, strict=True)
@@ -173,6 +174,17 @@ class Uncurried:
         return out
 
 
+def _refuse_objects(name: str, done: Stateful) -> None:
+    """Raise where a function changes objects of a library: nothing would hand the change back."""
+    program = done.program
+    if changed := program.states_after(program.out_avals):
+        raise StateError(
+            f"uncurry: {name} changes {_listed(changed)}, which no taxpr.State holds but an object "
+            "of a library, so the change would be lost. Give the object to another function of "
+            "taxpr, such as inject or watch, or let the function return the new values."
+        )
+
+
 def _key(leaves: Sequence[ArrayLike], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Any:
     """The cache key of a traced function: argument structure, types, and JAX's settings."""
     flat, tree = jax.tree.flatten(marked((args, kwargs)))
@@ -239,7 +251,8 @@ def uncurry(
         `jax.jit`: inside, ``states`` would be constants of the compiled function.
 
     Raises:
-        StateError: If the result of a use of a state could be wrong.
+        StateError: If the result of a use of a state could be wrong; or if the function changes an
+            object of a library, which is none of its states.
         RefusedError: If a state is used in an equation that cannot be injected. Later, if a
             derivative goes through a state into or out of a function with a derivative rule, such
             as a `jax.custom_vjp`. In forward mode the latter is NaN.

@@ -200,6 +200,15 @@ def test_what_cannot_be_handed_back_is_refused_by_name(counters):
     assert float(taxpr.watch(rename)(counter, X).out) == 15.0
 
 
+def test_what_uncurry_has_no_state_for_is_refused_by_name(counters):
+    counter = counters()
+    with pytest.raises(taxpr.errors.StateError, match=r"uncurry: add changes 'counter\.total'"):
+        taxpr.uncurry(add, counter, X)
+    assert float(counter.total) == 0.0
+    pure, states = taxpr.uncurry(lambda counter, x: x.sum() + counter.total, counter, X)
+    assert (states, float(pure(states, counter, X)[0])) == ({}, 15.0)
+
+
 def test_a_program_of_other_objects_is_traced_again(counters):
     program = taxpr.trace(add)(counters(), X)
     other = Counter(jnp.ones(()))
