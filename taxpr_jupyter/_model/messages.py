@@ -285,6 +285,8 @@ class Results(TypedDict):
     injectors: list[Injected]
     outputs: list[Output]
     unchanged: str
+    gradients: list[Output]
+    gradientNote: str
     records: list[Recorded]
 
 
@@ -612,6 +614,7 @@ class Traits(TypedDict):
     progress: Progress | Idle
     results: Results | Empty
     live: bool
+    gradients: Literal["", "off", "on"]
     stale: bool
     code: str
     saved: str

@@ -24,6 +24,7 @@ from taxpr_jupyter._runs.clock import Clock, OnPhase
 from taxpr_jupyter._runs.closure_key import reads
 from taxpr_jupyter._runs.compiled import Compiled, compiled_totals
 from taxpr_jupyter._runs.devices import device_name, device_named, devices, placed_on
+from taxpr_jupyter._runs.gradients import Slopes, slopes_of
 from taxpr_jupyter._runs.run import LEFT, PHASES, Record, Run, record_of
 from taxpr_jupyter._runs.state_runs import parts, state_runs, written
 from taxpr_jupyter._runs.switches import calls_out, switched_off, values_of, with_switch
@@ -31,6 +32,7 @@ from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
 from taxpr_jupyter._text.hints import hint
 
 T = TypeVar("T")
+_Of = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _KEPT = 8  # cached compiled programs of one session
 _WRITES = 256  # the most values to keep of a state that is written in a while loop,
@@ -53,6 +55,7 @@ class Plan:
         states: The initial values of the states by name.
         watched: The writes to the states, as in `Edits`.
         numbers: What the program takes besides: the numbers of the changes of its source.
+        gradients: Whether to compare the gradients of the first result that is a single float.
     """
 
     number: int
@@ -66,6 +69,7 @@ class Plan:
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
     numbers: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    gradients: bool = False
 
     @property
     def attached(self) -> dict[str, Attached]:
@@ -95,6 +99,7 @@ class Executor:
         self._inputs = jax.tree.map(_own_copy, (tuple(args), dict(kwargs)))
         # The outputs and totals of the untouched program by device, the most recent last.
         self._baselines: dict[Any, tuple[Any, Compiled | None]] = {}
+        self._slopes: dict[Any, list[Any]] = {}  # the gradients of the untouched program
         self._states: Mapping[str, Any] = {}  # of these outputs
         self._compiled = introspect.Recent[_Ready](_KEPT)
 
@@ -155,7 +160,7 @@ class Executor:
 
     def release(self) -> None:
         """Drop everything that another run can make again."""
-        self._baselines, self._compiled = {}, introspect.Recent[_Ready](_KEPT)
+        self._baselines, self._slopes, self._compiled = {}, {}, introspect.Recent[_Ready](_KEPT)
 
     def _computed(self, plan: Plan, device: str | None, clock: Clock) -> _Computed:
         broken = next((a for a in plan.attached.values() if a.error), None)
@@ -183,20 +188,22 @@ class Executor:
                 found = found or self._untouched(plan, target, (args, kwargs), clock)
                 self._baselines[target] = found
                 outputs, of_untouched = found
-                return _Computed(outputs, outputs, {}, {}, {"untouched": of_untouched})
+                slopes = self._gradients(plan, target, (args, kwargs), clock)
+                return _Computed(outputs, outputs, {}, {}, {"untouched": of_untouched}, slopes)
             changes = bool(plan.attached) or plan.rewritten
             clock.program = "injected" if changes else "untouched"
             ctx = jax.device_put(ctx, target) if target else ctx
             numbers = jax.device_put(plan.numbers, target) if target else plan.numbers
             given = {**kwargs, **numbers}
-            key = ("injected", target, id(plan.program), plan.tags, _structure(plan.attached, ctx))
-            injected = self._ready(
-                key,
-                lambda: _injected(plan, watched),
-                (args, given, ctx),
-                clock,
+            key = (target, id(plan.program), plan.tags, _structure(plan.attached, ctx))
+            whole = functools.partial(
+                self._ready,
+                program=lambda: _injected(plan, watched),
+                inputs=(args, given, ctx),
+                clock=clock,
                 alive=(plan.attached, plan.program),
             )
+            injected = whole(("injected", *key))
             if found is None and (
                 plan.rewritten or any(not one.injector.observes for one in plan.attached.values())
             ):
@@ -211,15 +218,25 @@ class Executor:
                     clock.expects(1, "untouched")
                     found = clock.computed(injected.call, args, kwargs, off)[0], None
                 clock.program = "injected"
+            start = ctx
             outputs, ctx = clock.computed(injected.call, args, given, ctx)
             # Without an injector that changes values, these are the untouched outputs, too.
             found = found or (outputs, None if changes else injected.totals)
             self._baselines[target] = found
+            slopes = self._gradients(
+                plan,
+                target,
+                (args, kwargs),
+                clock,
+                lambda of: clock.computed(
+                    whole(("gradient", *key), of=of).call, args, given, start
+                ),
+            )
         baseline, of_untouched = found
         xla = {"untouched": of_untouched}
         if changes:
             xla["injected"] = injected.totals
-        return _Computed(baseline, outputs, ctx, watched, xla)
+        return _Computed(baseline, outputs, ctx, watched, xla, slopes)
 
     def _untouched(
         self, plan: Plan, target: Any, inputs: tuple[Any, ...], clock: Clock
@@ -227,6 +244,43 @@ class Executor:
         """The outputs and totals of a program of its own, without tags and injectors."""
         ready = self._ready(("untouched", target), lambda: plan.untouched, inputs, clock)
         return clock.computed(ready.call, *inputs), ready.totals
+
+    def _gradients(
+        self,
+        plan: Plan,
+        target: Any,
+        inputs: tuple[Any, ...],
+        clock: Clock,
+        changed: Callable[[_Of], list[Any]] | None = None,
+    ) -> Slopes:
+        """The gradients of the untouched program, and of the one with injectors and changes.
+
+        Args:
+            plan: What is run.
+            target: Where.
+            inputs: The positional and keyword arguments.
+            clock: Measures it.
+            changed: Computes those of the program with injectors and changes; None if it has none.
+        """
+        if not plan.gradients:
+            return Slopes()
+        found = slopes_of(plan.untouched, plan.program)
+        if found.note:
+            return found
+        try:
+            clock.expects(len(PHASES) * (1 + (changed is not None)), "gradient")
+            if target not in self._slopes:
+                key, of = ("gradient", target), found.of(found.number)
+                ready = self._ready(key, lambda: plan.untouched, inputs, clock, of=of)
+                self._slopes[target] = clock.computed(ready.call, *inputs)
+            before = after = self._slopes[target]
+            if changed is not None:
+                after = changed(found.of(found.changed))
+        except (CancelledError, InterruptedWait, *STOPPING):
+            raise
+        except Exception as error:  # JAX has no derivative of a while loop, say
+            return Slopes(note=one_line(error))
+        return dataclasses.replace(found, before=before, after=after)
 
     def _refuse_shapes(self) -> None:
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(self._inputs)):
@@ -242,6 +296,7 @@ class Executor:
         now, before = jax.tree.leaves(plan.states), jax.tree.leaves(dict(self._states))
         if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
             self._baselines.clear()
+            self._slopes.clear()
             self._states = plan.states
         return (dict(plan.states), *args), kwargs
 
@@ -260,15 +315,16 @@ class Executor:
         inputs: tuple[Any, ...],
         clock: Clock,
         alive: Any = None,
+        of: _Of | None = None,
     ) -> _Ready:
-        """The program compiled ahead of time for these inputs.
+        """The program compiled ahead of time for these inputs, or what ``of`` makes of it.
 
         ``alive`` is kept with it, because the key contains ids of its objects.
         """
 
         def make() -> _Ready:
             clock.reused = False
-            made, traced = clock.phase("trace", lambda: _traced(program(), inputs))
+            made, traced = clock.phase("trace", lambda: _traced(program(), inputs, of))
             lowered = clock.phase("lower", traced.lower)
             compiled = clock.phase("compile", lowered.compile)
             return _Ready(compiled, compiled_totals(compiled), calls_out(made), alive)
@@ -295,6 +351,7 @@ class _Computed:
     ctx: Mapping[str, Any]
     watched: Mapping[taxpr.program.Site, list[taxpr.injectors.Injector]]
     xla: Mapping[str, Compiled | None]
+    slopes: Slopes
 
 
 def _looked_at(
@@ -332,6 +389,8 @@ def _looked_at(
             if site.injector and not site.injector.edits
         },
         xla={name: totals for name, totals in computed.xla.items() if totals is not None},
+        gradients=computed.slopes.compared(),
+        gradient_note=computed.slopes.note,
         live=live,
         finish=finish,
     )
@@ -366,8 +425,11 @@ def _own_copy(leaf: Any) -> Any:
     return leaf.copy() if isinstance(leaf, np.ndarray) and leaf.flags.writeable else leaf
 
 
-def _traced(program: taxpr.Program, inputs: tuple[Any, ...]) -> tuple[taxpr.Program, Any]:
-    return program, jax.jit(_called(program)).trace(*inputs)
+def _traced(
+    program: taxpr.Program, inputs: tuple[Any, ...], of: _Of | None
+) -> tuple[taxpr.Program, Any]:
+    call = _called(program)
+    return program, jax.jit(call if of is None else of(call)).trace(*inputs)
 
 
 def _called(program: taxpr.Program) -> Callable[..., Any]:

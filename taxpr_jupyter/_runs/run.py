@@ -41,7 +41,7 @@ class Phase:
     """A phase of a run, reported before it begins.
 
     Attributes:
-        program: ``"untouched"`` or ``"injected"``.
+        program: ``"untouched"``, ``"injected"``, or ``"gradient"`` for those of both.
         name: One of `PHASES`.
         step: The number of the phase, from 1.
         steps: The number of phases.
@@ -102,6 +102,9 @@ class Run:
         outputs: The result with injectors, in the structure of the function's result.
         baseline: The result of the untouched program.
         differences: The difference of each flat output.
+        gradients: The differences of the gradients of the first result that is a single float, by
+            the arguments; empty if they were not asked for, see `Session.run`.
+        gradient_note: Why there are none although they were asked for.
         records: The record of each tag, by key.
         times: Seconds for each phase, for both programs together; 0 if it was not needed.
         reused: Whether both programs had been compiled before.
@@ -129,6 +132,8 @@ class Run:
     outputs: Any = None
     baseline: Any = None
     differences: tuple[Difference, ...] = ()
+    gradients: tuple[Difference, ...] = ()
+    gradient_note: str = ""
     records: Mapping[str, Record] = dataclasses.field(default_factory=dict)
     times: Mapping[str, float] = dataclasses.field(default_factory=dict)
     reused: bool = False
@@ -180,6 +185,8 @@ class Run:
         ]
         lines += [f"  {line}" for line in self.xla_lines]
         lines += [f"  {_difference_text(difference)}" for difference in self.by_interest]
+        lines += [f"  {_difference_text(difference)}" for difference in self.gradients]
+        lines += [f"  No gradients: {self.gradient_note}"] if self.gradient_note else []
         lines += [f"  {leaf}" for state in self.states if state.written for leaf in state.leaves]
         if self.released:
             lines.append(f"  {quantity(self.released, 'B')} of this were released. {HOW_AGAIN}.")

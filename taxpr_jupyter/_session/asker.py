@@ -8,14 +8,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
-
 import taxpr
-from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._model.questions import question_of
 from taxpr_jupyter._runs.execute import Plan
+from taxpr_jupyter._runs.gradients import losses_of
 from taxpr_jupyter._runs.held import held_with_injectors
 from taxpr_jupyter._session.runner import Runner
 from taxpr_jupyter._session.store import Store
@@ -191,13 +189,7 @@ class Asker:
             >>> Session(lambda x: {"loss": x.sum(), "x": x}, (jnp.ones(4),)).losses()
             ["out['loss']"]
         """
-        program = self._store.program
-        states = {k for one in states_of(program) for k in one.outs}
-        return [
-            name
-            for k, (name, aval) in enumerate(zip(program.out_names, program.out_avals, strict=True))
-            if k not in states and aval.shape == () and jnp.issubdtype(aval.dtype, jnp.floating)
-        ]
+        return list(losses_of(self._store.program).values())
 
     def check(self) -> taxpr.questions.Answer:
         """What is suspicious in the program, without running it; see `taxpr.check`.

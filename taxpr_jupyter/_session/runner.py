@@ -17,8 +17,10 @@ from taxpr_jupyter._errors import PanelError, UnderWayError, one_line
 from taxpr_jupyter._runs.clock import OnPhase
 from taxpr_jupyter._runs.devices import devices
 from taxpr_jupyter._runs.execute import Executor, Plan
+from taxpr_jupyter._runs.gradients import is_loss
 from taxpr_jupyter._runs.released import Released, trimmed
 from taxpr_jupyter._runs.run import LEFT, PHASES, Phase, Run
+from taxpr_jupyter._runs.switches import calls_out
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.states import States
 from taxpr_jupyter._session.store import Store
@@ -70,6 +72,20 @@ class Runner:
         return self._under_way.locked()
 
     @property
+    def changes_values(self) -> bool:
+        """Whether something changes what is computed: a line, or an injector that does."""
+        attached = self._store.edits.attached.values()
+        rewritten = self._store.program is not self._store.untouched
+        return rewritten or any(not one.injector.observes for one in attached)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether `run` compares gradients, too, unless told otherwise."""
+        program = self._store.program
+        rewritten = program is not self._store.untouched
+        return rewritten and is_loss(self._store.untouched) and not calls_out(program)
+
+    @property
     def stale(self) -> bool:
         """Whether tags, injectors, their values or states were changed after the last run began."""
         last = self.last
@@ -116,6 +132,7 @@ class Runner:
         on_phase: OnPhase | None = None,
         cancel: threading.Event | None = None,
         live: bool = False,
+        gradients: bool | None = None,
     ) -> Run:
         """Runs the program with the injectors, beside the untouched program.
 
@@ -136,6 +153,10 @@ class Runner:
             live: Only glance at the results, for an answer at once: no records, and no comparison
                 of arrays; `Run.whole` makes up for it. Such a run takes the place and the number
                 of the live one before it.
+            gradients: Whether to compare the gradients of the first result that is a single float,
+                by all arguments that are floats, too. Both programs are compiled and run once more
+                for that. None does so where the source was changed, the program returns such a
+                result alone, as a loss does, and calls nothing on the host. Never with ``live``.
 
         Returns:
             Outputs with and without the injectors, differences, records of the tags, times, what
@@ -156,7 +177,10 @@ class Runner:
         with self._alone():
             again = live and self.last is not None and self.last.live
             left = self._settled(on_phase, cancel)
-            plan = self._plan(again)
+            plan = dataclasses.replace(
+                self._plan(again),
+                gradients=not live and (self.differentiable if gradients is None else gradients),
+            )
             run = self._executor.run(plan, device or self._device, on_phase, cancel, live)
             run = dataclasses.replace(run, left=run.left or left)
         with self._store.change("run"):

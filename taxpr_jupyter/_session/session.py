@@ -187,6 +187,8 @@ class Session:
     running = of("_runner", Runner.running)
     last = of("_runner", Runner.last)
     stale = of("_runner", Runner.stale)
+    changes_values = of("_runner", Runner.changes_values)
+    differentiable = of("_runner", Runner.differentiable)
     kept_bytes = of("_runner", Runner.kept_bytes)
     finish = of("_runner", Runner.finish)
     watch = of("_asker", Asker.watch)

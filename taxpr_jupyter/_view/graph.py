@@ -30,10 +30,10 @@ def _dict(start: dict[str, Any] | None = None) -> Any:
 class Graph(anywidget.AnyWidget):
     """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
 
-    `messages.Traits` declares what they hold. The browser changes `selected`, `place`, `view` and
-    `live`, and sends messages; all else goes from Python to the browser. The picture is sent only
-    when it is another one, and the other views only while they are looked at. `saved` is the class
-    of the picture that is saved with the notebook, for which this stands.
+    `messages.Traits` declares what they hold. The browser changes `selected`, `place`, `view`,
+    `live` and `gradients`, and sends messages; all else goes from Python to the browser. The
+    picture is sent only when it is another one, and the other views only while they are looked at.
+    `saved` is the class of the picture that is saved with the notebook, for which this stands.
 
     Args:
         guard: Held while a change from the browser is taken in, since that may happen on another
@@ -80,6 +80,7 @@ class Graph(anywidget.AnyWidget):
     progress: Shown[messages.Progress | messages.Idle] = _dict({"running": False})
     results: Shown[messages.Results | messages.Empty] = _dict()
     live = traitlets.Bool(False).tag(sync=True)
+    gradients = traitlets.Enum(("", "off", "on"), "").tag(sync=True)
     stale = traitlets.Bool(False).tag(sync=True)
     code = traitlets.Unicode().tag(sync=True)
     saved = traitlets.Unicode().tag(sync=True)

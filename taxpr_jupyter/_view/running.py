@@ -87,7 +87,8 @@ class Running:
 
         def run_once() -> Run | None:
             try:
-                more = {"live": True} if live else {}
+                asked = {"gradients": self._graph.gradients == "on"}
+                more = {"live": True} if live else asked if self._graph.gradients else {}
                 return self._jobs.session.run(
                     self._device, on_phase=on_phase, cancel=task.cancelled, **more
                 )

@@ -75,6 +75,10 @@ class Showing:
             site.address: "failed" for site in sites if site.injector and site.injector.error
         }
         self._graph.code = self._session.code()
+        if not (self._session.changes_values and self._session.losses()):
+            self._graph.gradients = ""
+        elif not self._graph.gradients:
+            self._graph.gradients = "on" if self._session.differentiable else "off"
         self._fields.refresh()
         self.rows()
 

@@ -80,6 +80,8 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> messages.Results
         "times": [(phase, seconds) for phase, seconds in run.times.items()],
         "outputs": [_output(row) for row in run.by_interest],
         "unchanged": _unchanged(run),
+        "gradients": [_output(row) for row in run.gradients],
+        "gradientNote": f"No gradients: {run.gradient_note}." if run.gradient_note else "",
         "records": [_record(record) for record in run.records.values()],
     }
 
@@ -95,6 +97,10 @@ def summary(run: Run) -> str:
         return "done"
     wrong = sum(bool(row.not_finite) for row in run.differences)
     also = f", {wrong} {'is' if wrong == 1 else 'are'} not finite" if wrong else ""
+    if run.gradients:
+        number = sum(not row.equal for row in run.gradients)
+        every = count_of(len(run.gradients), "gradient")
+        also += f"; {number} of {every} changed" if number else "; no gradient changed"
     if not changed:
         return f"no output changed{also}"
     numbers = [row.max for row in changed if row.max is not None and not math.isnan(row.max)]

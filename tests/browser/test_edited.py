@@ -150,3 +150,25 @@ def test_undo_and_redo_in_order(it):
     expect(redo).to_be_disabled()
     assert len(it.session.edits()) == 2
     assert [one.edits for one in it.session.injectors.values()] == [True]
+
+
+def test_a_run_compares_the_gradients_of_a_loss(page, shown):
+    page.set_viewport_size({"width": 1250, "height": 900})
+    it = shown(Session(loss, (W, X), namespace=globals(), call="loss(W, X)"), "Source")
+    box = page.get_by_role("checkbox", name="Gradients")
+    expect(box).to_be_hidden()
+    it.line("return (h**2).mean()").locator(".tx-of-line").dblclick()
+    field = it.panel.get_by_role("textbox", name=RIGHT)
+    field.fill("abs(h).mean()")
+    field.press("Enter")
+    expect(box).to_be_checked()
+    run = page.get_by_role("button", name="Run", exact=True)
+    run.click()
+    table = page.get_by_role("table", name="Gradients")
+    expect(table).to_contain_text("∂out/∂w")
+    expect(page.locator(".tx-ran")).to_contain_text("2 of 2 gradients changed")
+    it.root.screenshot(path=BUILD / "edit-gradients.png")
+    box.uncheck()
+    run.click()
+    expect(page.locator(".tx-results")).to_contain_text("Run 2 on")
+    expect(table).to_have_count(0)

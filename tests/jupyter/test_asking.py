@@ -121,6 +121,18 @@ def test_where_variables_were_not_noted_it_is_said_how_they_are(notebook):
     assert notebook.good("from taxpr_jupyter import panel; panel(step, names=True)(W, XS)").watch()
 
 
+def test_what_only_a_variable_holds_is_noted_where_one_asks_for_it(notebook):
+    notebook.names.update(step=jitted_loss, W=W, XS=XS)
+    session = notebook.good("%taxpr step(W, XS)")
+    assert session.flow().rows
+    assert {"h", "xs"} < set(session.watch())
+    named = notebook.good("%taxpr --names step(W, XS)")
+    assert named.flow().rows
+    assert set(named.watch()) == {*session.watch(), "unused"}
+    panel = notebook.good("from taxpr_jupyter import panel; panel(step, names=True)(W, XS)")
+    assert set(panel.watch()) == set(named.watch())
+
+
 def by_hand(factor, shift):
     """The values of a run in which `h` is scaled and the tag `total` is shifted."""
     total, hs, totals = 0.0, [], []

@@ -189,8 +189,9 @@ export class RunBar {
   /**
    * @param {Tools["send"]} send
    * @param {(live: boolean) => void} setLive
+   * @param {(on: boolean) => void} setGradients
    */
-  constructor(send, setLive) {
+  constructor(send, setLive, setGradients) {
     this.device = h("select", { class: "tx-button tx-device", "aria-label": "Device", title: "Device" });
     this.run = button("▶ Run", () => send({ do: "run", device: this.device.value }), {
       class: "tx-button tx-run-button",
@@ -199,8 +200,17 @@ export class RunBar {
     this.live = h("input", { type: "checkbox", change: () => setLive(this.live.checked) });
     const title = "Run again whenever a parameter or the initial value of a state changes";
     const live = h("label", { class: "tx-live", title }, this.live, "Live");
+    this.gradients = h("input", { type: "checkbox", change: () => setGradients(this.gradients.checked) });
+    const by = "A run compares the gradients of the result that is a single float, too; both programs are compiled once more for that";
+    this.offer = h("label", { class: "tx-live tx-unseen", title: by }, this.gradients, "Gradients");
     const group = { class: "tx-run", role: "group", "aria-label": "Run" };
-    this.element = h("div", group, this.device, live, this.run);
+    this.element = h("div", group, this.device, this.offer, live, this.run);
+  }
+
+  /** @param {"" | "off" | "on"} gradients Empty where there are none. */
+  offers(gradients) {
+    this.offer.classList.toggle("tx-unseen", !gradients);
+    this.gradients.checked = gradients === "on";
   }
 
   /** @param {string[]} devices The default first. */

@@ -29,6 +29,7 @@ const SAVE_AFTER = 300; // milliseconds after the last move of the picture
 const ORPHAN =
   "No kernel is behind this panel: it was restarted, or the notebook was opened without one. " +
   "Run the cell again; this is what was there before.";
+const MOST_GRADIENTS = 12; // that are shown unfolded
 const SLOW = 500; // milliseconds after which the panel says that the kernel has not answered
 
 /** @param {Tag} tag */
@@ -160,6 +161,12 @@ function unchanged(words, content) {
   return part;
 }
 
+/** @param {HTMLElement[]} rows @param {string[]} heads */
+function drawGradients(rows, heads) {
+  const whole = rows.length ? table(["gradient", ...heads.slice(1)], rows, "Gradients") : null;
+  return whole && rows.length > MOST_GRADIENTS ? folded(`${rows.length.toLocaleString("en")} gradients`, whole) : whole;
+}
+
 /** @param {Results} run */
 function drawResults(run) {
   const named = (/** @type {string} */ name, /** @type {string} */ detail) =>
@@ -186,7 +193,7 @@ function drawResults(run) {
       h("td", { class: "tx-hint" }, row.note),
     ),
   );
-  const outputHeads = ["output", "untouched", "injected", "max |Δ|", "mean |Δ|", "note"];
+  const outputHeads = ["output", "untouched", "changed", "max |Δ|", "mean |Δ|", "note"];
   const recordHeads = ["tag", "statistics", "values", "note"];
   return [
     h(
@@ -206,6 +213,8 @@ function drawResults(run) {
     ...run.xla.map((words) => hint(words)),
     shown.length ? table(outputHeads, shown, "Outputs") : null,
     same.length ? unchanged(run.unchanged, table(outputHeads, same, "Unchanged outputs")) : null,
+    drawGradients(run.gradients.map(drawOutput), outputHeads),
+    run.gradientNote ? hint(run.gradientNote) : null,
     records.length ? h("h4", {}, "Recorded at tags, after their injectors") : null,
     records.length ? table(recordHeads, records, "Recorded at tags") : null,
   ];
@@ -311,7 +320,11 @@ function render({ model, el }) {
   const find = new Find(send, picture, model.get("_criteria"));
   const waits = (/** @type {number} */ number) => number > handled;
   const controls = new Controls({ send, waits });
-  const runBar = new RunBar(send, (live) => set("live", live));
+  const runBar = new RunBar(
+    send,
+    (live) => set("live", live),
+    (on) => set("gradients", on ? "on" : "off"),
+  );
   const states = new States(send, select);
   const compare = new Compare(({ scale: now }) => {
     if (model.get("view") === "compare") scale.textContent = `${Math.round(100 * now)}%`;
@@ -480,6 +493,7 @@ function render({ model, el }) {
     controls: (shown) => controls.show(shown),
     devices: (names) => runBar.show(names),
     live: (live) => (runBar.live.checked = live),
+    gradients: (offered) => runBar.offers(offered),
     handled: (numbers) => {
       handled = numbers[from] ?? handled;
       controls.handled();

@@ -1,0 +1,106 @@
+"""The gradients that a run compares: of a result that is a single float, by the arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import taxpr
+from taxpr_jupyter._analysis.stateful import states_of
+from taxpr_jupyter._runs.array_diff import Difference, compare
+
+
+def losses_of(program: taxpr.Program) -> dict[int, str]:
+    """The names of the results that can be differentiated, single floats, by their numbers."""
+    states = {k for one in states_of(program) for k in one.outs}
+    return {
+        k: name
+        for k, (name, aval) in enumerate(zip(program.out_names, program.out_avals, strict=True))
+        if k not in states and aval.shape == () and jnp.issubdtype(aval.dtype, jnp.floating)
+    }
+
+
+def is_loss(program: taxpr.Program) -> bool:
+    """Whether a program returns a single float and nothing else, so that one differentiates it."""
+    states = sum(len(one.outs) for one in states_of(program))
+    return len(program.out_names) - states == 1 and bool(losses_of(program))
+
+
+def _floats_of(program: taxpr.Program) -> dict[int, str]:
+    """The names of the arrays of floats among the arguments, by their numbers; no states."""
+    states = {k for one in states_of(program) for k in one.ins}
+    return {
+        k: name
+        for k, (name, aval) in enumerate(zip(program.in_names, program.in_avals, strict=True))
+        if k not in states and jnp.issubdtype(aval.dtype, jnp.floating)
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Slopes:
+    """The gradients of a run.
+
+    Attributes:
+        loss: The name of the result that is differentiated.
+        number: Its number among the results of the untouched program.
+        changed: Its number among those of the program with changes of its source.
+        arguments: The names of the arguments by which it is differentiated, by their numbers.
+        before: The gradients of the untouched program.
+        after: Those of the program with injectors and changes.
+        note: Why there are none; empty if there are.
+    """
+
+    loss: str = ""
+    number: int = 0
+    changed: int = 0
+    arguments: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    before: Sequence[Any] = ()
+    after: Sequence[Any] = ()
+    note: str = ""
+
+    def of(self, number: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """What makes the function that computes the gradients of a result with this number."""
+        return functools.partial(_gradient, out=number, places=tuple(self.arguments))
+
+    def compared(self) -> tuple[Difference, ...]:
+        """How the gradients differ."""
+        names = [f"∂{self.loss}/∂{name}" for name in self.arguments.values()]
+        pairs = zip(names, self.before, self.after, strict=True) if self.after else ()
+        return tuple(compare(*pair) for pair in pairs)
+
+
+def slopes_of(untouched: taxpr.Program, changed: taxpr.Program) -> Slopes:
+    """What is differentiated in two programs, by which arguments; a note if there is nothing."""
+    losses = losses_of(untouched)
+    if not losses:
+        return Slopes(note="no result is a single float")
+    number, loss = next(iter(losses.items()))
+    there = {name: k for k, name in losses_of(changed).items()}
+    if loss not in there:
+        return Slopes(note=f"{loss} is a single float no longer")
+    arguments = _floats_of(untouched)
+    note = "" if arguments else "no argument is an array of floats"
+    return Slopes(loss, number, there[loss], arguments, note=note)
+
+
+def _gradient(call: Callable[..., Any], out: int, places: Sequence[int]) -> Callable[..., Any]:
+    """A function of the arguments of ``call`` that computes the gradients of one of its results."""
+
+    def slopes(args: Any, kwargs: Any, *more: Any) -> list[Any]:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+
+        def loss(floats: list[Any]) -> Any:
+            given = list(leaves)
+            for k, x in zip(places, floats, strict=True):
+                given[k] = x
+            own, words = jax.tree.unflatten(tree, given)
+            return jax.tree.leaves(call(own, words, *more))[out]
+
+        return jax.grad(loss)([leaves[k] for k in places])
+
+    return slopes
