@@ -21,6 +21,7 @@ import numpy as np
 
 from taxpr._source.files import is_user_file
 from taxpr._variables.codes import instructions_of, of_code
+from taxpr._variables.contents import SOMEWHERE
 
 _STORES = {"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "DELETE_ATTR"}
 # Whoever has one of these methods and functions at hand may call it, or have it called.
@@ -30,6 +31,12 @@ _CHANGING = {
     *("__setitem__", "__delitem__", "__setattr__", "__delattr__", "__iadd__", "__ior__"),
     *("__imul__", "__dict__", "__getattribute__"),
 }
+_LOOPS = ("FOR_ITER", "SEND")
+# What a key is computed by that does nothing else.
+_OF_KEYS = (
+    *("LOAD_FAST", "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_GLOBAL", "LOAD_DEREF", "BINARY_OP"),
+    *("UNARY_NEG", "FORMAT_", "CONVERT_VALUE", "BUILD_STRING", "BUILD_TUPLE"),
+)
 _AT_THE_END = ("JUMP", "RETURN", "LOAD_CONST", "NOP")  # of a line, where nothing is done
 _FOLDERS = tuple(os.path.dirname(str(one.__file__)) + os.sep for one in (jax, np))
 _MODULES = {"jax", "jaxlib", "numpy", "builtins", "math", "itertools"}
@@ -56,7 +63,9 @@ class Log:
 
     def place(self, container: Any, key: Any) -> None:
         """Note that this place of a container may have changed, and nothing else."""
-        if _class(container) is list and _class(key) is int:
+        if key is SOMEWHERE and _class(container) in (list, dict):
+            self._places.append((id(container), key))
+        elif _class(container) is list and _class(key) is int:
             self._places.append((id(container), key + len(container) if key < 0 else key))
         elif _class(container) is dict and _class(key) in (int, str):
             self._places.append((id(container), key))
@@ -84,14 +93,14 @@ class Line:
         changes: Whether it may change any container by itself.
         in_place: The variables that it changes in place, as ``x += y`` does.
         place: The variable and the key, or its variable, where the only change is one assignment
-            at the end of the line, such as ``rows[k] = y``.
+            at the end of the line, such as ``rows[k] = y``; `SOMEWHERE` for a key that is computed.
         calls: Whether it calls something.
     """
 
     binds: frozenset[str] = frozenset()
     changes: bool = False
     in_place: frozenset[str] = frozenset()
-    place: tuple[str, Name | int | str] | None = None
+    place: tuple[str, Any] | None = None
     calls: bool = False
 
 
@@ -134,32 +143,49 @@ def _line(instructions: list[dis.Instruction], escapes: bool) -> Line:
             changes = changes or not names
             in_place.update(names)
         was_in_place = one.opname == "BINARY_OP" and one.argrepr.endswith("=")
-    if place is not None and not binds.isdisjoint(place):
+    if place is not None and (not binds.isdisjoint(place) or (binds and SOMEWHERE in place)):
         changes, place = True, None
     calls = any(one.opname.startswith("CALL") for one in instructions)
     return Line(frozenset(binds), changes, frozenset(in_place), place, calls)
 
 
-def _place(instructions: list[dis.Instruction], at: int) -> tuple[str, Name | int | str] | None:
+def _place(instructions: list[dis.Instruction], at: int) -> tuple[str, Any] | None:
     """The container and the key of an assignment with which a line ends; None of any other."""
     ends = (one.opname.startswith(_AT_THE_END) for one in instructions[at + 1 :])
     if instructions[at].opname != "STORE_SUBSCR" or not all(ends):
         return None
     loaded: list[Any] = []
+    k = at
     while len(loaded) < 2:
         # Where one of two is chosen, what comes before in the code need not have run before.
-        if at == 0 or instructions[at].is_jump_target:
+        if k == 0 or instructions[k].is_jump_target:
             return None
-        at -= 1
-        one, value = instructions[at], instructions[at].argval
+        k -= 1
+        one, value = instructions[k], instructions[k].argval
         if one.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and type(value) in (int, str):
             loaded[:0] = [value]
         elif one.opname.startswith("LOAD_FAST"):
             loaded[:0] = map(Name, (value,) if isinstance(value, str) else value)
         else:
-            return None
+            return _somewhere(instructions, at)
     container, key = loaded[-2:]
     return (container.name, key) if isinstance(container, Name) else None
+
+
+def _somewhere(instructions: list[dis.Instruction], at: int) -> tuple[str, Any] | None:
+    """The container of an assignment whose key is computed, and nothing else in its line jumps."""
+    on_stack, k = 0, at
+    while on_stack < 1:
+        k -= 1
+        if k < 1 or not instructions[k].opname.startswith(_OF_KEYS):
+            return None
+        on_stack += dis.stack_effect(instructions[k].opcode, instructions[k].arg)
+    loads: Any = instructions[k if on_stack > 1 else k - 1]
+    may_jump = any("JUMP" in one.opname or one.opname in _LOOPS for one in instructions[:at])
+    if may_jump or not loads.opname.startswith("LOAD_FAST") or "CLEAR" in loads.opname:
+        return None
+    names = (loads.argval,) if isinstance(loads.argval, str) else loads.argval
+    return names[0] if len(names) == on_stack > 1 else names[-1], SOMEWHERE
 
 
 def keeps(called: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 from taxpr import _compat
 
 CONTAINERS = (list, tuple, dict)  # of these very classes
+SOMEWHERE: Any = object()  # in the place of a key that is not known
 _NOTHING = object()
 
 
@@ -126,6 +127,10 @@ class _Node:
 
     def stored(self, key: Any) -> list[tuple[str, Any]]:
         now, held = self.container, self._held
+        if key is SOMEWHERE:
+            if not _is_dict(now) or len(now) != len(held) + 1:
+                return self.changed(deep=False)
+            key = next(reversed(now))  # where a new one is
         known, is_there = _has(held, key), _has(now, key)
         if len(now) - len(held) != is_there - known:
             return self.changed(deep=False)  # several places have changed

@@ -115,6 +115,25 @@ def parts(x):
     return x
 
 
+def computed_keys(x):
+    rows, named, pairs = filled(x), {}, {}
+    for k in range(MANY):
+        named[f"row {k}"] = x * k
+        named[f"row {k // 2}"] = x + k
+        pairs[k, -k] = x - k
+        pairs[k // 3, "b"[:0] or 0] = x * 2
+        rows[k - 3] = x * 3
+        named[str(k)] = x * 4
+    for k in range(3): named[f"new {k}"] = x * 5  # fmt: skip  # noqa: E701
+    for k in range(3): named[f"row {k}" if k else "newest"] = x * 6  # fmt: skip  # noqa: E701
+    while len(named) < 300: named[f"more {len(named)}"] = x * 7  # fmt: skip  # noqa: E701
+    named[f"row {k}"], named[f"last {k}"] = x, x + 1
+    named[f"row {k}"] = named[f"a last {k}"] = x * 8
+    del named["row 1"]
+    named[f"row {k}" + "!"] = y = x * 9
+    return y
+
+
 def tuples(x):
     rows = [(k, row) for k, row in enumerate(filled(x))]
     for k in range(3):
@@ -210,7 +229,7 @@ def errors(x):
 
 
 PROGRAMS = [
-    *(appended, keyed, named, places, a_stack, parts, tuples, attributes, others),
+    *(appended, keyed, named, places, computed_keys, a_stack, parts, tuples, attributes, others),
     *(without_an_order, filled_around_it, bound_by_another, errors),
 ]
 
@@ -256,6 +275,17 @@ def loop_with_a_dict(n):
     return f
 
 
+def loop_with_computed_keys(n):
+    def f(x):
+        rows = {}
+        for k in range(n):
+            x = x * 2
+            rows[f"row {k}"] = x
+        return x
+
+    return f
+
+
 def loop_with_a_tape(n):
     def f(x):
         tape = Tape([])
@@ -268,7 +298,9 @@ def loop_with_a_tape(n):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Python tells of no calls")
-@pytest.mark.parametrize("loop", [loop_with_a_list, loop_with_a_dict, loop_with_a_tape])
+@pytest.mark.parametrize(
+    "loop", [loop_with_a_list, loop_with_a_dict, loop_with_computed_keys, loop_with_a_tape]
+)
 def test_a_list_is_not_read_as_a_whole_for_each_element(loop, monkeypatch):
     read = 0
 
