@@ -120,6 +120,7 @@ def door_of(
     *,
     always: bool = False,
     pictures: bool = False,
+    unseen: bool = True,
 ) -> Door | None:
     """The door of a call; None if its arguments are arrays alone, and no library has states in it.
 
@@ -129,6 +130,8 @@ def door_of(
         kwargs: Its keyword arguments.
         always: Whether there is one also of arrays alone, for results that are no arrays.
         pictures: Whether states that the function takes and returns are taken apart, too.
+        unseen: Whether libraries that have to run the function for it are asked anyway, see
+            `opened`.
     """
     if getattr(fun, "is_pure", False):
         return None
@@ -136,7 +139,7 @@ def door_of(
     keeps = any(library.takes_numbers(fun) for library in loaded)
     given = tuple(args), dict(kwargs)
     own, words = kept = _marked(given, keeps)
-    states = opened(fun, own, words, pictures)
+    states = opened(fun, own, words, pictures, unseen)
     if states is not None:
         return Door(states.fun, states.first, states, keeps)
     if kept is given and not always:

@@ -3,14 +3,21 @@
 # What others give is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
+import contextlib
 import dataclasses
 import importlib
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+import jax
 
 from taxpr._calls.model import Opened
 from taxpr._errors import ArgumentError
+
+_R = TypeVar("_R")
 
 
 def _nothing(_: Exception) -> None:
@@ -35,6 +42,9 @@ class Library:
             are static.
         takes_numbers: Whether those among the arguments of a function are.
         told: Makes of an error of a function the one that is raised in its place, if any.
+        noticing: For a library whose ``open`` has to run the function: makes a context in which the
+            function is traced as it is. It gives a function that says whether states were used.
+            Only then ``open`` is asked, so that a function of others runs once.
     """
 
     open: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Opened | None]
@@ -42,6 +52,7 @@ class Library:
     keeps_numbers: Callable[[Any], bool] = _never
     takes_numbers: Callable[[Any], bool] = _never
     told: Callable[[Exception], Exception | None] = _nothing
+    noticing: Callable[[], AbstractContextManager[Callable[[], bool]]] | None = None
 
 
 # For each library our module, which has a `LIBRARY`. To look here does not import the library.
@@ -53,6 +64,8 @@ _OWN: Mapping[str, str] = {
     "haiku": "taxpr._libraries._haiku",
 }
 _registered: dict[str, Library] = {}
+# Functions that are known to use states of a library with `noticing`.
+_users: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def register_library(name: str, library: Library) -> None:
@@ -126,8 +139,50 @@ def say_as_told(error: Exception) -> None:
             raise told from error
 
 
+def _has_object(library: Library, *given: Any) -> bool:
+    return any(map(library.is_object, jax.tree.leaves(given, is_leaf=library.is_object)))
+
+
+def noticed(
+    fun: Callable[..., Any], run: Callable[[], _R]
+) -> tuple[_R | None, Exception | None, bool]:
+    """Trace a function, and notice whether it uses states of the libraries that `opened` left out.
+
+    Args:
+        fun: The function.
+        run: Traces it.
+
+    Returns:
+        What ``run`` returned, or None; the error that it raised, or None; and whether some library
+        has to be asked.
+    """
+    result, failed, each = None, None, list[Callable[[], bool]]()
+    try:
+        with contextlib.ExitStack() as stack:
+            each = [stack.enter_context(one.noticing()) for one in libraries() if one.noticing]
+            result = run()
+    except Exception as error:
+        failed = error
+    used = any(one() for one in each)
+    if used:
+        with contextlib.suppress(TypeError):  # of what cannot be weakly referenced
+            _users.add(fun)
+    return result, failed, used
+
+
+def _is_user(fun: Callable[..., Any]) -> bool:
+    try:
+        return fun in _users
+    except TypeError:
+        return False
+
+
 def opened(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], pictures: bool = False
+    fun: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    pictures: bool = False,
+    unseen: bool = True,
 ) -> Opened | None:
     """The call made pure by the first library whose states it uses; None if there is none.
 
@@ -136,8 +191,13 @@ def opened(
         args: Its positional arguments, with `Static` in the places of what is no array.
         kwargs: Its keyword arguments, likewise.
         pictures: Whether states that the function takes and returns are taken apart, too.
+        unseen: Whether to ask also the libraries that have to run the function, where nothing says
+            yet that it uses their states. If not, it is traced by `noticed`.
     """
+    is_user = unseen or _is_user(fun)
     for library in libraries():
+        if library.noticing and not is_user and not _has_object(library, fun, args, kwargs):
+            continue
         found = library.open(fun, args, kwargs)
         if found is not None and (pictures or not found.of_pictures):
             return found

@@ -2,7 +2,8 @@
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import brainstate
@@ -133,4 +134,15 @@ def _code(named: Sequence[Named], places: Mapping[int, str]) -> PureCode:
     return PureCode(body, {**inspects, "brainstate": "brainstate"})
 
 
-LIBRARY = Library(_open, is_object)
+@contextlib.contextmanager
+def _noticing() -> Iterator[Callable[[], bool]]:
+    """Notices states that are read or written, and sets them back."""
+    with _afresh(object()), brainstate.StateTraceStack() as stack:
+        try:
+            yield lambda: bool(stack.states)
+        finally:
+            for state, value in zip(stack.states, stack.original_state_values, strict=True):
+                state.restore_value(value)
+
+
+LIBRARY = Library(_open, is_object, noticing=_noticing)

@@ -2,7 +2,8 @@
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import haiku as hk
@@ -167,4 +168,15 @@ def _code(names: Mapping[str, Any], takes_key: bool) -> PureCode:
     return PureCode(body, {"hk": "haiku"})
 
 
-LIBRARY = Library(_open)
+@contextlib.contextmanager
+def _noticing() -> Iterator[Callable[[], bool]]:
+    """Notices errors: outside of a transform haiku raises one wherever it has to do with states."""
+    failed = False
+    try:
+        yield lambda: failed
+    except Exception:
+        failed = True
+        raise
+
+
+LIBRARY = Library(_open, noticing=_noticing)

@@ -14,7 +14,7 @@ import jax
 from taxpr import _compat
 from taxpr._calls.bound import Statics, without_statics
 from taxpr._calls.door import Door, door_of
-from taxpr._calls.libraries import say_as_told
+from taxpr._calls.libraries import noticed, say_as_told
 from taxpr._compat import PyTree
 from taxpr._errors import (
     AddressError,
@@ -97,7 +97,7 @@ def trace(
         positions = tuple(num % len(args) for num in nums if -len(args) <= num < len(args))
         bound, some, words = without_statics(fun, args, kwargs, Statics(positions, given))
         dynamic = tuple(some)
-        door = door_of(bound, dynamic, words)
+        door = door_of(bound, dynamic, words, unseen=False)
 
         def program(jaxpr: Any, shapes: PyTree, named: Variables | None) -> Program:
             debug = _compat.open_jaxpr(jaxpr).debug_info
@@ -144,17 +144,32 @@ def trace(
                     say_as_told(error)
                     raise
                 if watch is not None:
+                    noted.clear()
                     noted.update(watch.untraced)
                 return (with_hidden(jaxpr) if watched else jaxpr), shapes
 
+        def made_first() -> Any:
+            """Traced as it is, and again where that shows that it uses states of a library."""
+            nonlocal door
+            if door is not None and door.states is not None:
+                return made(names is not False)
+            found, error, used = noticed(bound, lambda: made(names is not False))
+            opened = door_of(bound, dynamic, words) if used else None
+            if opened is not None and opened.states is not None:
+                door = opened
+                return made(names is not False)
+            if error is not None:
+                raise error
+            return found
+
         jaxpr, shapes = None, None
         try:
-            jaxpr, shapes = made(names is not False)
+            jaxpr, shapes = made_first()
         except TypeError as error:
             if door is not None or not _NO_ARRAY.search(str(error)):
                 refuse_unfit(f"trace({name_of(fun)})", bound, dynamic, words, error)
                 raise
-            door = door_of(bound, dynamic, words, always=True)
+            door = door_of(bound, dynamic, words, always=True, unseen=False)
         if jaxpr is None:
             jaxpr, shapes = made(names is not False)
         named = None if names is False else Variables(jaxpr, names == "cotangents", noted)

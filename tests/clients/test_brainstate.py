@@ -1,9 +1,13 @@
 """Programs of brainstate, which keeps its states outside of the jaxpr that it makes."""
 
+import sys
+
 import brainstate
+import haiku  # noqa: F401  so that it is loaded
 import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
+import numpy as np
 from checks import assert_close
 from client_checks import all_of, assert_same_bits, check_identity, check_scale, values
 
@@ -107,3 +111,39 @@ def test_collect_in_its_loop_stacks_what_the_loop_returns():
     program = program.tag_at(last, name="y")
     (_, ys), found = jax.jit(program.collect())(states, xs)
     assert_close(found["y"], ys)
+
+
+def test_a_function_without_states_of_a_library_runs_once():
+    runs = []
+
+    def f(x):
+        runs.append(x)
+        y = jnp.sin(x)
+        return y * 2
+
+    assert {"brainstate", "haiku"} <= sys.modules.keys()
+    for names in (False, True):
+        taxpr.trace(f, names=names)(1.0)
+        assert len(runs) == 1
+        runs.clear()
+
+
+def test_a_state_that_is_noticed_while_tracing_is_as_before():
+    total = brainstate.ShortTermState(jnp.zeros(3))
+
+    def body(carry, _):
+        return carry + total.value, None
+
+    def step(x):
+        out = jax.lax.scan(body, x, None, length=2)[0]
+        return out
+
+    for value in (0.0, 5.0):
+        total.value = jnp.full(3, value)
+        program = taxpr.trace(step)(jnp.ones(3))
+        assert program.in_names[0] == "total"
+        np.testing.assert_array_equal(total.value, jnp.full(3, value))
+        np.testing.assert_array_equal(taxpr.watch(step)(jnp.ones(3))["out"].value, 1 + 2 * value)
+    # JAX keeps no body of the loop with a value that it was traced with here.
+    total.value = jnp.full(3, 7.0)
+    np.testing.assert_array_equal(jax.jit(step)(jnp.ones(3)), jnp.full(3, 15.0))
