@@ -23,6 +23,7 @@ from taxpr._differences.difference import first_difference
 from taxpr._kernels.changes import ChangeRow, CompiledChanges
 from taxpr._kernels.collectives import CollectiveRow, Collectives
 from taxpr._kernels.compiled import Compiled, KernelRow, RemovedRow, compiled
+from taxpr._memory.memory import MemoryRow, MemoryUse, Residuals, memory
 from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._questions.flow import Flow, FlowRow, flow
 from taxpr._recordings.recorded import Recorded
@@ -50,11 +51,14 @@ __all__ = [
     "GradCheck",
     "GradRow",
     "KernelRow",
+    "MemoryRow",
+    "MemoryUse",
     "NanFound",
     "NanRow",
     "Recorded",
     "Recording",
     "RemovedRow",
+    "Residuals",
     "StaleRow",
     "Stats",
     "UnrolledRow",
@@ -68,6 +72,7 @@ __all__ = [
     "first_difference",
     "flow",
     "load_recording",
+    "memory",
     "patch",
     "sweep",
     "watch",

@@ -70,11 +70,13 @@ class Lines(Chart):
         series: The numbers of each line, by its name; what is not finite is marked.
         x: The places of the numbers; their index without it.
         xlabel: What the axis is.
+        bands: Parts of the axis that are shaded: where each begins and ends, and its name.
     """
 
     series: Mapping[str, Any]
     x: Any = None
     xlabel: str = ""
+    bands: Sequence[tuple[float, float, str]] = ()
 
     def text(self) -> str:
         """A sparkline for each series."""
@@ -94,7 +96,8 @@ class Lines(Chart):
         return (
             f"<svg {self._named()} width='420' height='150' "
             "viewBox='0 0 420 150' font-family='sans-serif' font-size='10'>"
-            f"{self._curves(4, 16, 412, 116)}<text x='4' y='10'>{keys}</text>"
+            f"{self._shades(4, 16, 412, 116)}{self._curves(4, 16, 412, 116)}"
+            f"<text x='4' y='10'>{keys}</text>"
             f"<text x='4' y='146'>{html.escape(self.xlabel)} {html.escape(_range(finite))}</text>"
             "</svg>"
         )
@@ -131,8 +134,21 @@ class Lines(Chart):
             ]
         return "".join(parts)
 
+    def _shades(self, left: float, top: float, width: float, height: float) -> str:
+        size = max((len(values) for values in self.series.values()), default=0)
+        low, high = (0, size - 1) if self.x is None else (np.min(self.x), np.max(self.x))
+        scale = width / ((high - low) or 1.0)
+        return "".join(
+            f"<rect x='{left + (begin - low) * scale:.1f}' y='{top}' "
+            f"width='{(end - begin) * scale:.1f}' height='{height}' fill='#000' fill-opacity='.06'>"
+            f"<title>{html.escape(name)}</title></rect>"
+            for begin, end, name in self.bands
+        )
+
     def draw(self, ax: Any) -> None:
         """Draw the lines with a legend."""
+        for begin, end, _ in self.bands:
+            ax.axvspan(begin, end, color="black", alpha=0.06)
         for name, values in self.series.items():
             ax.plot(np.arange(len(values)) if self.x is None else self.x, values, label=name)
         ax.set_xlabel(self.xlabel)

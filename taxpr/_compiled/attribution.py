@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 from typing import NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._places import place_text
-from taxpr._programs.listing import equations
+from taxpr._programs.listing import Found, equations
 from taxpr._programs.program import Program
 from taxpr._questions.lines import line_of
 from taxpr._sites.values import Value, values_of
 from taxpr._source.statements import Statement
 from taxpr._variables.table import Variable
-
-# How the text of a statement begins that binds no variable to what it computes.
-_BINDS_NOTHING = ("return", "for ", "if ", "while ", "with ", "def ", "match ", "class ")
 
 
 class Attribution(NamedTuple):
@@ -74,6 +72,13 @@ class Attributions:
             self._known[address] = self._of(Address(address))
         return self._known[address]
 
+    def is_backward(self, address: Address) -> bool:
+        """Whether an equation is of a backward pass, also one that is computed once more there."""
+        at = address.eqn
+        while at and at not in self._backward:
+            at = at.home.home
+        return bool(at)
+
     def _of(self, address: Address) -> Attribution:
         at = address if address.kind != "eqn" or address.result is not None else address.value(0)
         variable, value = self._held.get(at), self._values.get(at)
@@ -113,7 +118,10 @@ class Attributions:
             ("return ", "return", "for ", "if ", "while ", "with ", "def ")
         ):
             return ""
-        return ", ".join(dict.fromkeys(one.text for one in held if first <= one.line <= last))
+        # Another statement may be in the same lines, or the parameter of a lambda.
+        names = {name for name in _stored(statement.text) if name.strip("_")}
+        bound = (one for one in held if first <= one.line <= last and one.name in names)
+        return ", ".join(dict.fromkeys(one.text for one in bound))
 
     @functools.cached_property
     def _held(self) -> dict[Address, Variable]:
@@ -135,14 +143,36 @@ class Attributions:
         return {value.address: value for value in values_of(self._program.jaxpr)}
 
     @functools.cached_property
-    def _made(self) -> list[tuple[Address, bool, tuple[Statement, ...]]]:
-        every = equations(self._program)
-        return [(found.address, found.derivative, statements) for found, _, statements in every]
+    def _made(self) -> list[tuple[Found, tuple[Statement, ...]]]:
+        return [(found, statements) for found, _, statements in equations(self._program)]
 
     @functools.cached_property
     def _statements(self) -> dict[Address, tuple[Statement, ...]]:
-        return {address: statements for address, _, statements in self._made}
+        return {found.address: statements for found, statements in self._made}
 
     @functools.cached_property
     def _derivative(self) -> dict[Address, bool]:
-        return {address: derivative for address, derivative, _ in self._made}
+        return {found.address: found.derivative for found, _ in self._made}
+
+    @functools.cached_property
+    def _backward(self) -> set[Address]:
+        return {
+            found.address
+            for found, _ in self._made
+            if _compat.is_transposed(found.eqn) or _compat.is_recomputed(found.eqn)
+        }
+
+
+@functools.lru_cache(maxsize=4096)
+def _stored(text: str) -> frozenset[str]:
+    """The variables, as ``"x"`` or ``"self.h"``, to which a statement binds what it computes."""
+    try:
+        [statement] = ast.parse(text).body
+    except (SyntaxError, ValueError):  # the head of one with a body
+        return frozenset()
+    return frozenset(
+        ast.unparse(one)
+        for one in ast.walk(statement)
+        if isinstance(one, ast.Name | ast.Attribute | ast.Subscript)
+        and isinstance(one.ctx, ast.Store)
+    )

@@ -97,7 +97,7 @@ def compile_call(
     structs = program.structs(args, dict(kwargs))
     jaxpr, addresses = stamped(program.jaxpr)
     run = _compat.jaxpr_as_fun(jaxpr)
-    of_jit, donated = _of_jit(program)
+    of_jit, donated = jit_options(program)
 
     def called(*flat: Any) -> Any:
         return run(*flat)
@@ -108,7 +108,7 @@ def compile_call(
     return CompiledCall(program, addresses, executable, donated)
 
 
-def _of_jit(program: Program) -> tuple[dict[str, Any], tuple[int, ...]]:
+def jit_options(program: Program) -> tuple[dict[str, Any], tuple[int, ...]]:
     """What a jitted function was told that matters to XLA: options, and what is donated."""
     eqns = [eqn for _, eqn in numbered(program) if not is_tag(eqn)]
     if len(eqns) != 1 or eqns[0].primitive is not _compat.jit_p:

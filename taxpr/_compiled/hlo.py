@@ -26,9 +26,11 @@ _CALLED = re.compile(
 )
 _OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
 _ARRAY = re.compile(r"(?P<dtype>[a-z][a-z0-9]*)\[(?P<dims>[^\]]*)\]")
+_ALIAS = re.compile(r"\{([\d, ]*)\}: \((\d+), \{[\d, ]*\}, (?:may|must)-alias\)")
 _COMMENT = re.compile(r"/\*.*?\*/")
 # What moves or names a value, and what computes none.
 _MOVES = ("bitcast", "transpose", "copy", "reshape")
+_HANDS_ON = ("bitcast", "get-tuple-element")
 _UNNAMED = (*_MOVES, "parameter", "constant", "tuple", "get-tuple-element", "while", "conditional")
 # A call in the place of what is computed, not a loop or a branch.
 _INLINE = ("calls", "to_apply")
@@ -128,6 +130,8 @@ class HloModule:
         computations: Its functions by name.
         entry: The one that runs.
         scheduled: Whether the order of the text is that of execution.
+        aliases: The results that lie where an argument was: where each is in the result, and the
+            number of the parameter.
 
     Example:
         >>> import jax
@@ -139,6 +143,7 @@ class HloModule:
     computations: dict[str, Computation]
     entry: Computation
     scheduled: bool
+    aliases: tuple[tuple[tuple[int, ...], int], ...] = ()
 
     @functools.cached_property
     def instructions(self) -> dict[str, Instruction]:
@@ -175,6 +180,11 @@ class HloModule:
         if instruction.opcode in _UNNAMED or len(users) != 1 or users[0].opcode not in _MOVES:
             return None
         return self.stamp(users[0])
+
+    def unmoved(self, name: str) -> str:
+        """The instruction that makes what one of a name hands on."""
+        one = self.instructions[name]
+        return self.unmoved(one.operands[0]) if one.opcode in _HANDS_ON else name
 
     def computed(self, instruction: Instruction) -> Iterator[Instruction]:
         """An instruction, and those of the fusions and calls that it stands for."""
@@ -215,7 +225,13 @@ def hlo_module(text: str) -> HloModule:
             "The text of the compiled program has no ENTRY computation, so its instructions cannot "
             f"be read: {text[:80]!r}. Does this backend write HLO? See compiled.as_text()."
         )
-    return HloModule(computations, computations[entry], "is_scheduled=true" in text[:2000])
+    head = text[: text.find("\n")]
+    aliases = [
+        (tuple(int(k) for k in path.split(",") if k.strip()), int(number))
+        for path, number in _ALIAS.findall(head)
+    ]
+    is_scheduled = "is_scheduled=true" in head
+    return HloModule(computations, computations[entry], is_scheduled, tuple(aliases))
 
 
 def instruction_of(line: str, computation: str) -> Instruction:

@@ -14,6 +14,7 @@ import numpy
 
 from taxpr import _compat
 from taxpr._answers.progress import Progress
+from taxpr._answers.tables import size_text
 from taxpr._compat import Array, ClosedJaxpr
 from taxpr._engine.memo import made_of
 from taxpr._errors import ArgumentError
@@ -383,9 +384,9 @@ class _Runner:
             fits = max(size.values()) <= self._room and self.repeatable
             if self._device.platform == "cpu" or not fits or total > free_on(jax.devices("cpu")[0]):
                 raise ArgumentError(
-                    f"watch: the values have {_shown(total)}, more than the {_shown(self._room)} "
-                    "that they may take. Select fewer by where=, give more by memory=, or keep="
-                    '"stats".'
+                    f"watch: the values have {size_text(total)}, more than the "
+                    f"{size_text(self._room)} that they may take. Select fewer by where=, give "
+                    'more by memory=, or keep="stats".'
                 )
             groups = divided(values, lambda one: size[one.address], self._room)
             self.notes = (f"The values were kept in {len(groups)} passes, on the host.",)
@@ -405,8 +406,8 @@ class _Runner:
         groups[0] += summed
         many = f"{len(groups)} passes" if len(groups) > 1 else "one pass"
         self.notes = (
-            f"Statistics only, of {_shown(sum(size.values()))} of values, in {many} with "
-            f"{_shown(self._room)} of memory.",
+            f"Statistics only, of {size_text(sum(size.values()))} of values, in {many} with "
+            f"{size_text(self._room)} of memory.",
         )
         return groups, summed, False
 
@@ -500,11 +501,3 @@ def _with_leaf(emission: Emission, leaf: Any) -> Emission:
     [value] = emission.value
     new = dataclasses.replace(value, leaves=[leaf]) if isinstance(value, Slots) else leaf
     return emission._replace(value=[new])
-
-
-def _shown(size: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    raise AssertionError

@@ -1,0 +1,262 @@
+"""Guess from a jaxpr alone how much memory XLA will need, and for what.
+
+The model is what XLA does for all devices: what is computed element by element is fused into what
+reads it and never written, unless it is read by a product, costs much and is read twice, or leaves
+a loop; a value dies with its last reader, and a fresh one may take its place. Layouts, copies, and
+the order that XLA chooses are not known before it compiles.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterable
+
+from taxpr import _compat
+from taxpr._memory.flat import Datum, FlatProgram, Operation
+
+
+def _words(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+# What XLA fuses into what reads it: element by element, or only other indices.
+_FUSIBLE = _words(
+    """
+    abs add add_any and atan2 broadcast_in_dim cbrt ceil clamp complex concatenate conj
+    convert_element_type cos div dynamic_slice eq erf erf_inv exp exp2 expm1 floor ge gt imag
+    integer_pow iota is_finite le log log1p logistic lt max min mul ne neg nextafter not
+    one_minus_square or pad population_count pow real rem rev round rsqrt select_n shift_left
+    shift_right_arithmetic shift_right_logical sign sin sinh slice sqrt square sub tan tanh xor
+    acos acosh asin asinh atan atanh cosh gather full zeros_like random_wrap random_unwrap
+    bitcast_convert_type
+    """
+)
+# What it does not compute twice.
+_EXPENSIVE = _words(
+    "atan2 cbrt cos div erf erf_inv exp exp2 expm1 log log1p logistic pow rem rsqrt sin sinh "
+    "sqrt tan tanh acos acosh asin asinh atan atanh cosh gather concatenate"
+)
+_NEAR = 2  # operations between a fusion and a product for which it is written in another order
+# What reads operands as they come out of a fusion, and writes its result.
+_READS_FUSED = _words(
+    "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or argmax argmin"
+)
+
+
+@dataclasses.dataclass(eq=False)
+class Estimate:
+    """How much a program is guessed to need.
+
+    Attributes:
+        line: The bytes of temporaries after each operation.
+        alive: What is there where the most is.
+        loops: For each loop its address, and where it begins and ends on the line.
+    """
+
+    line: list[int] = dataclasses.field(default_factory=list[int])
+    alive: list[Datum] = dataclasses.field(default_factory=list[Datum])
+    loops: list[tuple[str, int, int]] = dataclasses.field(
+        default_factory=list[tuple[str, int, int]]
+    )
+
+    @property
+    def peak(self) -> int:
+        """The most that is there at a time."""
+        return max(self.line, default=0)
+
+
+def estimate(program: FlatProgram, *, written: Iterable[int] | None = None) -> Estimate:
+    """Guess the temporaries of a program, without its arguments and results.
+
+    Args:
+        program: The program.
+        written: Of the body of a loop, or a branch, the positions of outputs that are written into
+            an array, one for each iteration. The others are temporaries, too.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import trace
+        >>> from taxpr import _compat
+    from taxpr._memory.flat import flat_program
+        >>> program = trace(lambda x: jnp.sum(jnp.sin(x @ x) @ x))(jnp.ones((10, 10)))
+        >>> found = estimate(flat_program(program.jaxpr))
+        >>> found.peak, [one.address for one in found.alive]
+        (800, ['1:sin.0', '2:dot_general.0'])
+    """
+    return _Run(program, frozenset(written or ()), is_inner=written is not None).found
+
+
+@dataclasses.dataclass(eq=False)
+class _Life:
+    datum: Datum
+    begin: int
+    end: int = sys.maxsize
+
+
+class _Run:
+    def __init__(self, program: FlatProgram, written: frozenset[int], *, is_inner: bool) -> None:
+        self._program = program
+        outputs = program.outputs
+        self._written = {id(outputs[k]) for k in written}
+        self._elsewhere = set[int]() if is_inner else set(map(id, outputs))
+        self._kept = {id(one) for k, one in enumerate(outputs) if k not in written}
+        self._readers: dict[int, list[Operation]] = {}
+        for one in program.operations:
+            for datum in {id(x): x for x in one.reads if x is not None}:
+                self._readers.setdefault(datum, []).append(one)
+        self._position = {id(one): k for k, one in enumerate(program.operations)}
+        self._end = len(program.operations)
+        # When it is read last and first: by an operation that writes its result.
+        self._last: dict[int, int] = {}
+        self._first: dict[int, int] = {}
+        self._stored: dict[int, bool] = {}
+        for one in reversed(program.operations):
+            for datum in one.makes:
+                self._decide(datum, one)
+        for datum in program.inputs:
+            self._decide(datum, None)
+        self.found = self._simulated()
+
+    def _decide(self, datum: Datum, maker: Operation | None) -> None:
+        """Whether a value is written to memory, and who reads it last, or what is made of it."""
+        readers = self._readers.get(id(datum), ())
+        ends = {end for one in readers for end in self._ends(one)}
+        if id(datum) in self._written and maker is not None:
+            ends.add(self._position[id(maker)])
+        if id(datum) in self._kept:
+            ends.add(self._end)
+        self._last[id(datum)] = max(ends, default=-1)
+        self._first[id(datum)] = min(ends, default=-1)
+        if maker is None:
+            fused, costs = datum.role == "slice", True
+        else:
+            fused = _name(maker) in _FUSIBLE
+            costs = _name(maker) in _EXPENSIVE
+        self._stored[id(datum)] = (
+            not fused
+            or id(datum) in self._kept
+            or any(_name(one) not in _FUSIBLE | _READS_FUSED for one in readers)
+            or (costs and len(ends) > 1)
+        )
+
+    def _ends(self, reader: Operation) -> set[int]:
+        """When a reader has read: where it is fused, what it is fused into, first and last."""
+        fused = [id(x) for x in reader.makes if not self._stored[id(x)] and self._last[id(x)] >= 0]
+        ends = {end for x in fused for end in (self._first[x], self._last[x])}
+        return (
+            ends
+            if fused and len(fused) == len(reader.makes)
+            else ends | {self._position[id(reader)]}
+        )
+
+    def _simulated(self) -> Estimate:
+        found, self._alive = Estimate(), dict[int, _Life]()
+        lives: list[_Life] = []
+        inner: dict[int, Estimate] = {}
+        taken = 0
+        ending: dict[int, list[Datum]] = {}
+        first = self._before()
+        for k, one in enumerate(self._program.operations):
+            dying = ending.get(k, [])
+            if _name(one) in _FUSIBLE or one.is_loop:  # its result may lie where an operand was
+                taken -= self._over(_replaced(dying, one.makes), found)
+            for datum in (*first.get(k, ()), *one.makes):
+                if self._stored[id(datum)] and id(datum) not in self._elsewhere:
+                    self._alive[id(datum)] = _Life(datum, len(found.line))
+                    lives.append(self._alive[id(datum)])
+                    ending.setdefault(max(self._last[id(datum)], k), []).append(datum)
+                    taken += datum.bytes
+            begins = len(found.line)
+            for inside in _inner(one):
+                at = len(found.line)
+                inner.update(
+                    (at + j, inside) for j, n in enumerate(inside.line) if n == inside.peak
+                )
+                found.line += [taken + n for n in inside.line]
+            found.line.append(taken)
+            if one.is_loop:
+                found.loops.append((one.address, begins, len(found.line)))
+            taken -= self._over(ending.get(k, ()), found)
+        at = found.line.index(found.peak) if found.line else 0
+        found.alive = [one.datum for one in lives if one.begin <= at < one.end]
+        found.alive += inner[at].alive if at in inner else []
+        return found
+
+    def _over(self, data: Iterable[Datum], found: Estimate) -> int:
+        """End the lives of values; returns how many bytes that frees."""
+        freed = 0
+        for datum in data:
+            life = self._alive.pop(id(datum), None)
+            if life is not None:
+                life.end, freed = len(found.line), freed + datum.bytes
+        return freed
+
+    def _before(self) -> dict[int, list[Datum]]:
+        """What is made for an operation before it runs.
+
+        This is what a loop takes out of an array, for its first reader, and copies of operands in
+        another order of axes, which are computed with the operand where that is a fusion.
+        """
+        found: dict[int, list[Datum]] = {}
+        made = {id(x): one for one in self._program.operations for x in one.makes}
+        for k, one in enumerate(self._program.operations):
+            for datum in _turned(one):
+                maker = made.get(id(datum))
+                at = self._position[id(maker)] if maker and _name(maker) in _FUSIBLE else k
+                copy = dataclasses.replace(datum)
+                self._stored[id(copy)], self._last[id(copy)] = True, k
+                found.setdefault(at if k - at <= _NEAR else k, []).append(copy)
+        for datum in self._program.inputs:
+            readers = self._readers.get(id(datum))
+            if datum.role == "slice" and readers:
+                found.setdefault(self._position[id(readers[0])], []).append(datum)
+        return found
+
+
+def _replaced(dying: Iterable[Datum], made: Iterable[Datum]) -> list[Datum]:
+    """Of values that die, for each that is made one of its size, in whose place it may lie."""
+    left, found = list(dying), list[Datum]()
+    for new in made:
+        old = next((x for x in left if x.bytes == new.bytes), None)
+        if old is not None:
+            left.remove(old)
+            found.append(old)
+    return found
+
+
+def _turned(one: Operation) -> list[Datum]:
+    """The operands of a product that XLA copies so that it is one of matrices.
+
+    It has one axis of each kind: of a batch, of a sum, and free. Where there are more, they are
+    brought together, the left operand with the axes of the sum behind, the right one in front.
+    """
+    if _name(one) != "dot_general":
+        return []
+    sums, batches = one.eqn.params["dimension_numbers"]
+    ranks = [_compat.aval_of(atom).ndim for atom in one.eqn.invars]
+    pairs = [*zip(one.reads, ranks, sums, batches, strict=True)]
+    free = [rank - len(summed) - len(batch) for _, rank, summed, batch in pairs]
+    if len(sums[0]) < 2 and max(free) < 2 and all(list(b) == [*range(len(b))] for b in batches):
+        return []
+    found: list[Datum] = []
+    for k, (datum, rank, summed, batch) in enumerate(pairs):
+        axes = [x for x in range(rank) if x not in (*summed, *batch)]
+        order = [*batch, *axes, *summed] if k == 0 else [*batch, *summed, *axes]
+        if datum is not None and order != sorted(order):
+            found.append(datum)
+    return found
+
+
+def _name(one: Operation) -> str:
+    return one.eqn.primitive.name
+
+
+def _inner(one: Operation) -> list[Estimate]:
+    """The guesses for the bodies of a loop or the branches of a condition."""
+    found: list[Estimate] = []
+    for nested, program in one.inner:
+        roles = nested.out_roles if one.is_loop else ()
+        written = [k for k, role in enumerate(roles) if role == "y"]
+        found.append(estimate(program, written=written))
+    return found

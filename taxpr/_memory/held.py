@@ -1,0 +1,202 @@
+"""The rows of `memory`: what holds bytes, in the user's words."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from taxpr._address import Address
+from taxpr._answers.tables import size_text
+from taxpr._compiled.attribution import Attributions
+from taxpr._hops.places import numbered
+from taxpr._memory.contents_of import Made
+from taxpr._memory.residuals import Residual, origin_of, size_of
+from taxpr._programs.program import Program
+from taxpr._sites.values import Value, values_of
+
+XLAS_OWN = "XLA's own"
+_COPY = "XLA's own copy"
+_MOST = 2  # statements that are named in a reason
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryRow:
+    """What holds memory; a row of `MemoryUse`.
+
+    Attributes:
+        bytes: How much.
+        share: Its share of the total; of a residual that of all residuals.
+        variable: The variable, or of an argument its name; "" where nothing of the user's is known.
+        line: The line, such as ``"model.py:12"``.
+        code: The statement in that line; after ``∂`` that of which it is a derivative.
+        arrays: How many arrays these are.
+        iterations: How often a loop keeps each of them: once for each of its iterations.
+        why: Why it is there: ``"argument"``, ``"result"``, ``"kept for the derivative of …"``, a
+            loop's ``"carry"``, ``"temporary"``, or ``"XLA's own"``.
+        address: The equation that made the largest of them.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> use = taxpr.memory(lambda x: x * 2)(jnp.ones(1000))
+        >>> [(row.variable, row.bytes, row.why) for row in use.rows]
+        [('x', 4000, 'argument'), ('out', 4000, 'result')]
+    """
+
+    bytes: int
+    share: float
+    variable: str
+    line: str
+    code: str
+    arrays: int
+    iterations: int
+    why: str
+    address: str
+
+
+class Holding(NamedTuple):
+    """Bytes, and what is in them.
+
+    Attributes:
+        bytes: How many.
+        made: What made what is in them.
+        why: Why they are there, where that is known without looking.
+        name: What they are called, where that is known.
+        readers: The equations that read them last.
+    """
+
+    bytes: int
+    made: Made
+    why: str = ""
+    name: str = ""
+    readers: tuple[Address, ...] = ()
+
+
+class RowMaker:
+    """Makes rows of bytes and addresses.
+
+    Args:
+        program: The program.
+        words: Its variables and statements.
+        kept: The residuals of its gradients.
+    """
+
+    def __init__(self, program: Program, words: Attributions, kept: Sequence[Residual]) -> None:
+        self._words = words
+        self._kept: dict[Address, Residual] = {}
+        for one in kept:
+            self._kept.setdefault(one.address, one)
+            self._kept.setdefault(one.address.eqn, one)
+        self._values: Mapping[Address, Value] = {
+            value.address: value for value in values_of(program.jaxpr)
+        }
+        self._enters = _enters(self._values)
+
+    def rows(self, held: Iterable[Holding], total: int) -> list[MemoryRow]:
+        """The rows, largest first: what is of one variable, for one reason, is one row."""
+        groups: dict[Any, list[MemoryRow]] = {}
+        for one in held:
+            if one.bytes > 0:
+                row = self._row(one)
+                key = row.variable, row.line, row.code, row.why, row.iterations
+                groups.setdefault(key, []).append(row)
+        rows = [_merged(group, total) for group in groups.values()]
+        return sorted(rows, key=lambda row: -row.bytes)
+
+    def residuals(self, kept: Sequence[Residual]) -> list[MemoryRow]:
+        """A row for each variable that is kept."""
+        held = [
+            Holding(one.bytes, Made(one.address, one.iterations > 1), self.reason(one))
+            for one in kept
+        ]
+        return self.rows(held, sum(one.bytes for one in kept))
+
+    def reason(self, kept: Residual) -> str:
+        """Which statements read a residual."""
+        return self._kept_for(kept.readers)
+
+    def _kept_for(self, readers: Iterable[Address]) -> str:
+        told = dict.fromkeys(self._words.of(one).code.removeprefix("∂ ") for one in readers)
+        named = [f"`{code}`" for code in told if code]
+        more = f" and {len(named) - _MOST} more" if len(named) > _MOST else ""
+        return f"kept for the derivative of {', '.join(named[:_MOST])}{more}" if named else "kept"
+
+    def _row(self, one: Holding) -> MemoryRow:
+        made = one.made
+        if made.address is None:
+            why = one.why or XLAS_OWN
+            return MemoryRow(one.bytes, 0.0, one.name, "", "", 1, 1, why, "")
+        address = self._as_kept(made)
+        told = self._words.of(address)
+        if one.name and not told.variable:
+            told = told._replace(variable=one.name)
+        residual = self._kept.get(address) if not one.why else None
+        why = one.why or (self.reason(residual) if residual else "")
+        if not why and not self._words.is_backward(address) and not made.copied:
+            # What XLA keeps in the place of a residual, from which it computes that again.
+            back = [x for x in one.readers if self._words.is_backward(x)]
+            why = self._kept_for(back) if back else ""
+        if made.copied and not residual:
+            why = why or _COPY
+        why = why or ("carry" if made.carried else "temporary")
+        if not told.known:
+            why = one.why or XLAS_OWN
+        times = self._iterations(address, one.bytes) if made.stacked else 1
+        return MemoryRow(
+            one.bytes, 0.0, told.variable, told.line, told.code, 1, times, why, address
+        )
+
+    def _as_kept(self, made: Made) -> Address:
+        """Where the value is kept: what a loop hands on is kept as its body's argument."""
+        address = made.address
+        assert address is not None
+        if address in self._kept or not (made.carried and made.stacked):
+            return address
+        return next((x for x in self._enters.get(address, ()) if x in self._kept), address)
+
+    def _iterations(self, address: Address, size: int) -> int:
+        """How often a value of an address is in so many bytes."""
+        at = address if address in self._values else address.value(0)
+        value = self._values.get(at)
+        each = size_of(value.aval) if value is not None else 0
+        return size // each if each and not size % each else 1
+
+
+def _enters(values: Mapping[Address, Value]) -> dict[Address, list[Address]]:
+    """For each equation that makes what a loop carries, the inputs by which it enters again."""
+    found: dict[Address, list[Address]] = {}
+    seen = set[Address]()
+    for value in values.values():
+        if not value.steps or not value.steps[-1].is_loop:
+            continue
+        step, home = value.steps[-1], value.address.home
+        if home in seen:
+            continue
+        seen.add(home)
+        for result, entry in step.nested.back:
+            at = _made_in(step.nested.jaxpr, result, home)
+            if at is not None:
+                found.setdefault(at.eqn, []).append(home / f"in{entry}")
+    return found
+
+
+def _made_in(inner: Any, result: int, home: Address) -> Address | None:
+    """The innermost equation that makes an output of a jaxpr."""
+    atom = inner.outvars[result]
+    for local, eqn in numbered(inner):
+        for k, var in enumerate(eqn.outvars):
+            if var is atom:
+                return origin_of(eqn, k, home / local)[0]
+    return None
+
+
+def _merged(group: Sequence[MemoryRow], total: int) -> MemoryRow:
+    size = sum(row.bytes for row in group)
+    largest = max(group, key=lambda row: row.bytes)
+    arrays = sum(row.arrays for row in group)
+    return dataclasses.replace(largest, bytes=size, share=size / max(total, 1), arrays=arrays)
+
+
+def shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it is shown, with a size for people."""
+    return {**row, "bytes": size_text(row["bytes"]), "share": f"{row['share']:.1%}"}

@@ -1,0 +1,210 @@
+"""What a call needs, by buffer: as XLA has planned it, or as it is guessed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from taxpr import _compat
+from taxpr._address import Address
+from taxpr._compiled.attribution import Attributions
+from taxpr._compiled.compile_call import CompiledCall, jit_options
+from taxpr._errors import RefusedError
+from taxpr._memory.assignment import Allocation, Defined, Place, assignment
+from taxpr._memory.contents_of import UNKNOWN, Contents, Made
+from taxpr._memory.estimate import estimate
+from taxpr._memory.flat import flat_program
+from taxpr._memory.held import XLAS_OWN, Holding
+from taxpr._memory.live import Interval, Schedule, bytes_over_time
+from taxpr._memory.residuals import size_of
+from taxpr._programs.program import Program
+
+
+@dataclasses.dataclass(frozen=True)
+class Used:
+    """The memory of a call.
+
+    Attributes:
+        arguments: The bytes of its arguments.
+        results: Those of its results.
+        alias: Those of results that lie where a donated argument was.
+        temporaries: Those of all else, as much as is reserved.
+        held: What is there where the most is.
+        line: The bytes that are taken after each step.
+        loops: For each loop its address, and where it begins and ends on the line.
+        known: Whether the buffers are known, and not only their sum.
+    """
+
+    arguments: int
+    results: int
+    alias: int
+    temporaries: int
+    held: list[Holding]
+    line: list[int]
+    loops: Sequence[tuple[str, int, int]]
+    known: bool = True
+
+    @property
+    def total(self) -> int:
+        """What the call needs in all."""
+        return self.arguments + self.results - self.alias + self.temporaries
+
+
+def planned(call: CompiledCall, words: Attributions) -> Used:
+    """What XLA has planned for a compiled call.
+
+    Raises:
+        RefusedError: If the backend does not say how much it needs.
+    """
+    stats: Any = call.executable.memory_analysis()
+    if stats is None:
+        raise RefusedError(
+            "memory: this backend does not say how much memory a compiled program needs. "
+            "memory(fun, compile=False) estimates it from the program."
+        )
+    sizes = (
+        int(stats.argument_size_in_bytes),
+        int(stats.output_size_in_bytes),
+        int(stats.alias_size_in_bytes),
+        int(stats.temp_size_in_bytes),
+    )
+    places = assignment(call.executable) if call.hlo.scheduled else None
+    if places is None:
+        named = [Holding(sizes[3], UNKNOWN, "temporaries, of which this backend says no more")]
+        base = sizes[0] + sizes[1] - sizes[2]
+        return Used(*sizes, [*_ends(call, words), *named], [base + sizes[3]], [], known=False)
+    schedule = Schedule(call.hlo, places.__contains__)
+    lives = [
+        one
+        for one in schedule.intervals
+        if one.defined in places and places[one.defined].allocation.kind == "temporary"
+    ]
+    line = bytes_over_time(lives, lambda one: places[one.defined], schedule.length)
+    at = line.index(max(line))
+    alive = [one for one in lives if one.begin <= at <= one.end]
+    held = [*_ends(call, words), *_parts(alive, places, call, words)]
+    base = sizes[0] + sizes[1] - sizes[2]
+    loops = [
+        (next(iter(call.equations(call.hlo.instructions[name])), Address()), begin, end)
+        for name, begin, end in schedule.loops
+    ]
+    used = Used(*sizes, held, [base + n for n in line], loops)
+    left = used.total - sum(one.bytes for one in held)
+    return dataclasses.replace(used, held=[*held, Holding(left, UNKNOWN, _LEFT)])
+
+
+_LEFT = f"{XLAS_OWN}: tables, and room between buffers"
+
+
+def _ends(call: CompiledCall, words: Attributions) -> Iterator[Holding]:
+    """Arguments, and the results that lie in memory of their own."""
+    entry, program = call.hlo.entry, call.program
+    for one in entry.parameters:
+        number = call.inputs.get(one.name)
+        name = "" if number is None else program.in_names[number]
+        is_given = number in call.donated
+        why = "argument, whose memory a result may take" if is_given else "argument"
+        yield Holding(one.bytes, UNKNOWN, why, name or one.name)
+    contents = Contents(call, words)
+    names = program.out_names
+    aliased = _aliased(call)
+    for k, shape in enumerate(entry.root.shapes):
+        if shape.path not in aliased:
+            made = contents.of((entry.root.name, shape.path))
+            made = UNKNOWN if made.address is None or made.address.is_argument else made
+            name = names[k] if len(names) == len(entry.root.shapes) else ""
+            yield Holding(shape.bytes, made, "result", name)
+
+
+def _aliased(call: CompiledCall) -> set[tuple[int, ...]]:
+    """The results that lie where an argument was."""
+    return {path for path, _ in call.hlo.aliases}
+
+
+def _parts(
+    alive: Sequence[Interval],
+    places: dict[Defined, Place],
+    call: CompiledCall,
+    words: Attributions,
+) -> Iterator[Holding]:
+    """What lies in the temporaries at a time; of what lies in one place what says the most."""
+    contents = Contents(call, words)
+    at: dict[Place, list[Interval]] = {}
+    for one in alive:
+        at.setdefault(places[one.defined], []).append(one)
+    ends: dict[Allocation, int] = {}
+    for place in sorted(at, key=lambda one: (one.allocation.number, one.offset, -one.size)):
+        end = ends.get(place.allocation, 0)
+        size = place.offset + place.size - max(end, place.offset)
+        ends[place.allocation] = max(end, place.offset + place.size)
+        found = [(contents.of(one.defined), one) for one in _with_later(at[place])]
+        made, value = max(found, key=lambda pair: (pair[0].exact, pair[1].begin))
+        yield Holding(max(size, 0), made, readers=_readers(call, words, value))
+
+
+def _readers(call: CompiledCall, words: Attributions, value: Interval) -> tuple[Address, ...]:
+    """The equations that read a value last; of a fusion those of a backward pass."""
+    reader = call.hlo.instructions.get(value.reader)
+    if reader is None or reader.opcode != "fusion":
+        return call.equations(reader) if reader is not None else ()
+    parameters = call.hlo.computations[reader.calls()[0]].parameters
+    waiting = [
+        parameters[k].name
+        for k, name in enumerate(reader.operands)
+        if call.hlo.unmoved(name) == value.defined[0]
+    ]
+    # Forwards through what is computed once more, to the first equations of a backward pass.
+    found: dict[Address, None] = {}
+    seen = set[str]()
+    while waiting:
+        for user in call.hlo.users.get(waiting.pop(), ()):
+            stamp = call.hlo.stamp(user)
+            if stamp is not None and words.is_backward(call.addresses[stamp]):
+                found[call.addresses[stamp]] = None
+            elif user.name not in seen:
+                seen.add(user.name)
+                waiting.append(user.name)
+    return tuple(found)
+
+
+def _with_later(values: Sequence[Interval]) -> list[Interval]:
+    """Values, and what loops write in their places: a loop begins with zeros."""
+    found = list(values)
+    for one in found:
+        found += [later for later in one.becomes if later not in found]
+    return found
+
+
+def guessed(program: Program) -> Used:
+    """What a program is guessed to need, without compiling it."""
+    flat = flat_program(program.jaxpr)
+    found = estimate(flat)
+    read = {id(x) for one in flat.operations for x in one.reads} | set(map(id, flat.outputs))
+    _, donated = jit_options(program)
+    arguments = [one for one in flat.inputs if id(one) in read]
+    results = [size_of(_compat.aval_of(atom)) for atom in program.outvars]
+    alias = _reused([flat.inputs[k].bytes for k in donated], results)
+    names = dict(zip(map(id, flat.inputs), program.in_names, strict=True))
+    made_for = {id(x): name for x, name in zip(flat.outputs, program.out_names, strict=True)}
+    held = [Holding(one.bytes, UNKNOWN, "argument", names[id(one)]) for one in arguments]
+    for datum, size in zip(flat.outputs, results, strict=True):
+        made = UNKNOWN if datum is None or datum.role else Made(datum.address, datum.times > 1)
+        held.append(Holding(size, made, "result", made_for.get(id(datum), "")))
+    outputs = set(map(id, flat.outputs))
+    for one in found.alive:
+        if id(one) not in outputs:
+            held.append(Holding(one.bytes, Made(one.address, one.times > 1)))
+    sizes = sum(one.bytes for one in arguments), sum(results), alias
+    base = sizes[0] + sizes[1] - sizes[2]
+    return Used(*sizes, found.peak, held, [base + n for n in found.line], found.loops)
+
+
+def _reused(given: Sequence[int], results: Sequence[int]) -> int:
+    """The bytes of results that find a donated argument of their size."""
+    left, reused = list(results), 0
+    for size in given:
+        if size in left:
+            left.remove(size)
+            reused += size
+    return reused

@@ -1,0 +1,264 @@
+"""What holds the memory of a call, and what its gradient keeps."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.ad_checkpoint import checkpoint_name
+from memory_programs import (
+    BATCH,
+    LAYERS,
+    PROGRAMS,
+    RIGHT,
+    WEIGHTS,
+    WIDTH,
+    X,
+    arguments,
+    scanned,
+    use_of,
+)
+
+import taxpr
+from taxpr._errors import ArgumentError, RefusedError
+from taxpr._memory import used
+
+PART = ("argument", "output", "alias", "temp")
+
+
+def plain(fun, *args):
+    """What XLA says of a call, without taxpr."""
+    jitted = fun if hasattr(fun, "lower") else jax.jit(fun)
+    stats = jitted.lower(*args).compile().memory_analysis()
+    return [getattr(stats, f"{part}_size_in_bytes") for part in PART]
+
+
+def is_temporary(row):
+    return "argument" not in row.why and row.why != "result"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_totals_are_xlas_to_the_byte(name):
+    use = use_of(name)
+    found = [use.arguments, use.results, use.alias, use.temporaries]
+    assert found == plain(PROGRAMS[name], *arguments(name))
+    assert use.total == found[0] + found[1] - found[2] + found[3]
+    assert sum(row.bytes for row in use.rows) == use.total
+    assert 0.9 * use.total < max(use.line) <= use.total
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_temporaries_are_told_by_the_right_variable_or_statement(name):
+    rows = [row for row in use_of(name).rows if is_temporary(row)]
+    right = [
+        row.bytes
+        for row in rows
+        if {row.code.removeprefix("∂ "), *row.variable.split(", ")} & RIGHT[name]
+    ]
+    assert sum(right) >= 0.9 * use_of(name).temporaries
+    # And what is told is never a name that the program does not have.
+    names = {one for row in rows for one in row.variable.split(", ")} - {""}
+    assert names <= RIGHT[name]
+
+
+def test_a_layer_keeps_what_its_derivative_needs_once_for_each_iteration():
+    each = LAYERS * BATCH * WIDTH * 4
+    for rows in (use_of("scanned").rows, use_of("scanned").residuals.rows):
+        kept = [row for row in rows if row.iterations == LAYERS and "kept" in row.why]
+        assert {row.variable for row in kept} == {"c", "act"}
+        for row in kept:
+            assert row.bytes == each * row.arrays
+        whys = {row.variable: row.why for row in kept}
+        assert whys["c"] == "kept for the derivative of `pre = x @ w`"
+        assert "`act = jnp.tanh(pre)`" in whys["act"]
+
+
+TABLE = jnp.sin(jnp.arange(1000.0))
+
+
+# A planted value of `n` columns, which the derivative needs, in each kind of place.
+
+
+def at_the_top(x, n):
+    planted = jnp.exp(jnp.outer(x, TABLE[:n]))
+    return jnp.sum(planted)
+
+
+def in_a_scan(x, n):
+    def body(total, row):
+        planted = jnp.exp(row * TABLE[:n])
+        return total + jnp.sum(planted * planted), None
+
+    return jax.lax.scan(body, 0.0, x)[0]
+
+
+def in_two_scans(x, n):
+    def outer(total, row):
+        def inner(total, _):
+            planted = jnp.exp(row * TABLE[:n] + total)
+            return total + jnp.mean(planted), None
+
+        return jax.lax.scan(inner, total, None, length=5)[0], None
+
+    return jax.lax.scan(outer, 0.0, x)[0]
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def helper(x, n):
+    planted = jnp.exp(jnp.outer(x, TABLE[:n]))
+    return jnp.sin(planted)
+
+
+def in_a_jit(x, n):
+    return jnp.sum(helper(x, n))
+
+
+def under_a_policy(x, n):
+    @functools.partial(jax.checkpoint, policy=jax.checkpoint_policies.save_only_these_names("kept"))
+    def block(x):
+        planted = checkpoint_name(jnp.exp(jnp.outer(x, TABLE[:n])), "kept")
+        return jnp.sum(jnp.sin(planted))
+
+    return block(x)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def ruled(x, n):
+    return jnp.sum(x) * n
+
+
+def ruled_fwd(x, n):
+    planted = jnp.exp(jnp.outer(x, TABLE[:n]))
+    return ruled(x, n), planted
+
+
+ruled.defvjp(ruled_fwd, lambda n, planted, g: (g * jnp.sum(planted, 1),))
+
+PLANTED = {
+    at_the_top: 1,
+    in_a_scan: 1,
+    in_two_scans: 5,
+    in_a_jit: 1,
+    under_a_policy: 1,
+    ruled: 1,
+}
+
+
+@pytest.mark.parametrize("fun", PLANTED, ids=lambda fun: getattr(fun, "__name__", "ruled"))
+def test_a_planted_residual_is_found_with_its_size(fun):
+    for n in (300, 700):
+        use = taxpr.memory(jax.grad(functools.partial(fun, n=n)))(jnp.ones(8))
+        row, size = use.residuals.rows[0], 8 * n * 4 * PLANTED[fun]
+        assert row.variable == "planted"
+        assert row.code.startswith("planted = ")
+        # The row of the table is kept for the derivative of the statement, too.
+        assert row.bytes >= size
+        assert row.bytes % size in (0, n * 4, 8 * n * 4 // PLANTED[fun] % size)
+        assert row.share == row.bytes / use.residuals.total
+        if fun in (in_a_scan, in_two_scans):  # XLA computes the others again where they are read
+            stacked = [one for one in use.rows if one.variable == "planted" and one.iterations > 1]
+            assert sum(one.bytes for one in stacked) >= size
+
+
+def test_what_is_donated_is_subtracted_once():
+    @functools.partial(jax.jit, donate_argnums=0)
+    def step(w, x):
+        return w - 0.1 * x, jnp.sum(x)
+
+    args = jnp.ones((50, 50)), jnp.ones((50, 50))
+    use = taxpr.memory(step)(*args)
+    assert [use.arguments, use.results, use.alias, use.temporaries] == plain(step, *args)
+    assert use.alias == 10_000
+    assert sum(row.bytes for row in use.rows) == use.total
+    assert next(row for row in use.rows if row.variable == "w").why.startswith("argument, whose")
+    assert taxpr.memory(step, compile=False)(*args).alias == 10_000
+
+
+def test_arguments_that_nothing_reads_take_nothing():
+    def f(x, unused):
+        return x * 2.0
+
+    for use in (taxpr.memory(f, compile=c)(jnp.ones(100), jnp.ones(7)) for c in (True, False)):
+        assert use.arguments == 400
+        assert {row.variable for row in use.rows} == {"x", "out"}
+
+
+def test_static_arguments_types_and_programs():
+    @functools.partial(jax.jit, static_argnames="n")
+    def f(x, n):
+        wide = jnp.outer(x, jnp.arange(n, dtype=jnp.float32))
+        return wide @ wide.T
+
+    struct = jax.ShapeDtypeStruct((30,), jnp.float32)
+    use = taxpr.memory(f)(jnp.ones(30), n=50)
+    assert use.temporaries >= 30 * 50 * 4
+    assert taxpr.memory(f)(struct, n=50).total == use.total
+    program = taxpr.trace(functools.partial(f, n=50), names=True)(struct)
+    assert taxpr.memory(program)(jnp.ones(30)).total == use.total
+    assert taxpr.memory(program, compile=False)(struct).estimated
+
+
+def test_a_call_without_a_derivative_keeps_nothing():
+    use = taxpr.memory(scanned)(WEIGHTS, X)
+    assert not use.residuals
+    assert "ask of jax.grad(fun)" in str(use.residuals)
+
+
+def test_the_line_is_of_the_program_and_loops_are_bands():
+    use = use_of("scanned")
+    assert len(use.loops) == 2
+    [(begin, end, code), _] = use.loops
+    assert code.startswith("out, _ = jax.lax.scan(")
+    assert 0 <= begin < end < len(use.line)
+    assert begin <= int(np.argmax(use.line))
+    chart = use.chart()
+    assert chart.svg().count("<title>") == 2
+    assert "bytes" in chart.text()
+    assert use.texts()[0][:3] == ["bytes", "share", "variable"]
+    assert use.texts()[1][0].endswith("kB")
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ("conv", "recurrent")])
+def test_an_estimate_is_marked_and_near(name):
+    guess = taxpr.memory(PROGRAMS[name], compile=False)(*arguments(name))
+    assert guess.estimated
+    assert "An estimate from the program alone" in str(guess)
+    use = use_of(name)
+    assert (guess.arguments, guess.results, guess.alias) == (
+        use.arguments,
+        use.results - (use.results % 16 if name == "trained" else 0),
+        use.alias,
+    )
+    assert abs(guess.total - use.total) < 0.35 * use.total
+    assert [row.variable for row in guess.residuals.rows] == [
+        row.variable for row in use.residuals.rows
+    ]
+
+
+def test_an_estimate_compiles_nothing(monkeypatch):
+    def refuse(*args):
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", refuse)
+    assert taxpr.memory(PROGRAMS["scanned"], compile=False)(*arguments("scanned"))
+
+
+def test_what_a_backend_does_not_say(monkeypatch):
+    monkeypatch.setattr(used, "assignment", lambda executable: None)
+    use = taxpr.memory(PROGRAMS["scanned"])(*arguments("scanned"))
+    assert use.total == use_of("scanned").total == sum(row.bytes for row in use.rows)
+    assert any("this backend says no more" in row.why for row in use.rows)
+    assert use.chart() is None
+    monkeypatch.setattr(jax.stages.Compiled, "memory_analysis", lambda self: None)
+    with pytest.raises(RefusedError, match=r"does not say how much memory.*compile=False"):
+        taxpr.memory(scanned)(WEIGHTS, X)
+
+
+def test_what_it_refuses():
+    with pytest.raises(ArgumentError, match=r"memory: compile=3: give True, or False"):
+        taxpr.memory(scanned, compile=3)
+    with pytest.raises(TypeError, match="memory"):
+        taxpr.memory(3)
+    with pytest.raises(ArgumentError, match=r"memory\(scanned\)\(\*args\)"):
+        taxpr.memory(scanned, WEIGHTS)
