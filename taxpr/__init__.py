@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     from taxpr._primitives.cotangent import tag_cotangent
     from taxpr._primitives.state import State
     from taxpr._primitives.tag import keep, tag
-    from taxpr._programs.edit import dissolve_tags
+    from taxpr._programs.edit import dissolve_tags as dissolve_tags
     from taxpr._programs.functions import find_tags, find_values, tag_at, trace
     from taxpr._programs.gradients import grad_at
     from taxpr._programs.program import Program
@@ -105,7 +105,6 @@ __all__ = [
     "compiles",
     "cotangent",
     "count",
-    "dissolve_tags",
     "each",
     "edit",
     "find_nan",
@@ -164,7 +163,6 @@ _HOMES = {
     "_primitives.cotangent": ("tag_cotangent",),
     "_primitives.state": ("State",),
     "_primitives.tag": ("keep", "tag"),
-    "_programs.edit": ("dissolve_tags",),
     "_programs.functions": ("find_tags", "find_values", "tag_at", "trace"),
     "_programs.gradients": ("grad_at",),
     "_programs.program": ("Program",),

@@ -1,6 +1,10 @@
-"""The types of what `trace`, `inject`, `collect` and `uncurry` return, and of what is in it."""
+"""The types of what `trace`, `inject`, `collect` and `uncurry` return, and of what is in it.
+
+And what is rarely typed: `dissolve_tags`, `until_error`.
+"""
 
 from taxpr._injectors.collect import Last, Masked, Steps
+from taxpr._programs.edit import dissolve_tags
 from taxpr._programs.listing import Listing, SourceLine
 from taxpr._programs.program import Injected, Program
 from taxpr._programs.until import until_error
@@ -23,5 +27,6 @@ __all__ = [
     "Uncurried",
     "Value",
     "Variable",
+    "dissolve_tags",
     "until_error",
 ]

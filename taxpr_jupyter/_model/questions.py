@@ -62,6 +62,12 @@ QUESTIONS: Mapping[str, Question] = {
         "check_grad",
         of_function=True,
     ),
+    "memory": Question(
+        "Memory",
+        "What holds the memory where the program needs the most; it is compiled, and not run",
+        "memory",
+        runs=False,
+    ),
     "compile_time": Question(
         "Compile time",
         "Which functions make lowering and compiling slow; nothing is run",
