@@ -11,14 +11,10 @@ from taxpr._compilations.log import (
 )
 from taxpr._compilations.recorder import CompileRow
 from taxpr._compilations.stale import StaleRow
-from taxpr._compile_time.compile_time import (
-    CompileTime,
-    CompileTimeRow,
-    ConstantRow,
-    UnrolledRow,
-    compile_time,
-)
-from taxpr._derivatives.check_grad import GradCheck, GradRow, check_grad
+from taxpr._compile_time.compile_time import compile_time
+from taxpr._compile_time.rows import CompileTime, CompileTimeRow, ConstantRow, UnrolledRow
+from taxpr._derivatives.check_grad import check_grad
+from taxpr._derivatives.rows import GradCheck, GradRow
 from taxpr._differences.difference import first_difference
 from taxpr._kernels.changes import ChangeRow, CompiledChanges
 from taxpr._kernels.collectives import CollectiveRow, Collectives

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,11 +11,11 @@ import jax
 import numpy
 
 from taxpr import _compat
-from taxpr._answers.answer import Answer
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import PyTree
 from taxpr._compile_time.alone import Spent, of_nothing, spent, spent_alone
 from taxpr._compile_time.parts import Part, Parts, function_of, statement_of
+from taxpr._compile_time.rows import CompileTime, CompileTimeRow, ConstantRow, UnrolledRow
 from taxpr._compile_time.sampled import NOTHING, Sampled, sampled
 from taxpr._compile_time.unrolled import Unrolled, unrolled
 from taxpr._errors import ArgumentError, refuse_no_function
@@ -32,123 +31,6 @@ _STAGES = "trace", "lower", "compile"
 _DIFFERS = 0.2  # of the whole, from where on it is told that the sum of the parts is another
 _LARGE = 1 << 20  # bytes of a constant that is told
 _WORTH = 0.05  # the share of the whole from which on a loop is told
-
-
-@dataclasses.dataclass(frozen=True)
-class CompileTimeRow:
-    """A function or a statement in `CompileTime`.
-
-    Attributes:
-        function: The function of the user's, without those of the user's that it calls; "" of
-            equations whose source is not known.
-        line: The line of the statement; of a function that of its statement with most equations.
-        code: That statement.
-        seconds: How long all stages took: tracing, and its equations lowered and compiled alone.
-        stage: The stage that took longest: ``"trace"``, ``"lower"`` or ``"compile"``.
-        equations: How many equations it made, those in loops and branches once each.
-        trace: The seconds of tracing; 0 of a statement, of which they are not known.
-        lower: The seconds of lowering.
-        compile: The seconds of XLA.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> def wave(x):
-        ...     for k in range(200):
-        ...         x = jnp.sin(x * k)
-        ...     return x
-        >>> rows = taxpr.compile_time(lambda x: wave(x) + 1)(1.0).rows
-        >>> rows[0].function, rows[0].code, rows[0].equations
-        ('wave', 'x = jnp.sin(x * k)', 400)
-    """
-
-    function: str
-    line: str
-    code: str
-    seconds: float
-    stage: str
-    equations: int
-    trace: float
-    lower: float
-    compile: float
-
-
-@dataclasses.dataclass(frozen=True)
-class UnrolledRow:
-    """A loop of Python in `CompileTime`, all turns of which are in the program.
-
-    Attributes:
-        function: Its function.
-        line: Its line.
-        code: Its head.
-        turns: How often it went around.
-        equations: How many equations that made.
-        seconds: Their share of lowering and compiling the whole, by what they take alone.
-        as_scan: How long one turn takes, which is about what a `jax.lax.scan` of it would; None
-            where the turns are not alike.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> def f(x):
-        ...     for _ in range(50):
-        ...         x = jnp.sin(x) * 2
-        ...     return x
-        >>> [loop] = taxpr.compile_time(f)(1.0).loops
-        >>> loop.turns, loop.code, loop.as_scan is None
-        (50, 'for _ in range(50)', False)
-    """
-
-    function: str
-    line: str
-    code: str
-    turns: int
-    equations: int
-    seconds: float
-    as_scan: float | None
-
-
-@dataclasses.dataclass(frozen=True)
-class ConstantRow:
-    """A large constant in `CompileTime`, an array that the function closes over.
-
-    Attributes:
-        variable: The variable that holds it; "" where that is not known.
-        bytes: Its size.
-        seconds: How long a program takes to lower and compile that has it and nothing else.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> table = jnp.ones((512, 1024))
-        >>> [row] = taxpr.compile_time(lambda x: x * table)(1.0).constants
-        >>> row.variable, row.bytes
-        ('table', 2097152)
-    """
-
-    variable: str
-    bytes: int
-    seconds: float
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class CompileTime(Answer):
-    """How long a function takes to compile, and which parts of it; `compile_time` makes it.
-
-    Attributes:
-        stages: The seconds of the whole, by stage.
-        loops: The loops of Python that were unrolled, the slowest first.
-        constants: The large constants.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> found = taxpr.compile_time(lambda x: jnp.sin(x) + 1)(1.0)
-        >>> list(found.stages), found.rows[0].equations
-        (['trace', 'lower', 'compile'], 2)
-    """
-
-    stages: Mapping[str, float] = dataclasses.field(default_factory=dict[str, float])
-    loops: Sequence[UnrolledRow] = ()
-    constants: Sequence[ConstantRow] = ()
-
-    _columns = "function", "seconds", "stage", "equations", "line", "code"
 
 
 @question

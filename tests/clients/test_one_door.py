@@ -398,6 +398,36 @@ def test_flow(make):
 
 
 @cases
+def test_check_grad(make):
+    def ask(case):
+        return taxpr.check_grad(case.fun)(*case.args, **case.kwargs)
+
+    found, *_ = asked(make, ask)
+    assert not found
+    assert found.agrees in (True, None)
+
+
+@cases
+def test_compile_time(make):
+    def ask(case):
+        return taxpr.compile_time(case.fun)(*case.args, **case.kwargs)
+
+    found, *_ = asked(make, ask)
+    assert "loss_of" in {row.function for row in found.rows}
+    assert found.complete
+
+
+@cases
+def test_why_compiled(make):
+    case = make()
+    why = taxpr.why_compiled(case.jitted)
+    why(*case.args, **case.kwargs)
+    why(*make().with_x(X[:3]), **case.kwargs)
+    rows = [row for row in why.compiles.rows if row.cause != "first call"]
+    assert all(row.cause != "unknown" for row in rows)
+
+
+@cases
 def test_grad_at(make):
     if make in (haiku_with_state, equinox_with_state):
         with pytest.raises(taxpr.ArgumentError, match="A gradient is that of one real scalar"):
