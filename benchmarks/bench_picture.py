@@ -24,7 +24,7 @@ from peers import PEERS
 
 import taxpr
 from taxpr_jupyter._drawing.build import Builder
-from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._svg.svg import finish_svg
 
@@ -66,7 +66,7 @@ def drawn(builder, unfolded=None, kept=None):
     """The picture, the SVG, and what each step took."""
     clock = Clock()
     picture = clock.step("build", lambda: builder.picture(unfolded))
-    laid_out = lay_out(lambda: arranged(picture, kept or Kept()), timeout=60)
+    laid_out = lay_out(lambda: arranged(picture, kept or RecentLayouts()), timeout=60)
     clock.seconds["layout"] = laid_out.seconds  # of another process: by the clock on the wall
     if laid_out.layout is None:
         sys.exit(laid_out.note)
@@ -77,7 +77,7 @@ def drawn(builder, unfolded=None, kept=None):
 def measured(layers):
     program, trace = program_of(layers)
     builder = Builder(program)
-    kept = Kept()
+    kept = RecentLayouts()
     picture, svg, first = drawn(builder, kept=kept)
     closed = sorted(picture.foldable - picture.unfolded)
     opened = closed[:: max(1, len(closed) // FOLDS)][:FOLDS]

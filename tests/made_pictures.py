@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from taxpr_jupyter import draw
-from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model.model import Edge, Node
 
@@ -31,6 +31,6 @@ def picture(nodes, edges, clusters=()):
 
 
 def laid_out(drawn, kept=None):
-    found = lay_out(lambda: arranged(drawn, kept or Kept()))
+    found = lay_out(lambda: arranged(drawn, kept or RecentLayouts()))
     assert found.layout, found.note
     return found.layout

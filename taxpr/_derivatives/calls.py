@@ -18,7 +18,7 @@ from taxpr._hops.places import addresses_of, numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
 from taxpr._programs.program import Program
-from taxpr._recordings.run import Kept, run
+from taxpr._recordings.run import KeptValue, run
 from taxpr._sites.values import values_of
 
 np: Any = numpy  # which leaves types of arrays unknown
@@ -177,7 +177,7 @@ class Given:
         asked = {x for one in calls for x in one.operands if isinstance(x, Address)}
         values = [one for one in values_of(program.jaxpr) if one.address in asked]
         ran = run(program, flat, values, "auto", memory)
-        self._kept: dict[str, Kept] = ran.kept
+        self._kept: dict[str, KeptValue] = ran.kept
         self.skipped = ran.skipped
 
     def of(self, call: DerivedCall) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
@@ -188,8 +188,8 @@ class Given:
             where it did not run, or its operands were too large to be kept.
         """
         known = [self._kept.get(x) if isinstance(x, Address) else x for x in call.operands]
-        kept = [one for one in known if isinstance(one, Kept)]
-        if any(one is None or (isinstance(one, Kept) and one.value is None) for one in known):
+        kept = [one for one in known if isinstance(one, KeptValue)]
+        if any(one is None or (isinstance(one, KeptValue) and one.value is None) for one in known):
             return
         axes = {
             name: n for one in kept for name, n in zip(one.axes, np.shape(one.value), strict=False)
@@ -201,16 +201,16 @@ class Given:
         ]
         for at in dict.fromkeys([*ran[:1], *ran[-1:]]):
             where = dict(zip(axes, at, strict=True))
-            yield at, [_taken(one, where) if isinstance(one, Kept) else one for one in known]
+            yield at, [_taken(one, where) if isinstance(one, KeptValue) else one for one in known]
 
 
-def _index(one: Kept, where: dict[str, int]) -> tuple[int, ...]:
+def _index(one: KeptValue, where: dict[str, int]) -> tuple[int, ...]:
     return tuple(where[name] for name in one.axes)
 
 
-def _fired(one: Kept, where: dict[str, int]) -> bool:
+def _fired(one: KeptValue, where: dict[str, int]) -> bool:
     return one.fired is None or bool(np.asarray(one.fired)[_index(one, where)])
 
 
-def _taken(one: Kept, where: dict[str, int]) -> Any:
+def _taken(one: KeptValue, where: dict[str, int]) -> Any:
     return _jnp.asarray(one.value)[_index(one, where)]

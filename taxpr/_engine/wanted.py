@@ -11,7 +11,7 @@ from taxpr._sites.site import Step, runs_once
 
 # What is handed out of a value: itself, or what this computes of it.
 Summary = Callable[[Array], Array]
-Slot = tuple[str, int, int]  # kind, number and result, as in a `Place`
+Slot = tuple[str, int, int]  # kind, number and result, as in a `Located`
 
 
 @dataclasses.dataclass

@@ -18,7 +18,7 @@ from taxpr._hops.own_derivative import keep_derivative
 from taxpr._hops.protocol import Hop, Made, Nested, Thread, Threaded
 from taxpr._hops.rebuild import shown, types_of, wrong_entry
 from taxpr._hops.table import bring, has_rules, nested_jaxprs
-from taxpr._hops.traced import Traced
+from taxpr._hops.traced import TracedHop
 
 
 def register_hop(primitive: _compat.Kind, hop: Hop) -> None:
@@ -199,7 +199,7 @@ def _injected(
     hop: Hop, eqn: JaxprEqn, ctx: list[Array], operands: list[Array], thread: Thread
 ) -> Made:
     """Call the rule, check what it returns, and keep a derivative of its own."""
-    by_itself = hop.rules is not None or isinstance(hop.inject, Traced)
+    by_itself = hop.rules is not None or isinstance(hop.inject, TracedHop)
     if by_itself or thread.options.custom_rules == "drop" or not has_rules(eqn):
         return _checked(hop, eqn, ctx, operands, thread)
     n_ctx = len(ctx)

@@ -78,12 +78,12 @@ def traced(
         >>> steps["y"].shape
         (5,)
     """
-    entry = Traced(run, label, others, undroppable, ignored)
+    entry = TracedHop(run, label, others, undroppable, ignored)
     return Hop(nested=entry.nested, inject=entry, own_derivative=True)
 
 
 @dataclasses.dataclass(frozen=True)
-class Traced:
+class TracedHop:
     """The entry of a primitive that runs a Python function; called, it is its `Hop.inject`."""
 
     run: Run
@@ -138,7 +138,7 @@ class Traced:
 _known = Recent[tuple[ClosedJaxpr, Params]](256)  # traced functions
 
 
-def _jaxpr_of(entry: Traced, eqn: _compat.JaxprEqn) -> ClosedJaxpr:
+def _jaxpr_of(entry: TracedHop, eqn: _compat.JaxprEqn) -> ClosedJaxpr:
     """Trace the function of an equation. Identical params and types give the identical jaxpr.
 
     The cache compares params by identity: equal ones may differ in meaning, as 0.0 and -0.0 do.
@@ -150,7 +150,7 @@ def _jaxpr_of(entry: Traced, eqn: _compat.JaxprEqn) -> ClosedJaxpr:
     return _known.once(key, lambda: (_trace(entry, eqn, avals), eqn.params))[0]
 
 
-def _trace(entry: Traced, eqn: _compat.JaxprEqn, avals: Sequence[Aval]) -> ClosedJaxpr:
+def _trace(entry: TracedHop, eqn: _compat.JaxprEqn, avals: Sequence[Aval]) -> ClosedJaxpr:
     run = entry.run(eqn)
 
     def typed(*operands: Array) -> list[Array]:
@@ -167,7 +167,7 @@ def _trace(entry: Traced, eqn: _compat.JaxprEqn, avals: Sequence[Aval]) -> Close
 # The equation that holds the jaxpr has the params of the original and two more: the jaxpr and the
 # original equation.
 _HELD, _OF = "held_jaxpr", "held_of"
-_holding: dict[tuple[Primitive, Traced], Primitive] = {}
+_holding: dict[tuple[Primitive, TracedHop], Primitive] = {}
 _lock = threading.Lock()
 
 
@@ -192,7 +192,7 @@ def _plain(params: Params) -> _compat.JaxprEqn:
     return params.pop(_OF).eqn.replace(params=params)
 
 
-def _primitive_holding(primitive: Primitive, entry: Traced) -> Primitive:
+def _primitive_holding(primitive: Primitive, entry: TracedHop) -> Primitive:
     """Our primitive with the name of the given one, for equations that hold the traced jaxpr."""
     with _lock:
         key = primitive, entry
@@ -203,7 +203,7 @@ def _primitive_holding(primitive: Primitive, entry: Traced) -> Primitive:
         return _holding[key]
 
 
-def _new_primitive(name: str, entry: Traced) -> Primitive:
+def _new_primitive(name: str, entry: TracedHop) -> Primitive:
     def run(*operands: Array, **params: Any) -> list[Array]:
         return list(_compat.jaxpr_as_fun(params[_HELD])(*operands))
 

@@ -177,7 +177,7 @@ class _NewTags:
     """The values to tag in a jaxpr and its nested jaxprs.
 
     Attributes:
-        at: The tags, by kind, number and result of their values as in a `Place`.
+        at: The tags, by kind, number and result of their values as in a `Located`.
         below: The same for nested jaxprs, by position of the equation and label.
     """
 

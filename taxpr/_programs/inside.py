@@ -10,7 +10,7 @@ from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._errors import RefusedError, SelectorError
 from taxpr._places import place_text
 from taxpr._programs.traced import Traced
-from taxpr._sites.locate import Place, locate
+from taxpr._sites.locate import Located, locate
 from taxpr._source.statements import statements_of
 from taxpr._variables.calls import Call, uses_of
 from taxpr._variables.select import Var
@@ -154,7 +154,7 @@ def _of_the_same(
     ]
 
 
-def _maker(place: Place) -> tuple[JaxprEqn | None, Any]:
+def _maker(place: Located) -> tuple[JaxprEqn | None, Any]:
     inner = _compat.open_jaxpr(place.jaxpr)
     if place.kind == "eqn":
         eqn = inner.eqns[place.number]

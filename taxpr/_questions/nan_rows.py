@@ -19,7 +19,7 @@ from taxpr._questions.derived import derived
 from taxpr._questions.lines import line_of
 from taxpr._questions.mapped import Known, mapped_axes
 from taxpr._questions.nonfinite import Origin
-from taxpr._recordings.run import Kept
+from taxpr._recordings.run import KeptValue
 from taxpr._recordings.summary import each_of, summary
 from taxpr._recordings.wanted import Wanted
 from taxpr._sites.values import Value
@@ -98,7 +98,9 @@ class Words:
             held[one.address] = held.get(one.address, frozenset()) | {one.mapped}
         return mapped_axes(self._program.jaxpr, Known(named, held))
 
-    def row(self, origin: Origin, kept: Mapping[str, Kept], became: str, all_times: bool) -> NanRow:
+    def row(
+        self, origin: Origin, kept: Mapping[str, KeptValue], became: str, all_times: bool
+    ) -> NanRow:
         """What is said of an origin, of which the value was kept, and its operands'.
 
         Args:
@@ -149,7 +151,7 @@ class Words:
             return self._program.in_names[at.number]
         return one.variable.text if one.variable else address
 
-    def _elements(self, kept: Kept, origin: Origin) -> tuple[str, tuple[int, ...]]:
+    def _elements(self, kept: KeptValue, origin: Origin) -> tuple[str, tuple[int, ...]]:
         """How many elements are what the origin is, and the examples that they are of."""
         if kept.value is None:
             size = math.prod(kept.shape)
@@ -166,7 +168,7 @@ class Words:
         return text, tuple(examples[:_MOST])
 
     def _input(
-        self, address: str | None, literal: Any, origin: Origin, kept: Mapping[str, Kept]
+        self, address: str | None, literal: Any, origin: Origin, kept: Mapping[str, KeptValue]
     ) -> str:
         if address is None:
             return number(literal)
@@ -182,7 +184,7 @@ def _is_backward(value: Value) -> bool:
     return (around or _compat.is_transposed(value.eqn)) and not _compat.is_recomputed(value.eqn)
 
 
-def _times(origin: Origin, kept: Kept) -> str:
+def _times(origin: Origin, kept: KeptValue) -> str:
     """How often an origin begins; empty where its value is computed once."""
     found, of = origin.times
     if of == 1:
@@ -218,7 +220,7 @@ def told(row: NanRow) -> str:
     return "\n".join([text, *(f"    from {one}" for one in row.inputs), *became])
 
 
-def _at(kept: Kept, index: Mapping[str, int]) -> Any:
+def _at(kept: KeptValue, index: Mapping[str, int]) -> Any:
     """A value, or its summary, in an iteration and on a device."""
     value = np.asarray(kept.table if kept.value is None else kept.value)
     places = [
@@ -227,7 +229,7 @@ def _at(kept: Kept, index: Mapping[str, int]) -> Any:
     return value[tuple(places)]
 
 
-def _range(kept: Kept, index: Mapping[str, int]) -> str:
+def _range(kept: KeptValue, index: Mapping[str, int]) -> str:
     """The range of a value, and what is not finite in it."""
     row = _at(kept, index)
     row = row if kept.value is None else summary(row, 0, np)

@@ -19,7 +19,7 @@ from taxpr._hops.places import addresses_of
 from taxpr._hops.table import nested_jaxprs
 from taxpr._questions.bits import key_of
 from taxpr._questions.copies import COPIES, Copy, shape_of
-from taxpr._recordings.run import Kept
+from taxpr._recordings.run import KeptValue
 from taxpr._recordings.wanted import Wanted
 from taxpr._sites.site import around, home_of, runs_once
 from taxpr._sites.values import Value
@@ -75,8 +75,10 @@ class Remade:
                 self._recipes[address] = recipe
 
     def made(
-        self, kept: Mapping[str, Kept], hand_out: Callable[[list[Value]], Mapping[str, Kept]]
-    ) -> dict[str, Kept]:
+        self,
+        kept: Mapping[str, KeptValue],
+        hand_out: Callable[[list[Value]], Mapping[str, KeptValue]],
+    ) -> dict[str, KeptValue]:
         """All values, of those that were handed out.
 
         Args:
@@ -94,7 +96,7 @@ class Remade:
             axes, fired = ((), None) if first is None else (first.axes, first.fired)
             array = make([np.asarray(one) for one in arrays], len(axes))
             aval: Any = value.aval
-            found[address] = Kept(axes, tuple(aval.shape), aval.dtype, array, fired=fired)
+            found[address] = KeptValue(axes, tuple(aval.shape), aval.dtype, array, fired=fired)
         return found | dict(hand_out(missing)) if missing else found
 
     def _recipe(self, value: Value) -> _Recipe | None:
@@ -159,7 +161,7 @@ def _on_mesh(value: Value) -> bool:
     return any(step.eqn.primitive is _compat.shard_map_p for step in value.steps)
 
 
-def _alike(given: Sequence[Kept | None]) -> bool:
+def _alike(given: Sequence[KeptValue | None]) -> bool:
     """Whether values were kept of the same iterations."""
     rows = [one for one in given if one is not None]
     leads = {(one.axes, np.shape(one.value)[: len(one.axes)]) for one in rows}

@@ -14,7 +14,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._hops.places import addresses_of
 from taxpr._hops.table import nested_jaxprs
-from taxpr._recordings.run import Kept
+from taxpr._recordings.run import KeptValue
 from taxpr._sites.values import Value
 
 np: Any = numpy  # which leaves types of arrays unknown
@@ -103,8 +103,11 @@ def shape_of(value: Value) -> tuple[int, ...]:
 
 
 def with_lanes(
-    kept: Kept, value: Value, outer: Sequence[int], batched: Mapping[str, tuple[str, Kept]]
-) -> Kept:
+    kept: KeptValue,
+    value: Value,
+    outer: Sequence[int],
+    batched: Mapping[str, tuple[str, KeptValue]],
+) -> KeptValue:
     """A kept value with the lanes of its loops among its leading axes.
 
     Args:

@@ -17,7 +17,7 @@ from taxpr._address import Address
 from taxpr._errors import ArgumentError
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._recordings.part import Part
-from taxpr._recordings.run import Kept
+from taxpr._recordings.run import KeptValue
 from taxpr._sites.skipped import Skipped
 from taxpr._variables.table import Variable
 
@@ -121,7 +121,7 @@ def read(path: str | pathlib.Path) -> Contents:
         raise ArgumentError(
             f"load_recording: {path} has the format {version}, and this taxpr reads {_VERSION}."
         )
-    kept: dict[int, Kept] = {}
+    kept: dict[int, KeptValue] = {}
     parts = [_part(one, arrays, kept) for one in about["parts"]]
     out = {
         name: _restored(arrays[f"out{k}"], dtype) for k, (name, dtype) in enumerate(about["out"])
@@ -134,7 +134,7 @@ def read(path: str | pathlib.Path) -> Contents:
     return about["name"], out, parts, skipped, notes, about.get("complete", True)
 
 
-def _part(one: Mapping[str, Any], arrays: Mapping[str, Any], kept: dict[int, Kept]) -> Part:
+def _part(one: Mapping[str, Any], arrays: Mapping[str, Any], kept: dict[int, KeptValue]) -> Part:
     number, dtype = one["kept"], one["dtype"]
     if number not in kept:
         table, fired = (arrays.get(f"{name}{number}") for name in ("table", "fired"))
@@ -142,7 +142,7 @@ def _part(one: Mapping[str, Any], arrays: Mapping[str, Any], kept: dict[int, Kep
         value = None if value is None else _restored(value, dtype)
         of = jax.numpy.dtype(dtype) if value is None else value.dtype
         axes, shape = tuple(one["axes"]), tuple(one["shape"])
-        kept[number] = Kept(axes, shape, of, value, table, fired)
+        kept[number] = KeptValue(axes, shape, of, value, table, fired)
     given: dict[str, Any] = {name: one[name] for name in _OF_PART}
     given["mapped"] = tuple(one["mapped"])
     variable = one["variable"] and _variable(one["variable"])

@@ -9,7 +9,7 @@ import numpy
 
 from taxpr._errors import ArgumentError
 from taxpr._places import place_text
-from taxpr._recordings.run import Kept
+from taxpr._recordings.run import KeptValue
 from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of
 from taxpr._variables.table import Variable
 
@@ -41,7 +41,7 @@ class Part:
     function: str
     variable: Variable | None
     mapped: tuple[int, ...]
-    kept: Kept
+    kept: KeptValue
     cotangent: bool = False
 
     @property

@@ -43,7 +43,7 @@ _SMALL = 1 << 26  # bytes of statistics, whatever the memory, and of iterations 
 
 
 @dataclasses.dataclass(eq=False)
-class Kept:
+class KeptValue:
     """One value as a run kept it.
 
     Attributes:
@@ -85,7 +85,7 @@ class Ran:
     """
 
     out: list[Array]
-    kept: dict[str, Kept]
+    kept: dict[str, KeptValue]
     notes: tuple[str, ...]
     skipped: tuple[Skipped, ...] = ()
     closed: frozenset[str] = frozenset()
@@ -128,13 +128,13 @@ def run(
     device = device_of(flat)
     room = budget(memory, device)
     given = {"in": flat, "const": program.consts}
-    kept: dict[str, Kept] = {}
+    kept: dict[str, KeptValue] = {}
     for one in values:
         if not one.steps and one.place.kind in given:
             x = given[one.place.kind][one.place.number]
             dtype = _type(one).dtype
             x = x if getattr(x, "dtype", None) == dtype else np.asarray(x, dtype)  # of Python
-            kept[one.address] = Kept((), x.shape, dtype, x)
+            kept[one.address] = KeptValue((), x.shape, dtype, x)
     rest = [one for one in values if one.address not in kept]
     reductions: dict[str, Reduction]
     reductions = {one.address: of_some.get(one.address, reduction) for one in rest}
@@ -459,7 +459,7 @@ class _Runner:
                 out[address] = _PassResult(_with_leaf(found[address].emission, table), True)
         return out
 
-    def kept(self, value: Value, found: _PassResult) -> Kept:
+    def kept(self, value: Value, found: _PassResult) -> KeptValue:
         """A kept value without the places of iterations that a while loop did not have."""
         emission = found.emission
         leaf, fired = _leaf(emission), _mask(found)
@@ -479,7 +479,7 @@ class _Runner:
                     leaf = np.asarray(leaf)  # of which a part compiles nothing
                 leaf, fired = leaf[used], fired[used]
             fired = None if fired.all() and fired.size else fired
-        kept = Kept(axes, tuple(_type(value).shape), _type(value).dtype, fired=fired)
+        kept = KeptValue(axes, tuple(_type(value).shape), _type(value).dtype, fired=fired)
         if found.is_summary:
             kept.table = np.asarray(leaf)
         else:

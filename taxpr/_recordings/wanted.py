@@ -14,7 +14,7 @@ from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.tag import is_tag
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Every, Maybe, Selector, is_list
-from taxpr._sites.locate import Place
+from taxpr._sites.locate import Located
 from taxpr._sites.site import Site, home_of
 from taxpr._sites.skipped import Skipped, refusal_of, skipped
 from taxpr._sites.values import Value, values_of
@@ -26,7 +26,7 @@ from taxpr._where.select import select
 
 _Slot = tuple[
     str, str, int, int | None
-]  # the local address, and kind, number, result as in a `Place`
+]  # the local address, and kind, number, result as in a `Located`
 EVERY_VARIABLE = var("*")
 NOTHING = "watch: nothing that was selected can be read: {}."
 
@@ -181,7 +181,7 @@ class _Wanting:
             if known is None or _shape(atom.aval) != _shape(value.aval):
                 break
             local, kind, number, out = known
-            place = Place(value.steps[:-1], step.home, kind, number, out)
+            place = Located(value.steps[:-1], step.home, kind, number, out)
             eqn = open_jaxpr(step.home).eqns[number] if kind == "eqn" else None
             value = Value(home_of(place.steps) / local, atom.aval, eqn, place.steps, place)
         return value

@@ -17,7 +17,7 @@ from taxpr._recordings.axes import UNTOLD, conditions, lanes_of, shape_of, with_
 from taxpr._recordings.cotangents import loss_of, with_gradient
 from taxpr._recordings.part import Part
 from taxpr._recordings.recording import Recording, few
-from taxpr._recordings.run import Kept, Ran, run
+from taxpr._recordings.run import KeptValue, Ran, run
 from taxpr._recordings.summary import WHOLE, by_lanes
 from taxpr._recordings.wanted import EVERY_VARIABLE, NOTHING, Wanted, wanted
 from taxpr._sites.criteria import Selector
@@ -186,7 +186,7 @@ def _mapped(one: Wanted) -> tuple[int, ...] | None:
     return one.variable.mapped if one.variable else None
 
 
-def _part(one: Wanted, kept: Kept, mapped: tuple[int, ...]) -> Part:
+def _part(one: Wanted, kept: KeptValue, mapped: tuple[int, ...]) -> Part:
     held, source = one.variable, one.value.source
     if held is not None:
         at = held.file, held.line, held.function.replace(".<locals>", "")

@@ -19,7 +19,7 @@ from taxpr._sites.site import Step, around, described, home_of
 from taxpr._sites.walk import iter_eqns
 
 
-class Place(NamedTuple):
+class Located(NamedTuple):
     """The place that an address names.
 
     ``kind`` is ``"eqn"``, ``"in"`` or ``"const"``. ``number`` is the index of an input or constant,
@@ -38,7 +38,7 @@ class Place(NamedTuple):
         return home_of(self.steps)
 
 
-def locate(jaxpr: StoredJaxpr, address: str) -> Place:
+def locate(jaxpr: StoredJaxpr, address: str) -> Located:
     """Find the place that an address names.
 
     Raises:
@@ -102,7 +102,7 @@ def _followed(
     return steps, stored
 
 
-def _located(jaxpr: StoredJaxpr, address: Address) -> Place:
+def _located(jaxpr: StoredJaxpr, address: Address) -> Located:
     here = address.home
     steps, stored = _followed(jaxpr, address, here)
     inner, leaf = _compat.open_jaxpr(stored), Address(address.local)
@@ -115,12 +115,12 @@ def _located(jaxpr: StoredJaxpr, address: Address) -> Place:
                     f"{address!r}: {_inside(steps)} has {len(variables)} "
                     f"{'inputs' if kind == 'in' else 'constants'}."
                 )
-            return Place(tuple(steps), stored, kind, leaf.number, None)
+            return Located(tuple(steps), stored, kind, leaf.number, None)
     position, eqn = _find_eqn(stored, leaf.eqn, steps, address)
     if leaf.result is not None and leaf.result >= len(eqn.outvars):
         place = described(here / leaf.eqn, eqn)
         raise AddressError(f"{address!r}: {place} has {len(eqn.outvars)} results, from 0.")
-    return Place(tuple(steps), stored, "eqn", position, leaf.result)
+    return Located(tuple(steps), stored, "eqn", position, leaf.result)
 
 
 def _inside(steps: Sequence[Step]) -> str:

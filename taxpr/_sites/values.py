@@ -12,7 +12,7 @@ from taxpr._errors import AddressError
 from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
-from taxpr._sites.locate import Place, locate
+from taxpr._sites.locate import Located, locate
 from taxpr._sites.site import Site, Step, described, value_text
 from taxpr._sites.skipped import refusal_of
 
@@ -40,7 +40,7 @@ class Value:
     aval: AbstractValue
     eqn: JaxprEqn | None = dataclasses.field(repr=False)
     steps: tuple[Step, ...] = dataclasses.field(repr=False)
-    place: Place = dataclasses.field(repr=False)
+    place: Located = dataclasses.field(repr=False)
     tag: Site | None = dataclasses.field(default=None, repr=False)
 
     @property
@@ -67,7 +67,7 @@ def _walked(stored: StoredJaxpr, home: Address, steps: tuple[Step, ...]) -> Iter
     inner = _compat.open_jaxpr(stored)
     for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
         for k, var in enumerate(variables):
-            place = Place(steps, stored, kind, k, None)
+            place = Located(steps, stored, kind, k, None)
             yield Value(home / f"{kind}{k}", var.aval, None, steps, place)
     for position, (local, eqn) in enumerate(numbered(inner)):
         if is_tag(eqn):
@@ -77,7 +77,7 @@ def _walked(stored: StoredJaxpr, home: Address, steps: tuple[Step, ...]) -> Iter
             step = Step(position, eqn, local, nested, stored)
             yield from _walked(nested.stored, address / nested.label, (*steps, step))
         for k, var in enumerate(eqn.outvars):
-            place = Place(steps, stored, "eqn", position, k)
+            place = Located(steps, stored, "eqn", position, k)
             yield Value(address.value(k), var.aval, eqn, steps, place)
 
 
@@ -112,7 +112,7 @@ def results_of(jaxpr: StoredJaxpr, site: Site) -> list[Value]:
             aval,
             site.eqn,
             site.steps,
-            Place(site.steps, home, "eqn", site.position, k),
+            Located(site.steps, home, "eqn", site.position, k),
             site,
         )
         for k, aval in enumerate(jax.tree.leaves(site.avals))

@@ -24,7 +24,7 @@ from taxpr._sweep.lanes import run_lanes
 from taxpr._sweep.points import AtPoint, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
 from taxpr._sweep.target import (
-    Kept,
+    CompiledPrograms,
     Metric,
     asked,
     collected,
@@ -106,7 +106,7 @@ def patch(
         raise ArgumentError(f'patch: sources are "clean", "corrupted" or both, not {sources!r}.')
     of = where if isinstance(where, Each) else Each(where)
 
-    kept = Kept()
+    kept = CompiledPrograms()
 
     def patched(program: Program, args: Any, given: dict[str, list[Array]]) -> Swept:
         name, named = program.name, program

@@ -32,7 +32,7 @@ from taxpr._sweep.lanes import run_lanes
 from taxpr._sweep.points import AtPoint, Point, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
 from taxpr._sweep.target import (
-    Kept,
+    CompiledPrograms,
     Metric,
     asked,
     counts_of,
@@ -122,7 +122,7 @@ def sweep(
             "taxpr.scale, [0.0, 0.5]), or places one by one, sweep(f, taxpr.each(where), ...)."
         )
 
-    kept = Kept()
+    kept = CompiledPrograms()
 
     def swept(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Swept:
         named, flat = program, program.flat(args, kwargs)

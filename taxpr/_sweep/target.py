@@ -53,7 +53,7 @@ def sites_at(
     return program, where, sites
 
 
-class Kept:
+class CompiledPrograms:
     """The compiled programs of a question, so that its next call compiles nothing."""
 
     def __init__(self) -> None:
@@ -90,7 +90,11 @@ def metric_of(
 
 
 def plain_metric(
-    what: str, program: Program, flat: Sequence[Array], metric: Metric | None, kept: Kept
+    what: str,
+    program: Program,
+    flat: Sequence[Array],
+    metric: Metric | None,
+    kept: CompiledPrograms,
 ) -> float:
     """The metric without a change."""
 
@@ -108,7 +112,11 @@ def may_idle(sites: Sequence[Site]) -> bool:
 
 
 def counts_of(
-    program: Program, sites: Sequence[Site], options: Options, kept: Kept, most: int | None = None
+    program: Program,
+    sites: Sequence[Site],
+    options: Options,
+    kept: CompiledPrograms,
+    most: int | None = None,
 ) -> Callable[[Sequence[Array]], list[Any]]:
     """A function of flat inputs that returns how often each tag fired in each iteration.
 

@@ -22,7 +22,7 @@ def pass_of(eqn: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Ends:
+class InsAndOuts:
     """The values that go into and out of consecutive equations.
 
     Attributes:
@@ -50,9 +50,9 @@ class Flow:
     def __init__(self, jaxpr: Any, within_backward: bool) -> None:
         self.graph = Graph(jaxpr)
         self._within_backward = within_backward
-        self._known: ByIdentity[Ends] = ByIdentity()
+        self._known: ByIdentity[InsAndOuts] = ByIdentity()
 
-    def ends(self, eqns: Eqns, stop: int, others: Iterable[Any] = ()) -> Ends:
+    def ends(self, eqns: Eqns, stop: int, others: Iterable[Any] = ()) -> InsAndOuts:
         """The values that go into and out of some equations.
 
         Args:
@@ -100,7 +100,7 @@ class Flow:
         unused = self.graph.used.keys().isdisjoint(eqn.outvars)
         return unused and bool(eqn.outvars) and not eqn.effects
 
-    def _ends(self, eqns: Eqns, stop: int, others: Iterable[Any]) -> Ends:
+    def _ends(self, eqns: Eqns, stop: int, others: Iterable[Any]) -> InsAndOuts:
         made = {var for _, eqn in eqns for var in eqn.outvars}
         ins = dict.fromkeys(
             atom
@@ -118,7 +118,7 @@ class Flow:
                 if var in shown or max((*drawn, *uses), default=-1) >= stop:
                     outs.append((address.value(k), var))
                     results += [var] if self._last_use(eqn, uses) >= stop else []
-        return Ends(tuple(ins), outs, results)
+        return InsAndOuts(tuple(ins), outs, results)
 
     def _last_use(self, eqn: Any, uses: Sequence[int]) -> int:
         """The last use of an equation's result, without uses as a residual; -1 if there is none."""

@@ -18,7 +18,7 @@ from taxpr_jupyter._analysis.graph import Source
 from taxpr_jupyter._analysis.sizes import Sizes
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import pairing
-from taxpr_jupyter._diff.changes import Difference, different
+from taxpr_jupyter._diff.changes import EqnDifference, different
 from taxpr_jupyter._diff.match import Matching
 from taxpr_jupyter._diff.pairing import Pairs
 from taxpr_jupyter._diff.part import End, Inner, Part, Side, Status
@@ -145,7 +145,7 @@ class Comparing:
         if is_same and not rewired:
             return "same"
         found = (
-            Difference()
+            EqnDifference()
             if is_same
             else different(eqn, eqn_after, operands, self._wiring.results[i], self._keys)
         )

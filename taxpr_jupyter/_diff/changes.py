@@ -16,7 +16,7 @@ _WIDTH = 40  # characters of one value in a text
 
 
 @dataclasses.dataclass
-class Difference:
+class EqnDifference:
     """The differences of two equations.
 
     Attributes:
@@ -30,9 +30,11 @@ class Difference:
     typed: bool = False
 
 
-def different(before: Any, after: Any, operands: Pairs, results: Pairs, keys: Keys) -> Difference:
+def different(
+    before: Any, after: Any, operands: Pairs, results: Pairs, keys: Keys
+) -> EqnDifference:
     """Compare two equations of the same primitive, given the pairs of operands and of results."""
-    found = Difference()
+    found = EqnDifference()
     shapes = dtypes = False
     for k, m in operands.items():
         ours, theirs = before.invars[k], after.invars[m]
@@ -83,7 +85,7 @@ def type_text(before: Any, after: Any) -> str:
 
 
 def _params(
-    before: Any, after: Any, keys: Keys, found: Difference, shapes: bool, dtypes: bool
+    before: Any, after: Any, keys: Keys, found: EqnDifference, shapes: bool, dtypes: bool
 ) -> None:
     ours, theirs = _shown_params(before), _shown_params(after)
     for name in sorted({*ours, *theirs}):

@@ -17,7 +17,7 @@ from taxpr_jupyter._tree.tree import Block, End
 
 
 @dataclass(frozen=True)
-class Ends:
+class DrawnEnds:
     """The ends of a drawn jaxpr.
 
     Attributes:

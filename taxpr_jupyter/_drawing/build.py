@@ -12,7 +12,7 @@ from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._drawing.annotate import Annotator, Facts
 from taxpr_jupyter._drawing.compared import Compared
 from taxpr_jupyter._drawing.folded import Folded
-from taxpr_jupyter._drawing.program import Drawing
+from taxpr_jupyter._drawing.program import ProgramDrawing
 from taxpr_jupyter._drawing.subgraph import Parts
 from taxpr_jupyter._lines.listing import Line, Lines
 from taxpr_jupyter._model.model import UNMARKED, Counts, HeatKind, Marked, Picture
@@ -119,7 +119,7 @@ class Builder:
         marked: Marked,
         wants: Callable[[Item], bool] | None = None,
         extra: int = 0,
-    ) -> tuple[Drawing, int]:
+    ) -> tuple[ProgramDrawing, int]:
         """Draw no more nodes than the limit, stubs included.
 
         Returns:
@@ -127,7 +127,7 @@ class Builder:
         """
         while True:
             fold.choose(unfolded, wants, extra)
-            drawing = Drawing(fold, self._folded, marked)
+            drawing = ProgramDrawing(fold, self._folded, marked)
             drawing.program(self.program)
             nodes = sum(not node.on for node in drawing.canvas.nodes)
             if nodes <= fold.most or not fold.opens_items:
@@ -139,7 +139,7 @@ class Builder:
     def _finished(
         self,
         fold: Fold,
-        drawing: Drawing,
+        drawing: ProgramDrawing,
         unfolded: Collection[str] | None,
         heat: HeatKind | None,
     ) -> Picture:
@@ -153,7 +153,7 @@ class Builder:
         return replace(picture, note=note, hidden=drawing.hidden)
 
     def _pictured(
-        self, fold: Fold, drawing: Drawing, counts: Counts, heat: HeatKind | None
+        self, fold: Fold, drawing: ProgramDrawing, counts: Counts, heat: HeatKind | None
     ) -> Picture:
         annotator = Annotator(fold.root, self._facts)
         clusters = annotator.clusters(drawing.canvas.clusters)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from taxpr import introspect
 from taxpr_jupyter._analysis.by_identity import ByIdentity
-from taxpr_jupyter._analysis.liveness import Ends
+from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._drawing.scope import Origin, Use
 from taxpr_jupyter._model.model import Node, NodeKind
@@ -41,7 +41,7 @@ class Folded:
         self._uses: dict[str | None, ByIdentity[Sequence[Use]]] = {}
         self._inputs: ByIdentity[Sequence[Origin]] = ByIdentity()
 
-    def group(self, item: Item, size: Size, ends: Ends) -> Group:
+    def group(self, item: Item, size: Size, ends: InsAndOuts) -> Group:
         """A closed group that holds so much, with what goes into and out of it."""
 
         def written(item: Item) -> Group:

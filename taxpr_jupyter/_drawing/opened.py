@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from taxpr import introspect
-from taxpr_jupyter._drawing.borders import SEEN, Borders, Ends, Seen, Then
+from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, Seen, Then
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.choices import shared_operands
 from taxpr_jupyter._drawing.loops import While, while_of
@@ -23,7 +23,7 @@ from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, Item
 
 
-class Drawing(Protocol):
+class DrawsNested(Protocol):
     """What this needs of `program.Drawing`, which draws what is nested by this again."""
 
     canvas: Canvas
@@ -35,7 +35,7 @@ class Drawing(Protocol):
 
     def nested(
         self, block: Block, nested: introspect.Nested, seen: Seen, then: Then | None
-    ) -> Ends:
+    ) -> DrawnEnds:
         """Draw a nested jaxpr in its cluster."""
         ...
 
@@ -61,7 +61,7 @@ class Opened:
         cluster: The cluster around it.
     """
 
-    def __init__(self, drawing: Drawing, scope: Scope, item: Item, cluster: str | None) -> None:
+    def __init__(self, drawing: DrawsNested, scope: Scope, item: Item, cluster: str | None) -> None:
         self._drawing, self._canvas, self._tips = drawing, drawing.canvas, drawing.tips
         self._scope, self._item, self._around = scope, item, cluster
         eqn = item.eqn
@@ -75,7 +75,7 @@ class Opened:
         # Whether its operand chooses one of its jaxprs.
         self._chooses = several and bool(self._bare_operands) and not self._bare_results
         self._outer = item.address if self._bare or (several and not self._loop) else cluster
-        self._ends: dict[str, Ends] = {}
+        self._ends: dict[str, DrawnEnds] = {}
 
     def draw(self) -> None:
         """Draw it, and register where its results come from."""
@@ -131,13 +131,13 @@ class Opened:
 
     def _nested(
         self, block: Block, nested: introspect.Nested, seen: Seen, then: Then | None = None
-    ) -> Ends:
+    ) -> DrawnEnds:
         drawn = self._ends[block.address] = self._drawing.nested(block, nested, seen, then)
         inner = {*filter(None, drawn.ins), *(origin.node for origin in drawn.outs)}
         self._canvas.belongs(inner, self._item.is_backward)
         return drawn
 
-    def _stands_for(self, node: str, block: Block, i: int, drawn: Ends) -> None:
+    def _stands_for(self, node: str, block: Block, i: int, drawn: DrawnEnds) -> None:
         """Join an input to the node that it stands for; that has its address if it is not drawn."""
         if drawn.ins[i]:
             tip = f"{block.names.ins[i]} = {self._tips.value(block.jaxpr.invars[i])}"

@@ -16,7 +16,7 @@ import taxpr
 from taxpr import introspect
 from taxpr_jupyter._drawing import backward, state_nodes
 from taxpr_jupyter._drawing import roles as _roles
-from taxpr_jupyter._drawing.borders import SEEN, Borders, Ends, Seen, Then
+from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, Seen, Then
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.opened import Opened
@@ -29,7 +29,7 @@ from taxpr_jupyter._tree.fold import Fold
 from taxpr_jupyter._tree.tree import Block, Item
 
 
-class Drawing:
+class ProgramDrawing:
     """Draws a program, and counts its equations.
 
     Attributes:
@@ -78,7 +78,7 @@ class Drawing:
 
     def nested(
         self, block: Block, nested: introspect.Nested, seen: Seen, then: Then | None
-    ) -> Ends:
+    ) -> DrawnEnds:
         """Draw a nested jaxpr in its cluster."""
         # An output that is carried, stacked or not returned has a node of its own. The results of a
         # call come straight from where they are made.
@@ -100,7 +100,7 @@ class Drawing:
         cluster: str | None,
         seen: Seen = SEEN,
         then: Then | None = None,
-    ) -> Ends:
+    ) -> DrawnEnds:
         scope, start = self._scope(block), len(self.canvas.nodes)
         self.borders.consts(scope, block, consts, cluster)
         ins = self.borders.inputs(scope, block, cluster, seen)
@@ -116,7 +116,7 @@ class Drawing:
             # Graphviz draws no cluster without a node, and no empty graph.
             address = block.address / "empty"
             self.canvas.add(Node(address, address, "empty", ("nothing",), "", cluster))
-        return Ends(self.canvas.nodes[start].id, ins, outs)
+        return DrawnEnds(self.canvas.nodes[start].id, ins, outs)
 
     def _scope(self, block: Block) -> Scope:
         del block  # `PartDrawing` has other scopes around the part

@@ -13,7 +13,7 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
-from taxpr_jupyter._drawing.program import Drawing
+from taxpr_jupyter._drawing.program import ProgramDrawing
 from taxpr_jupyter._drawing.scope import Origin, Scope, Use
 from taxpr_jupyter._model.model import EdgeKind, Marked
 from taxpr_jupyter._tree.fold import Fold
@@ -100,7 +100,7 @@ class _Origins(dict[Any, Origin]):
         return NOWHERE
 
 
-class PartDrawing(Drawing):
+class PartDrawing(ProgramDrawing):
     """Draws the open content of one address, and its neighbours in the jaxprs around it.
 
     Args:
@@ -160,7 +160,7 @@ class Parts:
         address: str,
         path: Collection[str],
         marked: Marked,
-    ) -> Drawing | None:
+    ) -> ProgramDrawing | None:
         """The drawing of the open content of an address; None if it cannot be opened.
 
         ``path`` has the addresses to open in order to see its content, itself included.

@@ -32,7 +32,7 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class CodePosition:
     """The position of code: the name of its file and the number of lines before it."""
 
     filename: str
@@ -47,14 +47,14 @@ def transformed(cell: str, shell: Any) -> str:
     return "\n" * empty + body
 
 
-def run(source: str, shell: Any, place: Place) -> None:
+def run(source: str, shell: Any, place: CodePosition) -> None:
     """Runs statements in the namespace of the shell, and shows nothing."""
     tree = shell.transform_ast(_parsed(source, place))
     if tree.body:
         exec(shell.compile(tree, place.filename, "exec"), shell.user_global_ns, shell.user_ns)
 
 
-def run_to_call(source: str, shell: Any, place: Place, *, magic: str) -> Call:
+def run_to_call(source: str, shell: Any, place: CodePosition, *, magic: str) -> Call:
     """Run ``source`` except the call at its end, of which only the parts are evaluated.
 
     Raises:
@@ -76,12 +76,12 @@ def run_to_call(source: str, shell: Any, place: Place, *, magic: str) -> Call:
     return Call(fun=fun, args=args, kwargs=kwargs, text=_text(call, source, place))
 
 
-def _parsed(source: str, place: Place) -> ast.Module:
+def _parsed(source: str, place: CodePosition) -> ast.Module:
     """The module of ``source`` with the line numbers of the cell."""
     return ast.parse("\n" * place.lines_before + source, place.filename)
 
 
-def _checked(last: ast.stmt | None, source: str, place: Place, magic: str) -> ast.Call:
+def _checked(last: ast.stmt | None, source: str, place: CodePosition, magic: str) -> ast.Call:
     """The call of the last statement.
 
     Raises:
@@ -118,7 +118,7 @@ def _taken_apart(call: ast.Call) -> ast.Expression:
     return ast.fix_missing_locations(ast.Expression(apart))
 
 
-def _text(node: ast.expr, source: str, place: Place) -> str:
+def _text(node: ast.expr, source: str, place: CodePosition) -> str:
     """The node as written, in one line."""
     segment = ast.get_source_segment("\n" * place.lines_before + source, node)
     lines = (segment or ast.unparse(node)).splitlines()

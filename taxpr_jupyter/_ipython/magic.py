@@ -144,17 +144,17 @@ def _is_name(text: str) -> bool:
     return text.isidentifier() and not keyword.iskeyword(text)
 
 
-def _caller(shell: Any) -> _cell.Place:
+def _caller(shell: Any) -> _cell.CodePosition:
     """The line of the user's cell that called the magic."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals is not shell.user_global_ns:
         frame = frame.f_back
     if frame is None:
-        return _cell.Place("<taxpr>")
-    return _cell.Place(frame.f_code.co_filename, frame.f_lineno - 1)
+        return _cell.CodePosition("<taxpr>")
+    return _cell.CodePosition(frame.f_code.co_filename, frame.f_lineno - 1)
 
 
-def _place(shell: Any, cell: str, body: str) -> _cell.Place:
+def _place(shell: Any, cell: str, body: str) -> _cell.CodePosition:
     """The position of a cell magic's body. From now on tracebacks show the cell as typed."""
     head = _head(shell, cell)
     filename = _caller(shell).filename
@@ -166,7 +166,7 @@ def _place(shell: Any, cell: str, body: str) -> _cell.Place:
             cache[filename] = entry
     else:
         filename = shell.compile.cache(head + body, shell.execution_count)
-    return _cell.Place(filename, head.count("\n"))
+    return _cell.CodePosition(filename, head.count("\n"))
 
 
 def _head(shell: Any, cell: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from taxpr import introspect
 from taxpr_jupyter._layout.columns import in_columns, in_rows
-from taxpr_jupyter._layout.ends import Ends, box_of
+from taxpr_jupyter._layout.ends import EdgeEnds, box_of
 from taxpr_jupyter._layout.frame_dot import FrameDot
 from taxpr_jupyter._layout.frames import Frame, Framed
 from taxpr_jupyter._layout.geometry import Box, Curves, Point
@@ -53,21 +53,21 @@ class Layout:
     twins: dict[str, tuple[Box, str]] = dataclasses.field(default_factory=dict)
 
 
-class Kept(introspect.Recent[Raw]):
+class RecentLayouts(introspect.Recent[Raw]):
     """Keeps the layouts of frames, by their DOT texts."""
 
     def __init__(self) -> None:
         super().__init__(_MOST)
 
 
-def arranged(picture: Picture, kept: Kept) -> Plan[Layout]:
+def arranged(picture: Picture, kept: RecentLayouts) -> Plan[Layout]:
     """Lay out a picture: yields DOT texts, is sent their SVGs, returns the layout.
 
     Args:
         picture: The picture.
         kept: Layouts of frames. What is there already is not laid out again.
     """
-    pairs = pairs_of(picture, Ends(picture))
+    pairs = pairs_of(picture, EdgeEnds(picture))
     layout = yield from _laid_out(picture, kept, pairs)
     if layout is None:
         layout = yield from _laid_out(picture, kept, [])
@@ -75,7 +75,7 @@ def arranged(picture: Picture, kept: Kept) -> Plan[Layout]:
     return layout
 
 
-def _laid_out(picture: Picture, kept: Kept, pairs: Sequence[Pair]) -> Plan[Layout | None]:
+def _laid_out(picture: Picture, kept: RecentLayouts, pairs: Sequence[Pair]) -> Plan[Layout | None]:
     """The layout with these passes side by side; None if that does not fit."""
     framed = Framed(picture, pairs)
     if any(pair.shared < _FEWEST for pair in pairs):

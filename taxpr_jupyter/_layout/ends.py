@@ -11,7 +11,7 @@ from taxpr_jupyter._model.model import Edge, Node, Picture
 UPWARDS = ("back", "write")  # kinds of edges that lead upwards
 
 
-class Ends:
+class EdgeEnds:
     """The ends of the edges of a picture.
 
     Args:

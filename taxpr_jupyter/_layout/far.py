@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from taxpr_jupyter._layout.ends import UPWARDS, Ends
+from taxpr_jupyter._layout.ends import UPWARDS, EdgeEnds
 from taxpr_jupyter._layout.pieces import KEPT
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Edge, Picture
@@ -23,7 +23,7 @@ _WRITES = 2  # the most ways from values to states that are drawn from end to en
 Order = dict[str | None, dict[tuple[str, str], None]]
 
 
-def far_edges(picture: Picture, ends: Ends, bare: Collection[str]) -> tuple[set[str], Order]:
+def far_edges(picture: Picture, ends: EdgeEnds, bare: Collection[str]) -> tuple[set[str], Order]:
     """The ids of the edges that are not drawn from end to end, and what keeps its order anyway.
 
     Args:

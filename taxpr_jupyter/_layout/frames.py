@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from taxpr_jupyter._layout.ends import UPWARDS, Ends, box_of, named_by, port_of
+from taxpr_jupyter._layout.ends import UPWARDS, EdgeEnds, box_of, named_by, port_of
 from taxpr_jupyter._layout.far import far_edges
 from taxpr_jupyter._layout.pieces import End, Pair, Piece
 from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
@@ -155,7 +155,7 @@ class Framed:
     def __init__(self, picture: Picture, pairs: Sequence[Pair] = ()) -> None:
         self.ways: dict[str, list[Step]] = {}
         self.twins: dict[str, str] = {}
-        self._at = Ends(picture, pairs)
+        self._at = EdgeEnds(picture, pairs)
         frames: dict[str | None, Frame] = {None: Frame(None)}
         pair_of = {one: pair for pair in pairs for one in (pair.forward, pair.backward)}
         for cluster in picture.clusters:

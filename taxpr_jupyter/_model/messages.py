@@ -560,7 +560,7 @@ class Flows(TypedDict):
     note: str
 
 
-class Place(TypedDict):
+class PicturePlace(TypedDict):
     """Where the user put the picture in its window; empty if they did not."""
 
     x: NotRequired[float]
@@ -571,7 +571,7 @@ class Place(TypedDict):
 class Goes(TypedDict):
     """Where the picture goes, once it is there. The number makes each another one."""
 
-    place: Place
+    place: PicturePlace
     number: int
 
 
@@ -590,7 +590,7 @@ class Traits(TypedDict):
     heat: str
     marks: dict[str, str]
     selected: str
-    place: Place
+    place: PicturePlace
     views: list[str]
     goes: Goes | Empty
     inspection: Inspection | Empty
@@ -658,7 +658,7 @@ class PageView(TypedDict):
     """What is selected in a view that was kept, and where the panel had the picture."""
 
     selected: str
-    place: Place
+    place: PicturePlace
 
 
 class Page(TypedDict):

@@ -16,7 +16,7 @@ from taxpr_jupyter._diff.diff_text import diff_text
 from taxpr_jupyter._drawing.build import build_picture
 from taxpr_jupyter._drawing.compared import Compared
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model.model import Node, Picture, checked_limits
@@ -227,7 +227,7 @@ class Comparison:
         """
         self.note = " ".join(dict.fromkeys(p.note for p in self.pictures if p.note))
         svgs = []
-        kept = Kept()  # what both sides have is laid out once
+        kept = RecentLayouts()  # what both sides have is laid out once
         for picture in self.pictures:
             laid_out = lay_out(lambda one=picture: arranged(one, kept), self._timeout, cancel)
             if laid_out.note and laid_out.note not in self.note:

@@ -13,7 +13,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._layout.arranged import Kept, Layout, arranged
+from taxpr_jupyter._layout.arranged import Layout, RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import TIMEOUT, LaidOut, lay_out
 from taxpr_jupyter._lines.listing import Line
@@ -37,7 +37,7 @@ class Layouts:
     """Lays out pictures, and keeps the last layout, and those of the frames in pictures."""
 
     def __init__(self) -> None:
-        self.kept = Kept()
+        self.kept = RecentLayouts()
         self._last: tuple[Picture, LaidOut[Layout]] | None = None  # one thing, for several threads
 
     @property

@@ -26,12 +26,12 @@ from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import plain
 from taxpr_jupyter._layout.layout import lay_out_all
 from taxpr_jupyter._lines.source import LinesOf, SourceRows
 from taxpr_jupyter._model.legend import legend_rows
-from taxpr_jupyter._model.messages import Empty, PageData, Place, Source
+from taxpr_jupyter._model.messages import Empty, PageData, PicturePlace, Source
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._output.inner import NO_ROOM, NO_TIME, Inner, walk
 from taxpr_jupyter._output.known import known_places
@@ -128,7 +128,7 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
             "lines": lines_of(one.picture),
             "counts": str(one.picture.counts),
             "svg": _STYLE.sub("", one.svg(cancel)),
-            "view": {"selected": view.selected, "place": cast(Place, dict(view.place))},
+            "view": {"selected": view.selected, "place": cast(PicturePlace, dict(view.place))},
         }
         size += len(_embedded(data["pages"][f"{_VIEW}{name}"]))
     level: dict[str, int] = {}
@@ -172,7 +172,7 @@ def _laid_out(
     found: Iterable[Inner], until: float, cancel: threading.Event | None
 ) -> Iterator[tuple[Inner, str | None]]:
     """Each with its SVG, but for the style sheet, which the page has; None without the time."""
-    found, kept = iter(found), Kept()
+    found, kept = iter(found), RecentLayouts()
     while part := list(itertools.islice(found, _TOGETHER)):
         pictures = [inner.picture for inner in part if inner.picture]
         left = max(0.0, until - time.monotonic())

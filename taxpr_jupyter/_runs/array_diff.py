@@ -23,7 +23,7 @@ NOT_FINITE = ("nan", "+inf", "-inf", "nonfinite")  # counted by `stats`; the las
 
 
 @dataclasses.dataclass(frozen=True)
-class Difference:
+class ArrayDifference:
     """How one output differs between the untouched run and the run with injectors.
 
     Attributes:
@@ -63,14 +63,14 @@ class Difference:
         return self.aval.endswith("[]")
 
 
-def glance(name: str, before: Any, after: Any) -> Difference:
+def glance(name: str, before: Any, after: Any) -> ArrayDifference:
     """Like `compare` for a single number; of a larger array only the first elements count."""
     if getattr(after, "size", 1) == 1 or not _alike(before, after):
         return compare(name, before, after)
     firsts = [_first_elements(value) for value in (before, after)]
     texts = ["…" if first is None else value_text(first) for first in firsts]
     known = [_host(first).reshape(-1)[:_SHOWN] for first in firsts if first is not None]
-    return Difference(
+    return ArrayDifference(
         name=name,
         aval=aval_text(jax.typeof(after)),
         max=None,
@@ -91,14 +91,14 @@ def _first_elements(value: Any) -> Any:
     return value if on_host else None
 
 
-def compare(name: str, before: Any, after: Any) -> Difference:
+def compare(name: str, before: Any, after: Any) -> ArrayDifference:
     """The difference of two arrays; of those of another shape or dtype only that they have it."""
     if not _alike(before, after):
         types = (aval_text(jax.typeof(one)) for one in (before, after))
         return dataclasses.replace(alone(name, after, before), aval=" → ".join(types), note="")
     a, b = _host(before), _host(after)
     apart = _keys_differ(a, b) if is_key(after) else _distance(a, b)
-    return Difference(
+    return ArrayDifference(
         name=name,
         aval=aval_text(jax.typeof(after)),
         max=apart.largest,
@@ -111,10 +111,10 @@ def compare(name: str, before: Any, after: Any) -> Difference:
     )
 
 
-def alone(name: str, after: Any, before: Any = None) -> Difference:
+def alone(name: str, after: Any, before: Any = None) -> ArrayDifference:
     """An array that one of two runs has, or that is another kind of array in each."""
     texts = ["–" if one is None else value_text(one) for one in (before, after)]
-    return Difference(
+    return ArrayDifference(
         name=name,
         aval=aval_text(jax.typeof(before if after is None else after)),
         max=None,
@@ -132,7 +132,7 @@ def _alike(before: Any, after: Any) -> bool:
 
 
 class _Distance(NamedTuple):
-    """How far two arrays are apart; see `Difference`."""
+    """How far two arrays are apart; see `ArrayDifference`."""
 
     largest: float | None
     mean: float | None

@@ -18,7 +18,7 @@ from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._edits.attach import Attached, noted_already
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
-from taxpr_jupyter._runs.array_diff import Difference, alone, compare, glance
+from taxpr_jupyter._runs.array_diff import ArrayDifference, alone, compare, glance
 from taxpr_jupyter._runs.callback_errors import callback_message
 from taxpr_jupyter._runs.clock import Clock, OnPhase
 from taxpr_jupyter._runs.closure_key import reads
@@ -397,8 +397,8 @@ def _looked_at(
 
 
 def _differences(
-    plan: Plan, compared: Callable[..., Difference], before: list[Any], after: list[Any]
-) -> tuple[Difference, ...]:
+    plan: Plan, compared: Callable[..., ArrayDifference], before: list[Any], after: list[Any]
+) -> tuple[ArrayDifference, ...]:
     """The differences of the outputs; an edit may give the program other ones."""
     olds, news = plan.untouched.out_names[: len(before)], plan.program.out_names[: len(after)]
     if olds == news:

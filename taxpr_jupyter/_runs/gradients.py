@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 import taxpr
 from taxpr_jupyter._analysis.stateful import states_of
-from taxpr_jupyter._runs.array_diff import Difference, compare
+from taxpr_jupyter._runs.array_diff import ArrayDifference, compare
 
 
 def losses_of(program: taxpr.Program) -> dict[int, str]:
@@ -67,7 +67,7 @@ class Slopes:
         """What makes the function that computes the gradients of a result with this number."""
         return functools.partial(_gradient, out=number, places=tuple(self.arguments))
 
-    def compared(self) -> tuple[Difference, ...]:
+    def compared(self) -> tuple[ArrayDifference, ...]:
         """How the gradients differ."""
         names = [f"∂{self.loss}/∂{name}" for name in self.arguments.values()]
         pairs = zip(names, self.before, self.after, strict=True) if self.after else ()

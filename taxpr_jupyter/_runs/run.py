@@ -13,11 +13,11 @@ from taxpr_jupyter._analysis.costs import quantity
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._runs.array_diff import NOT_FINITE, Difference, stats, value_text
+from taxpr_jupyter._runs.array_diff import NOT_FINITE, ArrayDifference, stats, value_text
 from taxpr_jupyter._runs.compiled import Compiled
 from taxpr_jupyter._runs.state_runs import StateRun
 
-__all__ = ["PHASES", "Difference", "Phase", "Record", "Run", "record_of"]
+__all__ = ["PHASES", "ArrayDifference", "Phase", "Record", "Run", "record_of"]
 
 PHASES: tuple[str, ...] = ("trace", "lower", "compile", "run")
 # Says that work goes on although a phase was cancelled.
@@ -131,8 +131,8 @@ class Run:
     injectors: Mapping[str, Attached]
     outputs: Any = None
     baseline: Any = None
-    differences: tuple[Difference, ...] = ()
-    gradients: tuple[Difference, ...] = ()
+    differences: tuple[ArrayDifference, ...] = ()
+    gradients: tuple[ArrayDifference, ...] = ()
     gradient_note: str = ""
     records: Mapping[str, Record] = dataclasses.field(default_factory=dict)
     times: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -158,7 +158,7 @@ class Run:
         return dataclasses.replace(self.finish(), times=self.times, reused=self.reused)
 
     @property
-    def by_interest(self) -> tuple[Difference, ...]:
+    def by_interest(self) -> tuple[ArrayDifference, ...]:
         """The differences: first what changed or is not finite, of these single numbers first."""
         return tuple(sorted(self.differences, key=lambda row: (row.quiet, not row.scalar)))
 
@@ -227,7 +227,7 @@ def record_of(site: SiteRow, seen: Mapping[str, Any], report: Mapping[str, Any])
     )
 
 
-def _difference_text(difference: Difference) -> str:
+def _difference_text(difference: ArrayDifference) -> str:
     head = f"{difference.name} {difference.aval}"
     if difference.equal:
         return ", ".join(

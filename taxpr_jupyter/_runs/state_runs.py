@@ -9,7 +9,7 @@ import jax
 import taxpr
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._edits.sites import SiteRow
-from taxpr_jupyter._runs.array_diff import Difference, compare, value_text
+from taxpr_jupyter._runs.array_diff import ArrayDifference, compare, value_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class LeafRun:
     """
 
     initial: str
-    final: Difference
+    final: ArrayDifference
 
     def __str__(self) -> str:
         final, name = self.final, f"state {self.final.name} {self.final.aval}"
@@ -112,7 +112,7 @@ def state_runs(
     program: taxpr.Program,
     values: tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]],
     writes: Mapping[str, tuple[WriteRun, ...]],
-    compared: Callable[[str, Any, Any], Difference] = compare,
+    compared: Callable[[str, Any, Any], ArrayDifference] = compare,
 ) -> tuple[StateRun, ...]:
     """The values of all states: initial, after the untouched run, and after the injected run."""
     found = []

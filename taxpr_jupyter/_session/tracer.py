@@ -19,7 +19,7 @@ from taxpr_jupyter._stoppable import STOPPING
 from taxpr_jupyter._text.held import Held
 from taxpr_jupyter._text.short import visible
 from taxpr_jupyter._tracing.changed import Change, changed, ignoring, numbers_of, traced_changed
-from taxpr_jupyter._tracing.trace import Traced
+from taxpr_jupyter._tracing.trace import TracedCall
 
 _KEPT = 8  # programs, the untouched one besides
 EDITED = (
@@ -37,7 +37,7 @@ class Tracer:
         names: Whether variables are noted, as for `Session`.
     """
 
-    def __init__(self, store: Store, start: Traced, names: bool | None) -> None:
+    def __init__(self, store: Store, start: TracedCall, names: bool | None) -> None:
         self._store = store
         self._start = start
         self._names = names

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from taxpr_jupyter._errors import LOG, PanelError, one_line
-from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.engine import LayoutStopped
 from taxpr_jupyter._layout.layout import TIMEOUT, convert, lay_out
@@ -63,7 +63,7 @@ def _by_dot(
     picture: Picture, form: str, timeout: float, cancel: threading.Event | None
 ) -> tuple[bytes | None, str]:
     """Draw by `dot`: the data or None, and the reason if there are none, as `convert`."""
-    laid_out = lay_out(lambda: arranged(picture, Kept()), timeout, cancel)
+    laid_out = lay_out(lambda: arranged(picture, RecentLayouts()), timeout, cancel)
     if laid_out.layout is None:
         raise PanelError(laid_out.note)
     text = with_positions(picture, laid_out.layout, _PAPER)

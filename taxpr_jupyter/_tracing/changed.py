@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import taxpr
 from taxpr.libraries import parameters_of
 from taxpr_jupyter._analysis.stateful import stateful_program
-from taxpr_jupyter._tracing.trace import Traced
+from taxpr_jupyter._tracing.trace import TracedCall
 
 
 class Change(NamedTuple):
@@ -90,7 +90,7 @@ def ignoring(fun: Callable[..., Any], numbers: Mapping[str, Any]) -> Callable[..
 
 
 def traced_changed(
-    start: Traced, changes: Sequence[Change], variables: bool | None
+    start: TracedCall, changes: Sequence[Change], variables: bool | None
 ) -> taxpr.Program:
     """The program of a call with changes of its source.
 

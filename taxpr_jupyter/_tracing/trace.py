@@ -32,7 +32,7 @@ _SAID = re.compile("which is no array, so the function got it")  # by taxpr
 
 
 @dataclasses.dataclass(frozen=True)
-class Traced:
+class TracedCall:
     """A traced call.
 
     Attributes:
@@ -64,7 +64,7 @@ def traced(
     static_argnums: int | Iterable[int],
     static_argnames: str | Iterable[str],
     variables: bool | None = None,
-) -> Traced:
+) -> TracedCall:
     """Trace ``fun(*args, **kwargs)``; strings and functions among the arguments are static.
 
     A function that uses states is traced as a pure function of them. ``variables`` is
@@ -99,7 +99,7 @@ def traced(
     elif door is not None:
         bound, some, words = door.fun, door.first.args, dict(door.first.kwargs)
         program = dataclasses.replace(program, arranged=without_static)
-    return Traced(
+    return TracedCall(
         program=dataclasses.replace(program, name=title(fun, program.name)),
         fun=bound,
         args=tuple(some),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from taxpr_jupyter._model.messages import Place
+from taxpr_jupyter._model.messages import PicturePlace
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import wire
 from taxpr_jupyter._view.background import Task
@@ -35,7 +35,7 @@ class Showing:
         self._finding = finding
         self._controls = controls
         self._fields = fields
-        self._going: tuple[str, Place] | None = None  # once the picture is there
+        self._going: tuple[str, PicturePlace] | None = None  # once the picture is there
         self._gone = 0
         self._selected_key = ""  # of the selected tag, whose address can move
         self.instead = False
@@ -129,7 +129,7 @@ class Showing:
             self._gone += 1
             graph.goes = {"place": place, "number": self._gone}
 
-    def goes_to(self, selected: str, place: Place) -> None:
+    def goes_to(self, selected: str, place: PicturePlace) -> None:
         """Selects an address and moves the picture, as soon as the next one is shown."""
         self._going = selected, place
 

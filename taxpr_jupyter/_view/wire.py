@@ -15,7 +15,7 @@ from taxpr_jupyter._lines.listing import Line
 from taxpr_jupyter._lines.rows import outline_rows
 from taxpr_jupyter._model import messages
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._runs.run import Difference, Record, Run
+from taxpr_jupyter._runs.run import ArrayDifference, Record, Run
 from taxpr_jupyter._text.short import shortened
 
 LONGEST_TEXT = 2000  # characters of one value or param; the whole is in Python
@@ -138,7 +138,7 @@ def _value(row: ValueRow) -> messages.Value:
     }
 
 
-def _output(row: Difference) -> messages.Output:
+def _output(row: ArrayDifference) -> messages.Output:
     return {
         "name": row.name,
         "type": row.aval,

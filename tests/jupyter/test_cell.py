@@ -5,10 +5,10 @@ import ast
 import pytest
 
 from taxpr_jupyter import PanelError
-from taxpr_jupyter._ipython.cell import Place, run, run_to_call, transformed
+from taxpr_jupyter._ipython.cell import CodePosition, run, run_to_call, transformed
 from taxpr_jupyter._ipython.options import OPTIONS, split
 
-PLACE = Place("<cell>", 0)
+PLACE = CodePosition("<cell>", 0)
 
 
 class Shell:
@@ -87,7 +87,7 @@ def test_an_argument_given_twice():
 
 def test_lines():
     shell = Shell(f=f)
-    place = Place("<cell>", 4)
+    place = CodePosition("<cell>", 4)
     run("def g():\n    return 1\n", shell, place)
     assert shell.user_ns["g"].__code__.co_firstlineno == 5
     assert shell.user_ns["g"].__code__.co_filename == "<cell>"

@@ -20,7 +20,7 @@ from real_programs import PROGRAMS as REAL
 import taxpr
 from taxpr import trace
 from taxpr_jupyter import draw
-from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.geometry import meet
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model import theme
@@ -85,7 +85,7 @@ class TestFrames:
         before = draw(program).picture
         plain = laid_out(before)
         nodes = [one.id for one in before.nodes if not one.on]
-        kept, tried = Kept(), 0
+        kept, tried = RecentLayouts(), 0
         values = {one.value for one in before.edges if one.value}
         for value in sorted(values):
             try:
@@ -135,7 +135,7 @@ class TestFrames:
 
     def test_only_what_changed_and_what_is_around_it_is_laid_out_again(self):
         program = PROGRAMS["deep"]()
-        drawing, kept = draw(program), Kept()
+        drawing, kept = draw(program), RecentLayouts()
         first, frames = asked(drawing.picture, kept)
         assert frames == 1 + len(drawing.picture.clusters)
         assert asked(drawing.picture, kept) == (first, 0)
@@ -154,7 +154,7 @@ class TestFrames:
 
         drawn = draw(lambda x: inner(inner(inner(x))), 1.0).picture
         assert len(drawn.clusters) == 3
-        assert asked(drawn, Kept())[1] == 2
+        assert asked(drawn, RecentLayouts())[1] == 2
 
     @pytest.mark.spread(1)
     def test_another_process_gives_the_same(self):

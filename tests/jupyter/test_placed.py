@@ -14,7 +14,7 @@ from drawn_programs import PROGRAMS
 import taxpr
 from taxpr_jupyter import draw
 from taxpr_jupyter._layout import layout as engines
-from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import plain
 from taxpr_jupyter._layout.geometry import Lines, flattened
 from taxpr_jupyter._layout.layout import convert, lay_out
@@ -36,7 +36,7 @@ def laid_out(name):
 
 
 def layout_of(picture):
-    return lay_out(lambda: arranged(picture, Kept())).layout
+    return lay_out(lambda: arranged(picture, RecentLayouts())).layout
 
 
 class TestGaps:

@@ -17,7 +17,7 @@ import taxpr
 from taxpr_jupyter import draw
 from taxpr_jupyter._drawing.build import build_picture
 from taxpr_jupyter._layout import layout, wasm
-from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import plain
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model import stylesheet, theme
@@ -46,7 +46,7 @@ def finished(name, **more):
 
 
 def laid_out(picture):
-    found = lay_out(lambda: arranged(picture, Kept()), 60)
+    found = lay_out(lambda: arranged(picture, RecentLayouts()), 60)
     assert found.layout, found.note
     return found.layout
 
@@ -242,7 +242,7 @@ def test_hostile_texts_are_shown_as_they_are():
 
 
 def test_an_svg_without_a_part_is_refused():
-    plan = arranged(build_picture(PROGRAMS["flat"]()), Kept())
+    plan = arranged(build_picture(PROGRAMS["flat"]()), RecentLayouts())
     (dot,) = next(plan)
     assert dot.startswith("digraph {")
     with pytest.raises(ValueError, match="the layout has lost 'n0'"):

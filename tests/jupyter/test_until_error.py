@@ -11,7 +11,7 @@ import pytest
 import taxpr
 from taxpr_jupyter import PanelError, compare, draw
 from taxpr_jupyter._cli.main import main
-from taxpr_jupyter._layout.arranged import Kept, arranged
+from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._svg.positions import with_positions
@@ -79,7 +79,7 @@ def test_an_error_is_drawn():
 
 def test_dot_colours_the_frames_that_were_not_finished():
     drawing = draw(failing())
-    laid_out = lay_out(lambda: arranged(drawing.picture, Kept())).layout
+    laid_out = lay_out(lambda: arranged(drawing.picture, RecentLayouts())).layout
     unfinished = [c for c in drawing.picture.clusters if "unfinished" in c.marks]
     assert unfinished
     for text in (drawing.dot, with_positions(drawing.picture, laid_out, "white")):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from taxpr_jupyter._layout.ends import Ends
+from taxpr_jupyter._layout.ends import EdgeEnds
 from taxpr_jupyter._layout.pieces import KEPT, Pair
 from taxpr_jupyter._model.model import Node, Picture
 
 
-def pairs_of(picture: Picture, ends: Ends) -> list[Pair]:
+def pairs_of(picture: Picture, ends: EdgeEnds) -> list[Pair]:
     """The pairs of a picture; none in another one.
 
     Args:

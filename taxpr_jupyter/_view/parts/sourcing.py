@@ -32,7 +32,7 @@ class SourceView:
         self._graph = graph
         self._jobs = jobs
         self._seen = False
-        self._kept: dict[bool, Kept] = {}  # by whether injectors took part
+        self._kept: dict[bool, KeptRun] = {}  # by whether injectors took part
         self._with = False  # which of them is shown
 
     def look(self, seen: bool) -> None:
@@ -136,7 +136,7 @@ class SourceView:
                 skipped = len(recording.skipped)
                 more = [f"{count_of(skipped, 'value')} could not be read."] if skipped else []
                 notes = " ".join([WITH if injectors else WITHOUT, *recording.notes, *more])
-                self._kept[injectors] = Kept(LineValues(recording), notes)
+                self._kept[injectors] = KeptRun(LineValues(recording), notes)
                 self._with = injectors
                 self._show(step)
 
@@ -164,7 +164,7 @@ class SourceView:
                 self.refresh()
 
 
-class Kept(NamedTuple):
+class KeptRun(NamedTuple):
     """A recorded run, and what is said of it."""
 
     values: LineValues

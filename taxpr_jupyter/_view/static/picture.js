@@ -6,7 +6,7 @@
  * only. Several of them can have the same address, since values used far away are drawn again.
  *
  * @import { Point } from "./boxes.js"
- * @import { Place } from "./messages.js"
+ * @import { PicturePlace } from "./messages.js"
  * @typedef {{ x: number, y: number, scale: number }} View where the picture is in the stage
  */
 
@@ -35,7 +35,7 @@ export class Picture {
    * @param {{ select(address: string): void, toggle(address: string): void,
    *   between(from: string, to: string): void,
    *   placed(place: View, moved: boolean): void }} act What to call when something has happened.
-   * @param {Place} place Where the user had it before, or an empty object.
+   * @param {PicturePlace} place Where the user had it before, or an empty object.
    */
   constructor(stage, act, place) {
     this.stage = stage;
@@ -378,7 +378,7 @@ export class Picture {
   }
 
   /** Goes to where it was once; an empty place is where all of it is seen. */
-  goToPlace(/** @type {Place} */ place) {
+  goToPlace(/** @type {PicturePlace} */ place) {
     if ("scale" in place) this.#put({ ...this.place, ...place }, true);
     else this.fit(false);
   }
