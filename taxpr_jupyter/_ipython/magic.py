@@ -12,6 +12,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from IPython.core.magic_arguments import argument, magic_arguments
 from traitlets import Bool, Float, Int, Unicode
 
+from taxpr.questions import Compiles, compiles
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._ipython import bodiless, complete
 from taxpr_jupyter._ipython import cell as _cell
@@ -25,6 +26,8 @@ from taxpr_jupyter._tracing.trace import static_words
 from taxpr_jupyter._tracing.tracebacks import for_the_user
 from taxpr_jupyter._tree.fold import BUDGET
 from taxpr_jupyter._view import interrupts
+
+_WHY = "why"  # in the place of a call
 
 
 def _all_options(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,16 +58,21 @@ class TaxprMagics(Magics):
     @magic_arguments("%taxpr")
     @_all_options
     @argument("call", nargs="*", help="the call; in a cell its last expression when left out")
-    def taxpr(self, line: str, cell: str | None = None) -> Session | None:
+    def taxpr(self, line: str, cell: str | None = None) -> Session | Compiles | None:
         """Trace a call, without making it, and show its program with its tags.
 
         ``%taxpr f(x)`` takes one call. ``%%taxpr`` runs its cell up to the last
         expression, which must be a call; ``%%taxpr f(x)`` runs the whole cell and then
         takes the call on its first line. The result is a session: a panel in a
         notebook, text elsewhere. A ``;`` at the end shows nothing, as usual.
+
+        ``%%taxpr why`` runs its cell, and ``%taxpr why f(x)`` its line, and says what
+        was traced and compiled in it, and why: see `taxpr.compiles`.
         """
         with for_the_user(self.shell):
             words, text = _options.split(line)
+            if not words and text.split()[:1] == [_WHY]:
+                return self._why(text.removeprefix(_WHY), cell)
             if _options.HELP in words:
                 usage = self.taxpr.parser.format_help()  # type: ignore[attr-defined]
                 print(usage.removeprefix("::").lstrip())  # colons for documents
@@ -80,6 +88,20 @@ class TaxprMagics(Magics):
             if options.name is not None:
                 self.shell.user_ns[options.name] = session
         return None if (text or cell or "").rstrip().endswith(";") else session
+
+    def _why(self, text: str, cell: str | None) -> Compiles:
+        """What is traced and compiled in a cell, or in what stands in the line of the magic."""
+        if text.strip() and cell is not None:
+            raise PanelError(f"%%taxpr {_WHY} takes the cell, and nothing in its line.")
+        if not text.strip() and not cell:
+            raise PanelError(f"%taxpr {_WHY} needs a statement: %taxpr {_WHY} f(x)")
+        with compiles() as log:
+            if cell is None:
+                _cell.run(text.strip(), self.shell, _caller(self.shell))
+            else:
+                body = _cell.transformed(cell, self.shell)
+                _cell.run(body, self.shell, _place(self.shell, cell, body))
+        return log.compiles
 
     def _call(self, text: str, cell: str | None) -> _cell.Call:
         """The call that line and cell ask for, after running what precedes it."""

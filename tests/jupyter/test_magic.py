@@ -522,3 +522,26 @@ def test_help_can_be_completed(notebook):
 
 def test_the_package_shows_its_own_names_only():
     assert dir(taxpr_jupyter) == sorted(taxpr_jupyter.__all__)
+
+
+def test_why_says_what_a_cell_compiled(notebook):
+    cell = "%%taxpr why\n@jax.jit\ndef step(x):\n    return x * 2\nstep(x)\nz = step(x[1:])"
+    found = notebook.good(cell)
+    first, second = found.rows
+    assert (first.function, first.cause) == ("step", "first call")
+    assert (second.cause, second.argument) == ("shape", "x")
+    assert (second.line.partition(":")[2], second.code) == ("6", "z = step(x[1:])")
+    assert notebook.names["z"].shape == (2,)
+    assert notebook.good(cell).rows[0].cause == "new object: function"  # as the cell ran again
+    assert not notebook.good("%taxpr why step(x)")
+    [third] = notebook.good("%taxpr why step(x.astype(jnp.int32))").rows
+    assert (third.cause, third.argument) == ("dtype", "x")
+    notebook.names["why"] = notebook.names["step"]
+    assert isinstance(notebook.good("%taxpr why(x)"), Session)
+
+
+def test_why_needs_something_to_run(notebook):
+    assert isinstance(notebook.run("%taxpr why").error, PanelError)
+    assert "takes the cell" in str(notebook.run("%%taxpr why f(x)\nx").error)
+    failed = notebook.run("%%taxpr why\n1 / 0").error
+    assert isinstance(failed, ZeroDivisionError)
