@@ -22,7 +22,13 @@ from taxpr._compat._avals import (
     type_text,
     with_weak_type,
 )
-from taxpr._compat._compiling import JittedCall, Stage, hear, without_transformations
+from taxpr._compat._compiling import (
+    JittedCall,
+    Stage,
+    hear,
+    hear_no_more,
+    without_transformations,
+)
 from taxpr._compat._custom import (
     Rule,
     all_differentiated,

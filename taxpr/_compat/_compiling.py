@@ -70,7 +70,7 @@ _heard: list[str] = []
 
 
 def hear(listener: Callable[[Stage], None]) -> None:
-    """Call a function after each trace, lowering and compile, for the rest of the process.
+    """Call a function after each trace, lowering and compile, until `hear_no_more`.
 
     What is traced within the call of a jitted function, for its equations, is not told.
     """
@@ -80,6 +80,12 @@ def hear(listener: Callable[[Stage], None]) -> None:
     jax.monitoring.record_event_duration_secs(_HELLO, 0.0)
     if not _heard:  # the first time, or somebody has taken all listeners away
         jax.monitoring.register_event_duration_secs_listener(_on_event)
+
+
+def hear_no_more(listener: Callable[[Stage], None]) -> None:
+    """End what `hear` began; JAX goes on to tell this module, which older ones cannot take back."""
+    if listener in _listeners:
+        _listeners.remove(listener)
 
 
 def _on_event(event: str, duration_secs: float, **kwargs: Any) -> None:
@@ -93,7 +99,7 @@ def _on_event(event: str, duration_secs: float, **kwargs: Any) -> None:
         return  # within the call of another one
     call = _call_of(frames[-1]) if frames else None
     stage = Stage(kind, duration_secs, str(kwargs.get("fun_name", "")), call)
-    for listener in _listeners:
+    for listener in list(_listeners):
         listener(stage)
 
 

@@ -98,14 +98,17 @@ class CompileLog:
     @contextlib.contextmanager
     def listening(self) -> Generator[CompileLog, None, None]:
         """A context of which it takes all that is compiled."""
-        _compat.hear(_recorder.hear)
         with _recorder.lock:
+            _compat.hear(_recorder.hear)
             _recorder.logs.append(self.entries)
         try:
             yield self
         finally:
             with _recorder.lock:
-                _recorder.logs = [one for one in _recorder.logs if one is not self.entries]
+                left = [one for one in _recorder.logs if one is not self.entries]
+                _recorder.logs = left
+                if not left:
+                    _compat.hear_no_more(_recorder.hear)
             self.look()
 
     def __repr__(self) -> str:

@@ -43,8 +43,8 @@ _CURES = {
     "anew each time: put jax.jit around the function that has it.",
     CLEARED: "Call jax.clear_caches, or clear_cache of the function, less often.",
     FAILED: "The same call raised while it was traced, so nothing was kept of it.",
-    UNKNOWN: "A call of the same kind was compiled before. Its entry may have been dropped: there "
-    "are too many, clear_cache was called, or the function was changed.",
+    UNKNOWN: "The same call was compiled before: its entry may have been dropped, where there are "
+    "too many, or clear_cache was called. Or there was no call, as of .compile() ahead of time.",
     FIRST: "",
 }
 
@@ -218,7 +218,9 @@ class Recorder:
         """Why a function was traced, or compiled without a trace, then what else has changed."""
         if other is not None:
             return [changed_object(other, known)]
-        if signature is None or not (known.calls or known.dropped):
+        if signature is None:
+            return [Change(UNKNOWN, "", "", "")]
+        if not (known.calls or known.dropped):
             return [Change(FIRST, "", "", "")]
         every = [*known.dropped, *known.calls]
         found = [changes(before, signature, traced) for before in reversed(every)]

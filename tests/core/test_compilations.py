@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import threading
 
 import compiled_again
 import jax
@@ -10,6 +11,7 @@ import pytest
 from compiled_again import CASES, ONE, THREE, causes, new, rows, two_calls
 
 import taxpr
+from taxpr._compat import _compiling
 
 scale = 2.0
 
@@ -72,6 +74,43 @@ def test_ahead_of_time():
         new().lower(THREE).compile()
     [row] = log.compiles.rows
     assert row.stages == ("trace", "lower", "compile")
+
+
+def test_what_no_call_compiles_has_no_cause():
+    lowered = new().lower(THREE)
+    with taxpr.compiles(eager=True) as log:
+        lowered.compile()
+    [row] = log.compiles.rows
+    assert (row.cause, row.stages) == ("unknown", ("compile",))
+    assert ".compile() ahead of time" in row.cure
+
+
+def test_it_hears_again_where_all_listeners_were_taken_away():
+    with taxpr.compiles():
+        new()(ONE)
+    jax.monitoring.clear_event_listeners()
+    with taxpr.compiles() as log:
+        new()(ONE)
+    assert len(log.compiles) == 1
+    assert _compiling._listeners == []
+
+
+def test_threads_have_calls_of_their_own():
+    functions = [new() for _ in range(4)]
+
+    def run(f):
+        f(ONE), f(THREE)
+
+    with taxpr.compiles() as log:
+        threads = [threading.Thread(target=run, args=(f,)) for f in functions]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    rows = log.compiles.rows
+    assert len(rows) == 8
+    assert sum(row.cause == "shape" for row in rows) == 4
+    assert {row.stages for row in rows} == {("trace", "lower", "compile")}
 
 
 def test_several_ask_at_once():
