@@ -94,7 +94,7 @@ class Compared:
             every = [tuple(map(int, at)) for at in np.argwhere(both & ran[0] & ran[1])]
             if every:
                 at = min(every, key=lambda at, one=one: turns_of(one, at, self.backwards))
-                row = row_of(one, at, "")
+                row = row_of((one, two), at, "")
                 found.append((order_of(one, at, self.backwards), self._at[id(one)], row))
         rows: dict[Key, Difference] = {
             k: row for k, (*_, row) in enumerate(sorted(found, key=lambda one: one[:2]))
@@ -154,7 +154,7 @@ class Compared:
         def row(
             at: tuple[int, ...], what: str, *numbers: Any
         ) -> tuple[tuple[float, ...], Difference]:
-            return order_of(one, at, self.backwards), row_of(one, at, what, *numbers)
+            return order_of(one, at, self.backwards), row_of((one, two), at, what, *numbers)
 
         lead = len(one.kept.axes)
         if not _comparable(one, two):
@@ -219,7 +219,7 @@ def _numbers_of(one: Part, two: Part) -> tuple[Any, Any, list[Any]]:
 def _row_of(one: Part, two: Part, at: tuple[int, ...]) -> Difference:
     """How two values differ in one iteration."""
     a, b, _ = _numbers_of(one, two)
-    return row_of(one, at, "", a[at], b[at], a[at] != b[at])
+    return row_of((one, two), at, "", a[at], b[at], a[at] != b[at])
 
 
 def _ran(part: Part, lead: int) -> Any:

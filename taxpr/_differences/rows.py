@@ -68,9 +68,13 @@ def row_of_result(name: str, eqn: Any, a: Any, b: Any, at: tuple[int, ...] = ())
     return Difference(name, None, line, index, left, right, size, "", text, file, name)
 
 
-def row_of(part: Part, at: tuple[int, ...], what: str, *numbers: Any) -> Difference:
+def row_of(pair: tuple[Part, Part], at: tuple[int, ...], what: str, *numbers: Any) -> Difference:
+    """How two values differ, at the line of the first; it says what was edited there in either."""
+    part = pair[0]
     index, left, right, size = worst(*numbers) if numbers else ((), None, None, None)
     file = part.file or ""
+    edits = [one.variable for one in pair if one.variable and one.variable.edited]
+    text = linecache.getline(file, part.line or 0).strip() if file else ""
     each = list(zip(part.kept.axes, at, strict=False))
     lanes = tuple(k for axis, k in each if axis.startswith("vmap "))
     return Difference(
@@ -82,7 +86,7 @@ def row_of(part: Part, at: tuple[int, ...], what: str, *numbers: Any) -> Differe
         right,
         size,
         what,
-        linecache.getline(file, part.line or 0).strip() if file else "",
+        edits[-1].quoted(text) if edits else text,
         file,
         str(part.address),
     )

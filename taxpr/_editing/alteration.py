@@ -52,6 +52,7 @@ class Alteration:
         of_arrays: Whether it can only change arrays, and no functions or Python numbers.
         of_values: Whether it cannot be meant for a function of a module or a class.
         line: The line that takes the place of one of the source; empty for other changes.
+        expression: The expression; empty for other changes.
     """
 
     text: str
@@ -59,6 +60,12 @@ class Alteration:
     of_arrays: bool = False
     of_values: bool = False
     line: str = ""
+    expression: str = ""
+
+    def said(self, variable: str) -> str:
+        """What is done to a variable, as it is written behind the line that binds it."""
+        how = f"= {self.expression}" if self.expression else f"by {self.text}"
+        return f"{variable} {how}"
 
     def of(self, bound: Bound) -> Any:
         """The other value.
@@ -198,7 +205,7 @@ def _expression(text: str) -> Alteration:
             said += f"({bound.place}).{f' Nearest: {chr(44).join(near)}.' if near else ''}"
             raise ArgumentError(said + _OF_RESULT * bound.text.endswith(RETURN)) from None
 
-    return Alteration(repr(text), make, of_values=True)
+    return Alteration(repr(text), make, of_values=True, expression=text.strip())
 
 
 _OF_RESULT = (

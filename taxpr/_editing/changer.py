@@ -159,6 +159,7 @@ class Changer:
         self.error: BaseException | None = None
         self.applied: dict[int, str] = {}
         self._frames: dict[int, dict[Binds, Any]] = {}  # with where it comes from
+        self._said: dict[int, dict[str, str]] = {}
         self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def wants(self, code: types.CodeType) -> bool:
@@ -209,6 +210,10 @@ class Changer:
         """A function ends by an error."""
         self._frames.pop(id(frame), None)
 
+    def said(self, frame: types.FrameType) -> Mapping[str, str]:
+        """What was done to variables of a frame since it was asked last, by their names."""
+        return self._said.pop(id(frame), {})
+
     def found(self, edit: int, owner: tuple[str, str], place: str) -> None:
         """Note that something is changed."""
         try:
@@ -258,6 +263,9 @@ class Changer:
             new = self._new(frame, edit, part, place)
         if new is not part:
             _set_local(frame, one.name, with_part(value, one.keys, new))
+            of_frame = self._said.setdefault(id(frame), {})
+            said = edit.alteration.said(one.name + "".join(map(str, one.keys)))
+            of_frame[one.name] = "; ".join(filter(None, [of_frame.get(one.name), said]))
 
     def _new(self, frame: types.FrameType, edit: Edit, part: Any, place: str) -> Any:
         trace = _compat.innermost_jaxpr_trace()

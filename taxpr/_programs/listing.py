@@ -216,6 +216,7 @@ def _said(line: SourceLine, notes: Callable[[list[Found]], str] | None) -> str:
     words += [f"∂ {derived}"] if derived else []
     if len({found.runs for found in line.equations}) == 1 and line.runs != 1:
         words.append("in a loop" if line.runs is None else f"×{line.runs}")
+    words += dict.fromkeys(f"edited: {one.edited}" for one in line.variables if one.edited)
     words += [notes(line.equations)] if notes and line.equations else []
     return " · ".join(filter(None, words))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from taxpr import _compat
@@ -32,20 +32,30 @@ class Line(NamedTuple):
     made_by: str = ""
 
 
-def line_of(value: Value, variable: Variable | None) -> Line:
-    """The line that bound a variable, and its statement; without a variable what made the value."""
+def line_of(
+    value: Value, variable: Variable | None, edits: Mapping[tuple[str, int], Variable] | None = None
+) -> Line:
+    """The line that bound a variable, and its statement; without a variable what made the value.
+
+    Args:
+        value: The value.
+        variable: The variable.
+        edits: Variables of lines with an edit, by the file and the line.
+    """
     made = [one for one in _statements(value) if one.text]
+    edits = edits or {}
     if variable is None:
         if made:
-            return Line(place_text(made[0].file, made[0].line), made[0].text)
+            at, text = (made[0].file, made[0].line), made[0].text
+            return Line(place_text(*at), edits[at].quoted(text) if at in edits else text)
         source = next(filter(None, map(_compat.source_of, _makers(value))), None)
         return Line(place_text(source.file, source.line) if source else "", "")
     bound = next((one for one in made if _binds(one, variable)), None)
     inner = made[0] if made else None
     if inner is None or inner is bound:
-        return Line(variable.place, bound.text if bound else "")
+        return Line(variable.place, variable.quoted(bound.text) if bound else "")
     made_by = f"`{inner.text}` ({place_text(inner.file, inner.line)})"
-    return Line(variable.place, bound.text if bound else "", made_by)
+    return Line(variable.place, variable.quoted(bound.text) if bound else "", made_by)
 
 
 def _binds(one: Statement, variable: Variable) -> bool:

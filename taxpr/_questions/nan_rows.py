@@ -86,6 +86,7 @@ class Words:
         self._program, self._wanted = program, wanted
         variables = {one.address for one in program.variables()}
         self._derived = derived(program.jaxpr) - variables
+        self._edits = {(one.file, one.line): one for one in program.variables() if one.edited}
 
     @functools.cached_property
     def mapped(self) -> dict[str, tuple[int, ...]]:
@@ -110,7 +111,7 @@ class Words:
             all_times: Whether the row says how often it begins.
         """
         one = self._wanted[origin.address]
-        value, line = one.value, line_of(one.value, one.variable)
+        value, line = one.value, line_of(one.value, one.variable, self._edits)
         is_derivative = line.code and origin.address in self._derived
         elements, examples = self._elements(kept[one.read.address], origin)
         mesh = {k.removeprefix("mesh "): n for k, n in origin.index.items() if "mesh " in k}
@@ -137,7 +138,7 @@ class Words:
     def short(self, address: str) -> str:
         """A value with its line; without a variable its expression."""
         one = self._wanted[address]
-        line, name = line_of(one.value, one.variable), self._name(address)
+        line, name = line_of(one.value, one.variable, self._edits), self._name(address)
         name = f"`{line.code}`" if name == address and line.code else name
         name = f"the derivative of {name}" if address in self._derived else name
         return f"{name} ({line.place})" if line.place else name

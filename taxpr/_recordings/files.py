@@ -74,10 +74,11 @@ def write(path: str | pathlib.Path, contents: Contents) -> None:
 
 _OF_PART = "name", "path", "address", "file", "line", "function", "mapped", "cotangent"
 _OF_VARIABLE = "name", "path", "function", "file", "begins", "line", "occurrence"
+_MORE = "address", "loops", "mapped", "edited"
 
 
 def _of_variable(one: Variable) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in (*_OF_VARIABLE, "address", "loops", "mapped")}
+    return {name: getattr(one, name) for name in (*_OF_VARIABLE, *_MORE)}
 
 
 def _dtype(dtype: Any) -> str:
@@ -156,4 +157,5 @@ def _variable(one: Mapping[str, Any]) -> Variable:
         aval=None,
         loops=tuple(map(Address, one["loops"])),
         mapped=tuple(one["mapped"]),
+        edited=one.get("edited", ""),
     )

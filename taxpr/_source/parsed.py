@@ -128,6 +128,11 @@ def parsed_of(code: CodeType) -> Parsed | None:
 _another: weakref.WeakKeyDictionary[CodeType, Parsed] = weakref.WeakKeyDictionary()
 
 
+def another_text(code: CodeType) -> Parsed | None:
+    """The text of code that was made of another one than its file has; None of other code."""
+    return _another.get(code)
+
+
 def remember(code: CodeType, parsed: Parsed, before: Parsed) -> None:
     """Keep the text of code that was made of another one than its file has."""
     for one in _codes_in(code):

@@ -12,7 +12,7 @@ import inspect
 import sys
 import threading
 import types
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Protocol
 
 from taxpr import _compat
@@ -66,6 +66,10 @@ class Listener(Protocol):
         """A function ends by an error."""
         ...
 
+    def said(self, frame: types.FrameType) -> Mapping[str, str]:
+        """What it did to variables of a frame since it was asked last, by their names."""
+        ...
+
 
 class _Now(threading.local):
     """The listeners of a thread.
@@ -100,7 +104,7 @@ _changed = _compat.user_context()
 def watching(cotangents: bool = False) -> Generator[Watch, None, None]:
     """For the time in which something is traced: bindings of the user's variables leave marks."""
     before = _now.watch
-    watch = Watch(_TOLD_OF_CALLS, cotangents)
+    watch = Watch(_TOLD_OF_CALLS, cotangents, _said)
     with contextlib.ExitStack() as stack:
         if stack.enter_context(_listening(watch)):
             stack.enter_context(_named("cotangents" if cotangents else "watched"))
@@ -109,6 +113,15 @@ def watching(cotangents: bool = False) -> Generator[Watch, None, None]:
             stack.callback(setattr, telling, "tagged", getattr(telling, "tagged", None))
             telling.tagged = watch.tagged if cotangents else None
         yield watch
+
+
+def _said(frame: types.FrameType) -> Mapping[str, str]:
+    """What those that change variables did to those of a frame."""
+    found: dict[str, str] = {}
+    for one in _now.changing:
+        for name, text in one.said(frame).items():
+            found[name] = f"{found[name]}; {text}" if name in found else text
+    return found
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ has an effect, so that JAX carries it along where it rewrites what it traced: a 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jax.interpreters import ad
@@ -40,6 +40,7 @@ class Binding:
         line: The line that bound the values.
         within: Whether another watched function was running when it began, in the same jaxpr.
         number: How many times marks were left until then, from 1.
+        edited: What an edit did to variables in that line, by their names, "" for the line itself.
     """
 
     names: tuple[tuple[Any, str], ...]
@@ -49,6 +50,7 @@ class Binding:
     line: int = 0
     within: bool = False
     number: int = 0
+    edited: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
 
     @property
     def is_tag(self) -> bool:

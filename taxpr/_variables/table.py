@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import linecache
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -45,6 +46,7 @@ class Variable:
         recomputed: Whether it is computed once more for a backward pass.
         differentiated: Whether a derivative of it was taken. Changing the value afterwards does not
             change that derivative.
+        edited: What `taxpr.edit` did in that line, such as ``"h = h * 2"``; "" if nothing.
 
     Example:
         >>> import jax.numpy as jnp
@@ -71,6 +73,7 @@ class Variable:
     mapped: tuple[int, ...] = ()
     recomputed: bool = False
     differentiated: bool = False
+    edited: str = ""
 
     @property
     def text(self) -> str:
@@ -87,6 +90,14 @@ class Variable:
     def owner(self) -> tuple[str, int, str]:
         """The function, as no other is called."""
         return self.file, self.begins, self.function
+
+    def quoted(self, statement: str) -> str:
+        """The statement that bound it, with what an edit did there."""
+        if not self.edited:
+            return statement
+        if self.edited.startswith(statement):  # which is the new one already
+            statement = linecache.getline(self.file, self.line).strip()
+        return f"{statement}  # edited: {self.edited}"
 
     @property
     def place(self) -> str:
@@ -428,6 +439,7 @@ class _Found:
                 mapped,
                 recomputed,
                 differentiated,
+                "; ".join(filter(None, map(binding.edited.get, ("", name)))),
             )
             self.marks.append(Mark(token, one.address, one, recomputed))
             self.calls[one], self.numbers[one] = call, binding.number

@@ -25,6 +25,7 @@ from taxpr import _compat
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.cotangent import hidden_mark
 from taxpr._source.files import is_user_file
+from taxpr._source.parsed import Parsed, another_text
 from taxpr._variables.assigned import goes_on
 from taxpr._variables.changes import Line, Log, Name, keeps, lines_of
 from taxpr._variables.codes import of_code
@@ -43,16 +44,23 @@ class Watch:
     Args:
         told_of_calls: Whether somebody calls `called`.
         cotangents: Whether the cotangents of the values are to be found, too.
+        said: What an edit did to variables of a frame, by their names.
     """
 
     of_calls = True
 
-    def __init__(self, told_of_calls: bool, cotangents: bool = False) -> None:
+    def __init__(
+        self,
+        told_of_calls: bool,
+        cotangents: bool = False,
+        said: Callable[[types.FrameType], Mapping[str, str]] = lambda _: {},
+    ) -> None:
         self.marks = 0  # that were left
         self.untraced: Untraced = {}
         self._frames: dict[int, _WatchedFrame] = {}
         self._told_of_calls = told_of_calls
         self._log = Log()
+        self._edits = said
         self._tangents = _compat.Tangents(hidden_mark) if cotangents else None
 
     def wants(self, code: types.CodeType) -> bool:
@@ -108,6 +116,11 @@ class Watch:
             around = function_of(frame)
             if (seen := self._frames.get(id(around))) is not None:
                 seen.line = around.f_lineno  # which goes on there, and does not begin a line
+
+    def said(self, frame: types.FrameType) -> Mapping[str, str]:
+        """It changes no variable."""
+        del frame
+        return {}
 
     def yielded(self, frame: types.FrameType) -> None:
         """To be called where a function yields."""
@@ -170,7 +183,14 @@ class Watch:
         seen.bound.intersection_update(own)
         if new:
             place = code.co_qualname, code.co_filename, code.co_firstlineno, seen.line, seen.within
-            self._mark(trace, place, new)
+            self._mark(trace, place, new, self._edited(frame, seen.line))
+
+    def _edited(self, frame: types.FrameType, line: int) -> Mapping[str, str]:
+        """What was edited in a line: variables by their names; "" stands for the whole line."""
+        other = _other_text(frame.f_code)
+        new = other.lines[line - 1].strip() if other is not None else ""
+        old = linecache.getline(frame.f_code.co_filename, line).strip() if new else ""
+        return {**({"": new} if new != old else {}), **self._edits(frame)}
 
     def _note_untraced(self, code: types.CodeType, line: int, name: str, value: Any) -> None:
         """Note a number, or an array that is known, of which nothing is in the program."""
@@ -190,7 +210,11 @@ class Watch:
             self._mark(trace, (), [(name, *row) for row in zip(paths, values, strict=True)])
 
     def _mark(
-        self, innermost: Any, place: tuple[Any, ...], new: Sequence[tuple[Any, str, Any]]
+        self,
+        innermost: Any,
+        place: tuple[Any, ...],
+        new: Sequence[tuple[Any, str, Any]],
+        edited: Mapping[str, str] = types.MappingProxyType({}),
     ) -> None:
         """Leave marks in the trace, and in those around it for values that are of these."""
         self.marks += 1
@@ -207,7 +231,7 @@ class Watch:
             if trace is innermost or any(trace is seen.trace() for seen in self._frames.values()):
                 values, names, mapped, differentiated, tokens = zip(*found, strict=True)
                 params = {
-                    "binding": Binding(names, *place, number=self.marks),
+                    "binding": Binding(names, *place, number=self.marks, edited=edited),
                     "mapped": mapped,
                     "differentiated": differentiated,
                 }
@@ -262,6 +286,12 @@ def _variables_of(code: types.CodeType) -> tuple[dict[str, int], set[str], set[s
     own = dict.fromkeys((*code.co_varnames, *code.co_cellvars))
     places = {name: k for k, name in enumerate(own)}
     return places, set(code.co_freevars), set(code.co_cellvars)
+
+
+@of_code
+def _other_text(code: types.CodeType) -> Parsed | None:
+    """The text that code was made of where an edit has changed that of its file."""
+    return another_text(code)
 
 
 def _nothing() -> None:

@@ -261,3 +261,47 @@ def test_a_rule_that_runs_in_the_place_of_its_function():
     )
     (value, _), _ = injected(injected.init(W), W)
     np.testing.assert_allclose(value, jnp.sin(W).sum(), rtol=1e-6)
+
+
+# ---- what answers quote ----------------------------------------------------------------
+
+
+def logged(x):
+    hidden = jnp.tanh(x)
+    total = hidden.sum()
+    return total
+
+
+LINE = "hidden = jnp.tanh(x)"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("jnp.log(hidden - 9)", "hidden = jnp.log(hidden - 9)"),
+        ("jnp.log(hidden - 9) * 2", "hidden = jnp.log(hidden - 9) * 2"),
+        ("hidden = jnp.log(jnp.tanh(x) - 9)", "hidden = jnp.log(jnp.tanh(x) - 9)"),
+        ([taxpr.add(-9.0), taxpr.scale(jnp.nan)], "hidden by add(value=-9.0), scale(factor=nan)"),
+        (jnp.log, "hidden by log"),
+    ],
+)
+@pytest.mark.parametrize("whole", [lambda f: f, jax.value_and_grad, jax.jit])
+def test_the_line_that_is_quoted_tells_of_the_edit(change, said, whole):
+    edited = taxpr.edit(logged, "hidden", change)
+    quoted = f"{LINE}  # edited: {said}"
+    for _ in range(2):  # what JAX has traced before tells it, too
+        found = taxpr.find_nan(whole(edited))(-X)
+        assert found.rows[0].code == quoted
+        assert quoted in str(found)
+        rows = taxpr.first_difference(whole(logged), whole(edited))(-X).rows
+        assert next(row for row in rows if row.variable == "hidden").statement == quoted
+    assert f"edited: {said}" in taxpr.trace(whole(edited), names=True)(-X).source()
+    plain = taxpr.first_difference(whole(logged))((X,), (X * 2,))
+    assert [row.statement for row in plain.rows if row.variable == "hidden"] == [LINE]
+
+
+def test_two_edits_of_one_line_are_told_in_their_order():
+    twice = taxpr.edit(taxpr.edit(logged, "hidden", "hidden + 1"), "hidden", taxpr.scale(0.5))
+    [one] = [v for v in taxpr.trace(twice, names=True)(X).variables() if v.name == "hidden"]
+    assert one.edited == "hidden = hidden + 1; hidden by scale(factor=0.5)"
+    assert taxpr.trace(logged, names=True)(X).variables()[1].edited == ""
