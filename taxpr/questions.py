@@ -20,6 +20,7 @@ from taxpr._kernels.changes import ChangeRow, CompiledChanges
 from taxpr._kernels.collectives import CollectiveRow, Collectives
 from taxpr._kernels.compiled import Compiled, KernelRow, RemovedRow, compiled
 from taxpr._memory.memory import MemoryRow, MemoryUse, Residuals, memory
+from taxpr._profile.profile import Profile, ProfileRow, profile
 from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._questions.flow import Flow, FlowRow, flow
 from taxpr._recordings.recorded import Recorded
@@ -51,6 +52,8 @@ __all__ = [
     "MemoryUse",
     "NanFound",
     "NanRow",
+    "Profile",
+    "ProfileRow",
     "Recorded",
     "Recording",
     "RemovedRow",
@@ -70,6 +73,7 @@ __all__ = [
     "load_recording",
     "memory",
     "patch",
+    "profile",
     "sweep",
     "watch",
     "why_compiled",

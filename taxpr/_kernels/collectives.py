@@ -102,8 +102,8 @@ def _row(
 ) -> CollectiveRow:
     one, kind = kernel.instruction, kind_of(kernel.instruction)
     groups = groups_of(one.attributes)
-    made = maker(kernels.call.hlo, one)
-    cause = _cause(kernels, kernel, made, placements)
+    made = maker(kernels.call, one)
+    cause, moved = _cause(kernels, kernel, made, placements), kernels.made(made)
     given = sum(kernels.call.hlo.instructions[name].bytes for name in one.operands)
     # A collective that is started returns its operands, too.
     got = one.bytes - given if one.opcode != kind else one.bytes
@@ -113,7 +113,7 @@ def _row(
         kernel.times,
         axes_of(groups, mesh) if mesh else (),
         max(map(len, groups), default=0),
-        kernels.made(made),
+        moved.variable if moved is not None else "",
         cause.variable,
         cause.line,
         cause.code,

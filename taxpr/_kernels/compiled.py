@@ -6,19 +6,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.tables import size_text
 from taxpr._compat import PyTree
-from taxpr._compiled.attribution import Attribution
 from taxpr._compiled.compile_call import CompiledCall, compile_call
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._kernels.changes import CompiledChanges, changes
 from taxpr._kernels.collectives import CollectiveRow, Collectives, collectives
-from taxpr._kernels.dataflow import maker
 from taxpr._kernels.kernels import Kernel, Kernels
 from taxpr._programs.functions import called_as
 from taxpr._programs.question import question
@@ -38,7 +36,7 @@ class KernelRow:
         kind: What XLA calls it, such as ``"fusion"``, ``"dot"`` or ``"copy"``.
         variable: The variables that its statements bound; of a copy of XLA's own what is copied.
         line: Their lines.
-        code: The statements; "" of what XLA has added.
+        code: The statements; "" of what XLA has added, or what it copies.
         shared: How many statements it computes: 0 of what XLA has added.
         times: How often it runs in a call; None where a loop goes on until a condition is false.
         bytes: The size of what it writes, in all these times.
@@ -216,7 +214,7 @@ def compiled(fun: Any, *, options: Mapping[str, Any] | None = None) -> Callable[
 def _answer(call: CompiledCall) -> Compiled:
     kernels, name = Kernels(call), call.program.name
     moved = collectives(kernels)
-    rows = [_row(kernels, one, moved.get(one.instruction.name)) for one in kernels.every]
+    rows = [_row(one, moved.get(one.instruction.name)) for one in kernels.every]
     fusions = [row for row in rows if row.shared > 1]
     added = sorted((row for row in rows if not row.shared), key=lambda row: -row.bytes)
     removed = _removed(kernels)
@@ -249,14 +247,12 @@ def _answer(call: CompiledCall) -> Compiled:
     )
 
 
-def _row(kernels: Kernels, kernel: Kernel, moved: CollectiveRow | None) -> KernelRow:
+def _row(kernel: Kernel, moved: CollectiveRow | None) -> KernelRow:
     one, equations = kernel.instruction, kernel.equations
-    variable, line, code = joined(kernel.statements)
+    variable, line, code = kernel.told
     if moved is not None:
         variable, line, code = moved.variable, moved.line, moved.code
         equations = tuple(filter(None, [moved.address]))
-    elif not equations and one.operands:
-        variable = kernels.made(maker(kernels.call.hlo, one))
     return KernelRow(
         one.opcode,
         variable,
@@ -269,23 +265,6 @@ def _row(kernels: Kernels, kernel: Kernel, moved: CollectiveRow | None) -> Kerne
         equations,
         one.name,
     )
-
-
-def joined(statements: Sequence[Attribution]) -> tuple[str, str, str]:
-    """The variables, lines and texts of some statements, as in one cell each."""
-    variables = dict.fromkeys(one.variable for one in statements if one.variable)
-    lines = dict.fromkeys(one.line for one in statements if one.line)
-    codes = dict.fromkeys(one.code for one in statements if one.code)
-    return ", ".join(variables), _lines(lines), "; ".join(codes)
-
-
-def _lines(lines: Mapping[str, None]) -> str:
-    """Lines, those of one file by its name once: ``model.py:3, 5``."""
-    files: dict[str, list[str]] = {}
-    for line in lines:
-        file, _, number = line.rpartition(":")
-        files.setdefault(file, []).append(number)
-    return ", ".join(f"{file}:{', '.join(numbers)}" for file, numbers in files.items())
 
 
 def _removed(kernels: Kernels) -> list[RemovedRow]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from taxpr._compiled.compile_call import CompiledCall
 from taxpr._compiled.hlo import HloModule, Instruction
 
 # What hands a value on as it is, in another place, order or shape; what ends in "-done" does, too.
@@ -22,7 +23,8 @@ def moves(instruction: Instruction) -> bool:
 def readers(hlo: HloModule, part: Part) -> list[Instruction]:
     """The instructions that compute with a value, wherever it is handed on, in order.
 
-    Where what reads it comes from no equation of the user's, those that read its result.
+    Where what reads it comes from no equation of the user's, those that read its result; and where
+    none computes with it, those that move it.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -32,6 +34,7 @@ def readers(hlo: HloModule, part: Part) -> list[Instruction]:
         ['dot']
     """
     found: dict[str, Instruction] = {}
+    moved: dict[str, Instruction] = {}
     seen: set[Part] = set()
     open_parts = [part]
     while open_parts:
@@ -40,11 +43,12 @@ def readers(hlo: HloModule, part: Part) -> list[Instruction]:
             continue
         seen.add(now)
         for user in hlo.users.get(name, ()):
-            if not moves(user) and hlo.stamp(user) is not None and not _goes_in(user):
-                found[user.name] = user
-            else:
+            if hlo.stamp(user) is not None and not _goes_in(user):
+                (moved if moves(user) else found)[user.name] = user
+            if user.name not in found:
                 open_parts += _handed_on(hlo, user, name, path)
         open_parts += _returned(hlo, name, path)
+    found = found or moved
     return [one for name, one in hlo.instructions.items() if name in found]
 
 
@@ -95,14 +99,18 @@ def _returned(hlo: HloModule, name: str, path: tuple[int, ...]) -> Iterator[Part
         yield caller.name, path
 
 
-def maker(hlo: HloModule, instruction: Instruction) -> Instruction | None:
+def maker(call: CompiledCall, instruction: Instruction, operand: int = 0) -> Instruction | None:
     """The instruction of the user's, or the parameter, that an operand comes from, if it is known.
 
+    Of what a loop keeps, one for each iteration, it is what makes one of them.
+
     Args:
-        hlo: The module.
-        instruction: What reads it, or hands it on, by its first operand.
+        call: The call.
+        instruction: What reads it, or hands it on.
+        operand: The number of the operand.
     """
-    name, path = instruction.operands[0], ()
+    hlo = call.hlo
+    name, path = instruction.operands[operand], ()
     for _ in hlo.instructions:  # more steps than these are a circle
         one = hlo.instructions[name]
         if one.opcode == "get-tuple-element":
@@ -122,6 +130,8 @@ def maker(hlo: HloModule, instruction: Instruction) -> Instruction | None:
             else:
                 number = one.number or 0
             name = caller.operands[number]
+        elif one.opcode == "dynamic-update-slice" and _is_kept(call, one):
+            name, path = one.operands[1], ()
         elif hlo.stamp(one) is not None and not moves(one):
             return one
         elif one.operands:
@@ -129,3 +139,9 @@ def maker(hlo: HloModule, instruction: Instruction) -> Instruction | None:
         else:
             return None
     return None
+
+
+def _is_kept(call: CompiledCall, instruction: Instruction) -> bool:
+    """Whether a loop writes this for each iteration, and no equation in it does."""
+    equations = call.equations(instruction)
+    return not equations or any(address.is_in(equations[-1]) for address in call.addresses)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from taxpr._address import Address
 from taxpr._compiled.attribution import Attribution, Attributions
 from taxpr._compiled.compile_call import CompiledCall
 from taxpr._compiled.hlo import Computation, HloModule, Instruction
-from taxpr._kernels.dataflow import MOVES, readers
+from taxpr._kernels.dataflow import MOVES, maker, readers
 
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 # What runs nothing: it names a value, groups values, waits, or runs a computation whose
@@ -38,6 +38,7 @@ class Kernel:
         times: How often it runs in a call; None where a loop goes on until a condition is false.
             In a branch, if that is taken.
         bytes: The size of what it writes in all these times, or in one if they are not known.
+        added: Of what XLA has added what it copies, or for what it makes room, if that is known.
     """
 
     instruction: Instruction
@@ -45,6 +46,26 @@ class Kernel:
     statements: tuple[Attribution, ...]
     times: int | None
     bytes: int
+    added: Attribution | None = None
+
+    @property
+    def told(self) -> tuple[str, str, str]:
+        """Its variables, lines and statements, as in one cell each."""
+        if self.added is not None:
+            return self.added[:3]
+        variables = dict.fromkeys(one.variable for one in self.statements if one.variable)
+        lines = dict.fromkeys(one.line for one in self.statements if one.line)
+        codes = dict.fromkeys(one.code for one in self.statements if one.code)
+        return ", ".join(variables), _lines(lines), "; ".join(codes)
+
+
+def _lines(lines: Mapping[str, None]) -> str:
+    """Lines, those of one file by its name once: ``model.py:3, 5``."""
+    files: dict[str, list[str]] = {}
+    for line in lines:
+        file, _, number = line.rpartition(":")
+        files.setdefault(file, []).append(number)
+    return ", ".join(f"{file}:{', '.join(numbers)}" for file, numbers in files.items())
 
 
 class Kernels:
@@ -87,16 +108,29 @@ class Kernels:
         equations = tuple(one for one in every if not any(other.is_in(one) for other in every))
         times = times_of(hlo, one)
         size = written(hlo, one) * (1 if times is None else times)
-        return Kernel(one, equations, self.statements(equations), times, size)
+        is_added = not equations and one.operands and _moves(hlo, one)
+        added = self._added(one) if is_added else None
+        return Kernel(one, equations, self.statements(equations), times, size, added)
 
-    def made(self, instruction: Instruction | None) -> str:
-        """The variable that holds what an instruction or an input is; "" if none is known."""
+    def _added(self, one: Instruction) -> Attribution | None:
+        """What something that XLA has added is for."""
+        what, of = "copy of", self.made(maker(self.call, one))
+        if of is None:  # zeros, into which a loop writes
+            reading = readers(self.call.hlo, (one.name, ()))
+            first = reading[0] if reading else None
+            if first and (first.opcode, first.bytes) == ("dynamic-update-slice", one.bytes):
+                what, of = "room for", self.made(maker(self.call, first, 1))
+        return of and of._replace(code=f"{what} {of.variable or of.code}")
+
+    def made(self, instruction: Instruction | None) -> Attribution | None:
+        """What the user calls that which an instruction makes, or an input is, if it is known."""
         if instruction is None:
-            return ""
+            return None
         equations = self.call.equations(instruction)
+        if equations:
+            return self.words.of(equations[-1])
         number = self.call.inputs.get(instruction.name)
-        place = equations[-1] if equations else "" if number is None else f"in{number}"
-        return self.words.of(place).variable if place else ""
+        return None if number is None else self.words.of(f"in{number}")
 
     def statements(self, equations: Sequence[Address]) -> tuple[Attribution, ...]:
         """The statements that some equations are of, each once with all variables that it bound."""

@@ -105,7 +105,9 @@ def test_a_copy_is_told_by_what_it_copies():
         return changed, jnp.sum(held)
 
     [copy] = [row for row in taxpr.compiled(keeps)(jnp.ones(100)).added.rows if row.bytes == 400]
-    assert (copy.kind, copy.variable, copy.line, copy.code) == ("copy", "held", "", "")
+    told = copy.kind, copy.variable, copy.line, copy.code, copy.shared
+    assert told == ("copy", "held", told[2], "copy of held", 0)
+    assert told[2].startswith("test_kernels.py:")
 
 
 def test_two_compilations_are_compared():
@@ -176,6 +178,6 @@ def test_a_value_is_followed_through_loops_and_branches():
     reading = {call.equations(one)[-1].primitive for one in readers(call.hlo, (inputs[0], ()))}
     assert {"dot_general", "mul"} <= reading
     [dot] = [one for one in call.hlo.instructions.values() if one.opcode == "dot"]
-    made = maker(call.hlo, dot)
+    made = maker(call, dot)
     assert made is not None
     assert call.inputs[made.name] == 0

@@ -1,0 +1,5 @@
+"""`profile`: how long each statement of a call takes, measured.
+
+`runs` runs a compiled call under JAX's profiler, `timeline` says which kernels ran at each moment,
+and `profile` adds that up by statement. May import `_kernels` and what is below.
+"""

@@ -1,0 +1,69 @@
+"""Run a compiled call under JAX's profiler, and see when its kernels ran."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._answers.progress import Progress
+from taxpr._compat import Array
+from taxpr._compiled.compile_call import CompiledCall
+from taxpr._profile.timeline import Span, shares, spans
+
+_jax: Any = jax  # which leaves the types of arrays unknown
+
+_RUN = "taxpr.profile"  # the event around a run
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run that was measured.
+
+    Attributes:
+        wall: How long it took, in seconds, until all results were there.
+        kernels: The seconds of each kernel, by the name of its instruction.
+        counts: How often each kernel ran.
+    """
+
+    wall: float
+    kernels: Mapping[str, float]
+    counts: Mapping[str, int]
+
+
+def runs_of(call: CompiledCall, flat: Sequence[Array], steps: Progress, runs: int) -> list[Run]:
+    """Run a compiled call several times under the profiler, after a run that is not measured.
+
+    Args:
+        call: The call.
+        flat: Its flat inputs. Of those that it donates each run gets a copy.
+        steps: Counts the runs, and may stop them.
+        runs: How often it is run.
+
+    Raises:
+        RefusedError: If there is no profiler, or another profile is running.
+    """
+    _jax.block_until_ready(call.executable(*_own(call, flat)))
+    with _compat.profiling() as events, steps:
+        for _ in steps.over(range(runs)):
+            given = _jax.block_until_ready(_own(call, flat))
+            with _compat.marked(_RUN):
+                _jax.block_until_ready(call.executable(*given))
+    every = events()
+    module = call.text.partition(",")[0].removeprefix("HloModule ").strip()
+    found = spans(call.hlo, [one for one in every if one.module in (module, "")])
+    return [_run(found, one.begin, one.end) for one in every if one.name == _RUN]
+
+
+def _own(call: CompiledCall, flat: Sequence[Array]) -> list[Array]:
+    return [_jax.numpy.copy(x) if k in call.donated else x for k, x in enumerate(flat)]
+
+
+def _run(found: Sequence[Span], begin: float, end: float) -> Run:
+    within = [one for one in found if begin <= one.begin < end]
+    kernels = {name: time * 1e-9 for name, time in shares(within, begin, end).items()}
+    return Run((end - begin) * 1e-9, kernels, collections.Counter(one.kernel for one in within))

@@ -1,0 +1,298 @@
+"""The time of a call by statement: planted costs come first, and each nanosecond is told once."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import taxpr
+from taxpr import _compat
+from taxpr._compat import Event
+from taxpr._compiled.compile_call import compile_call
+from taxpr._errors import ArgumentError, RefusedError
+from taxpr._profile import profile as profiles
+from taxpr._profile.timeline import Span, shares, spans
+
+N = 384
+A = np.random.default_rng(0).normal(size=(N, N)).astype(np.float32) / N
+V = A[0]
+
+# In each, what `planted` is bound to has more than 20 times the operations of all else together.
+
+
+def straight(a, v):
+    small = jnp.sin(v) @ a
+    planted = a @ a @ a
+    return jnp.cos(small) + planted[0]
+
+
+def in_scan(a, v):
+    def step(v, _):
+        planted = (a @ a)[0] * v
+        light = jnp.tanh(planted) + v
+        return light, None
+
+    return lax.scan(step, v, length=3)[0]
+
+
+def in_while(a, v):
+    def step(carry):
+        k, v = carry
+        planted = a @ (a * v[None])
+        return k + 1, jnp.tanh(planted[0])
+
+    return lax.while_loop(lambda carry: carry[0] < 3, step, (0, v))[1]
+
+
+def in_branch(a, v):
+    def taken(a):
+        planted = a @ a @ a
+        return planted[0]
+
+    return lax.cond(v[0] < 1e9, taken, lambda a: jnp.sin(a[0]), a) + jnp.cos(v)
+
+
+@jax.grad
+def of_gradient(a, v):
+    light = jnp.sin(v) * 2.0
+    planted = a @ a
+    return jnp.sum(planted[0] * light)
+
+
+@functools.partial(jax.vmap, in_axes=(None, 0))
+def mapped(a, v):
+    light = jnp.sin(v)
+    planted = a @ (a * v[None])
+    return planted[0] + light
+
+
+def in_helper(a, v):
+    @jax.jit
+    def helper(a):
+        planted = a @ a @ a
+        return planted[0]
+
+    light = jnp.exp(v)
+    return light * helper(a)
+
+
+@jax.grad
+def recomputed(a, v):
+    @jax.checkpoint
+    def block(v):
+        planted = jnp.tanh(a * v[None]) @ a
+        return jnp.sum(planted)
+
+    light = jnp.sin(v)
+    return block(light)
+
+
+def in_python_loop(a, v):
+    for _ in range(3):
+        planted = a @ (a * v[None])
+        v = jnp.tanh(planted[0])
+    return v
+
+
+def a_sort(a, v):
+    light = jnp.cos(v)
+    planted = jnp.sort(jnp.concatenate([a] * 4, axis=1), axis=1)
+    return planted[0, :N] * light
+
+
+PLANTED = {
+    straight: (A, V),
+    in_scan: (A, V),
+    in_while: (A, V),
+    in_branch: (A, V),
+    of_gradient: (A, V),
+    mapped: (A, A[:4]),
+    in_helper: (A, V),
+    recomputed: (A, V),
+    in_python_loop: (A, V),
+    a_sort: (A, V),
+}
+
+
+@pytest.mark.parametrize("fun", PLANTED, ids=lambda fun: fun.__name__)
+def test_a_planted_cost_comes_first(fun):
+    found = taxpr.profile(fun, runs=3)(*PLANTED[fun])
+    assert "planted" in found.rows[0].variable.split(", ")
+    assert [row.seconds for row in found.rows] == sorted(
+        (row.seconds for row in found.rows), reverse=True
+    )
+    # Whatever the time is, it is told once.
+    assert sum(row.seconds for row in found.rows) + found.idle == pytest.approx(found.wall)
+    assert found.idle >= 0
+    named = sum(row.seconds for row in found.rows if row.variable or row.line)
+    assert found.coverage == pytest.approx(named / found.wall)
+    assert sum(row.share for row in found.rows) <= 1 + 1e-9
+    assert sorted(found.walls)[1] == found.wall
+    assert all(0 <= row.least <= row.seconds <= row.most for row in found.rows)
+    program = taxpr.trace(fun, names=True)(*PLANTED[fun])
+    addresses = {address for address, _ in taxpr.introspect.iter_eqns(program)}
+    assert {address for row in found.rows for address in row.equations} <= addresses
+    assert f"{found.coverage:.0%} of it by statement" in found.headline
+
+
+def test_iterations_are_counted():
+    rows = taxpr.profile(in_scan, runs=1)(A, V).rows
+    assert {row.iterations for row in rows if row.variable == "light"} <= {3}
+    assert next(row for row in rows if "planted" in row.variable).iterations in (1, 3)  # or hoisted
+    rows = taxpr.profile(in_while, runs=1)(A, V).rows
+    assert rows[0].iterations == 3
+
+
+def event(op, begin, end, produced=None, consumed=None):
+    return Event(op or "end", op, "m", begin, end, produced, consumed)
+
+
+def test_what_holds_others_does_not_count_and_what_ends_late_ends_when_it_is_read():
+    def f(x, w):
+        y = jnp.sort(x @ w)
+        return lax.fori_loop(0, 3, lambda _, x: jnp.sin(x @ w), y)
+
+    hlo = compile_call(f, (A, A), {}).hlo
+    [loop] = [one.name for one in hlo.instructions.values() if one.opcode == "while"]
+    entry = [*hlo.entry.instructions]
+    sort = next(one for one in hlo.instructions.values() if one.opcode == "sort")
+    before = hlo.instructions[sort.operands[0]].name
+    found = spans(
+        hlo,
+        [
+            event(before, 0, 1, produced=7),
+            event(sort.name, 5, 6, produced=8),
+            event("", 9, 9, consumed=7),  # of what `sort` has read, and so is done
+            event("", 20, 20, consumed=8),
+            event(loop, 20, 90),
+            event("no such kernel", 20, 90),
+        ],
+    )
+    assert found == [Span(before, 0, 1, 5), Span(sort.name, 5, 6, 20)]
+    assert entry.index(before) < entry.index(sort.name)
+    # The event of its end is lost, as at the end of a profile.
+    [lost] = spans(hlo, [event(sort.name, 5, 6, produced=8)])
+    assert lost.until == float("inf")
+
+
+def test_each_moment_is_given_away_once():
+    generator = np.random.default_rng(0)
+    for _ in range(200):
+        begins = generator.integers(0, 50, 8)
+        every = [
+            Span("abc"[k % 3], begin, begin + one, begin + one + more)
+            for k, (begin, one, more) in enumerate(
+                zip(begins, generator.integers(0, 9, 8), generator.integers(0, 9, 8), strict=True)
+            )
+        ]
+        expected = dict.fromkeys("abc", 0.0)
+        for at in range(5, 55):
+            active = {s.kernel for s in every if s.begin <= at < s.end}
+            active = active or {s.kernel for s in every if s.end <= at < s.until}
+            for name in active:
+                expected[name] += 1 / len(active)
+        found = shares(every, 5, 55)
+        assert {name: found.get(name, 0.0) for name in "abc"} == pytest.approx(expected)
+
+
+def test_arguments_that_are_donated_stay():
+    step = jax.jit(lambda w, x: w + jnp.sum(w @ x), donate_argnums=0)
+    w, x = jnp.ones((N, N)), jnp.ones((N, N))
+    assert taxpr.profile(step, runs=2)(w, x).walls
+    assert not w.is_deleted()
+    np.testing.assert_array_equal(w, np.ones((N, N)))
+
+
+def test_static_arguments_and_programs_are_taken():
+    @functools.partial(jax.jit, static_argnames="n")
+    def power(x, n):
+        for _ in range(n):
+            y = x @ x
+        return y
+
+    found = taxpr.profile(power, runs=1)(A, n=2)
+    assert found.rows[0].variable == "y"
+    program = taxpr.trace(straight, names=True)(A, V)
+    assert "planted" in taxpr.profile(program, runs=1)(A, V).rows[0].variable
+
+
+def test_it_can_be_stopped_between_runs():
+    def stop(done, total):
+        assert total == 5
+        if done == 2:
+            raise KeyboardInterrupt
+
+    found = taxpr.profile(straight, runs=5, progress=stop)(A, V)
+    assert (len(found.walls), found.complete) == (2, False)
+    assert "Stopped: 2 of 5 steps are done." in found.notes
+
+
+def test_a_profile_that_is_running_is_left_alone(tmp_path):
+    jax.profiler.start_trace(tmp_path)
+    try:
+        with pytest.raises(RefusedError, match=r"Another profile is running, and JAX makes one"):
+            taxpr.profile(straight)(A, V)
+    finally:
+        jax.profiler.stop_trace()
+    assert taxpr.profile(straight, runs=1)(A, V).rows
+
+
+def test_an_error_ends_the_profile():
+    def fails(x):
+        return jax.pure_callback(lambda x: 1 / 0, x, x) * 2.0
+
+    with pytest.raises(Exception, match="division by zero"):
+        taxpr.profile(fails)(V)
+    assert taxpr.profile(straight, runs=1)(A, V).rows
+
+
+def test_without_a_profiler_it_says_so(monkeypatch):
+    monkeypatch.delattr(jax.profiler, "ProfileData")
+    with pytest.raises(RefusedError, match=r"hands out no times \(jax.profiler has no ProfileData"):
+        taxpr.profile(straight)(A, V)
+
+
+def test_where_nothing_is_recorded_it_says_so(monkeypatch):
+    events = [Event("taxpr.profile", "", "", 0.0, 3e6, None, None)]
+    kept = _compat.profiling
+
+    class Nothing:
+        def __enter__(self):
+            return lambda: events
+
+        def __exit__(self, *_):
+            return None
+
+    monkeypatch.setattr(_compat, "profiling", Nothing)
+    with pytest.raises(RefusedError, match=r"no kernel of straight on cpu, .* took the 3 ms"):
+        taxpr.profile(straight, runs=1)(A, V)
+    assert kept is not Nothing
+
+
+def test_what_is_too_short_is_told(monkeypatch):
+    monkeypatch.setattr(profiles, "SHORT", 1e9)
+    [note, *_] = taxpr.profile(straight, runs=1)(A, V).notes
+    assert note.startswith("All kernels together take ")
+    assert note.endswith("as by jax.lax.scan.")
+    monkeypatch.setattr(profiles, "SHORT", 0.0)
+    monkeypatch.setattr(profiles, "_LOW", 2.0)
+    [note, *_] = taxpr.profile(straight, runs=1)(A, V).notes
+    assert "of the time ran no kernel that the profiler knows" in note
+
+
+def test_what_cannot_be_measured_is_refused():
+    with pytest.raises(ArgumentError, match=r"an argument is ShapeDtypeStruct\(.*no values"):
+        taxpr.profile(straight)(jax.ShapeDtypeStruct((N, N), jnp.float32), V)
+    for runs in (0, 1.5, True):
+        with pytest.raises(ArgumentError, match=rf"profile: runs={runs}: give a number of runs"):
+            taxpr.profile(straight, runs=runs)
+
+
+def test_an_answer_shows_and_saves_itself():
+    found = taxpr.profile(straight, runs=1)(A, V)
+    assert "%" in found.texts()[1][1]
+    assert found.to_json()
+    assert "planted" in str(found)
