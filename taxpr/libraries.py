@@ -9,7 +9,7 @@ from taxpr._calls.held import objects
 from taxpr._calls.libraries import Library, is_object
 from taxpr._calls.model import Held, Opened, PureCode, Taken, Unbound, is_held, like
 from taxpr._calls.objects import parameters_of
-from taxpr._calls.static import is_static, is_traced
+from taxpr._calls.static import is_traced, plain
 
 __all__ = [
     "Door",
@@ -23,10 +23,10 @@ __all__ = [
     "door_of",
     "is_held",
     "is_object",
-    "is_static",
     "is_traced",
     "like",
     "objects",
     "parameters_of",
+    "plain",
     "without_statics",
 ]

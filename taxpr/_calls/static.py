@@ -114,7 +114,7 @@ def _marked(x: Any, is_object: Any, is_model: Any, keeps_numbers: bool) -> Any:
 
 
 def plain(tree: PyTree) -> PyTree:
-    """The tree with values in the places of `Static`."""
+    """A tree with the values themselves where what is no array was put aside while tracing."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
     if not any(map(is_static, leaves)):
         return tree

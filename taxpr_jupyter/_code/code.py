@@ -26,6 +26,10 @@ from taxpr_jupyter._model.questions import Question, question_of
 _ADDRESS = re.compile(r"(in|const|out|t)\d+")  # those that could be taken for a name
 # A variable, and an injector or a line of Python.
 Changed = tuple[Any, Attached | str]
+_ONE_BY_ONE = (
+    "# Equation by equation, since some arguments are no arrays: what jax.jit compiles as a whole "
+    "may\n# be rounded otherwise."
+)
 _LONGEST = 2000  # the most characters of arguments that are written out
 
 
@@ -148,12 +152,14 @@ def _body(
             compared = f"{names.module('taxpr')}.{question.function}({before}, {injected})"
             return "\n".join([*lines, f"{compared}({', '.join(traced)})"])
         inner, ctx = ", ".join([f"{injected}.ctx", *traced]), names.own("ctx")
+        lines += [] if compiled else [_ONE_BY_ONE]
         lines.append(f"{results}, {ctx} = {_within(jit, injected)}({inner})")
         lines.append(f"{names.own('report')} = {injected}.report({ctx})")
     elif question:
         compared = f"{names.module('taxpr')}.{question.function}({fun}, {program})"
         lines.append(f"{compared}({', '.join(traced)})")
     else:
+        lines += [] if compiled else [_ONE_BY_ONE]
         lines.append(f"{results.strip('()')} = {_within(jit, program)}({', '.join(traced)})")
     return "\n".join(lines)
 

@@ -232,7 +232,9 @@ class Edited:
         if len(found) > 1:
             shown = [value.address for value in found[:_SHOWN]]
             named = ", ".join(str(self.program.var_of(one) or one) for one in shown)
-            raise PanelError(f"{place} means {len(found)} values. Say which: {named}.")
+            each = f" Or do it with each: for one in [{named}]: session.attach(one, ...)."
+            more = each if len(found) <= _SHOWN else ""
+            raise PanelError(f"{place} means {len(found)} values. Say which: {named}.{more}")
         return found[0].address
 
     def site(self, address: Place) -> SiteRow | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 import taxpr
 from taxpr import introspect
+from taxpr.libraries import plain
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._edits.attach import Attached, noted_already
 from taxpr_jupyter._edits.sites import SiteRow
@@ -365,6 +366,7 @@ def _looked_at(
     before, before_states = parts(plan.untouched, computed.baseline)
     after, after_states = parts(plan.program, computed.outputs)
     leaves = jax.tree.leaves(before), jax.tree.leaves(after)
+    before, after = plain(before), plain(after)  # with what is no array
     compared = glance if live else compare
     records = {} if live else _records(plan, computed)
     where = ", ".join(sorted(device_name(d) for d in placed_on((computed.outputs, computed.ctx))))
@@ -433,7 +435,8 @@ def _traced(
 
 
 def _called(program: taxpr.Program) -> Callable[..., Any]:
-    """The program as a function of (args, kwargs) or (args, kwargs, ctx)."""
+    """The program as a function of (args, kwargs) or (args, kwargs, ctx), of arrays alone."""
+    program = dataclasses.replace(program, arranged=None)
 
     def call(args: Any, kwargs: Any, *ctx: Any) -> Any:
         return program(*ctx, *args, **kwargs)
@@ -444,7 +447,7 @@ def _called(program: taxpr.Program) -> Callable[..., Any]:
 
 def _injected(plan: Plan, watched: Any) -> taxpr.Program:
     with noted_already():
-        return plan.edited.inject(watched)
+        return dataclasses.replace(plan.edited, arranged=None).inject(watched)
 
 
 def _slots(row: SiteRow) -> int | None:

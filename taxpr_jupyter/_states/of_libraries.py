@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from taxpr.libraries import Held, Opened, is_held, is_static, like
+from taxpr.libraries import Held, Opened, is_held, like
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.model import PureCall
 
@@ -20,7 +20,7 @@ def pure_call(opened: Opened) -> PureCall:
     """The call of a pure function.
 
     Its states have the names that they have in their objects, after those of the objects if there
-    are several. What is no array in its result is None.
+    are several. What is no array in its result is put aside, see `taxpr.libraries.plain`.
     """
     first = opened.first
     several = len(first.states()) > 1
@@ -49,7 +49,7 @@ def pure_call(opened: Opened) -> PureCall:
                 name = names[label, key]
                 if name not in grows:
                     new[name] = _kept(opened.library, name, values[name], array)
-        return without_static(out), new
+        return out, new
 
     def write(values: Mapping[str, Any]) -> None:
         after: dict[str, dict[str, Any]] = {}
@@ -74,11 +74,6 @@ def pure_call(opened: Opened) -> PureCall:
         bound=opened.bound,
         note=note,
     )
-
-
-def without_static(out: Any) -> Any:
-    """A result with None in the places of what is no array."""
-    return jax.tree.map(lambda x: None if is_static(x) else x, out, is_leaf=is_static)
 
 
 def _is_place(x: Any) -> bool:

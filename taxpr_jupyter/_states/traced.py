@@ -6,7 +6,7 @@ from typing import Any
 
 import taxpr
 from taxpr import introspect
-from taxpr.libraries import Statics, without_statics
+from taxpr.libraries import Statics, plain, without_statics
 from taxpr_jupyter._analysis.stateful import stateful_program
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states import of_taxpr
@@ -48,6 +48,7 @@ def traced_pure(
     """
     if pure is not None:
         program = taxpr.trace(pure.fun, names=variables)(pure.states, *pure.args, **pure.kwargs)
+        program = dataclasses.replace(program, arranged=plain)
         if states := introspect.states_of(program):
             raise PanelError(TWO_KINDS.format(library=pure.library, state=states[0]))
         pure = dataclasses.replace(pure, written=written(program.jaxpr, pure.states))

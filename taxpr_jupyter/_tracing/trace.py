@@ -21,7 +21,7 @@ from taxpr.libraries import (
 )
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.model import PureCall
-from taxpr_jupyter._states.of_libraries import pure_call, without_static
+from taxpr_jupyter._states.of_libraries import pure_call
 from taxpr_jupyter._states.traced import traced_pure
 from taxpr_jupyter._text.hints import LEAKED
 from taxpr_jupyter._text.short import shortened
@@ -98,7 +98,6 @@ def traced(
         bound, some, words = pure.fun, pure.args, dict(pure.kwargs)
     elif door is not None:
         bound, some, words = door.fun, door.first.args, dict(door.first.kwargs)
-        program = dataclasses.replace(program, arranged=without_static)
     return TracedCall(
         program=dataclasses.replace(program, name=title(fun, program.name)),
         fun=bound,

@@ -4,12 +4,15 @@ import equinox as eqx
 import equinox.internal
 import jax
 import jax.numpy as jnp
+import numpy as np
+import optax
 import pytest
 from checks import assert_close
 from client_checks import all_of, assert_same_bits, check_identity, check_scale, collected_at
 
 import taxpr
-from taxpr_jupyter import draw
+from taxpr_jupyter import Session, draw
+from taxpr_jupyter._view.parts.line_marks import line_marks
 
 X = jax.random.normal(jax.random.key(1), (4, 8))
 KEY = jax.random.key(0)
@@ -204,3 +207,56 @@ def test_a_layer_is_called_like_what_the_user_calls():
     titles = [" ".join(lines) for lines in groups if "eqx.nn.Linear" in " ".join(lines)]
     starts = ("self.embed(x)", "h = self.head(h)", "∂ h = self.head(h)", "∂ self.embed(x)")
     assert all(any(title.startswith(start) for title in titles) for start in starts), titles
+
+
+def test_a_run_of_a_session_returns_modules_whole():
+    """What is no array in them is there as `eqx.filter_jit` returns it."""
+    model = eqx.nn.MLP(3, 2, 8, 2, key=jax.random.key(0))
+    optimizer = optax.adam(1e-3)
+    state = optimizer.init(eqx.filter(model, eqx.is_array))
+
+    def loss(model, x, y):
+        err = jax.vmap(model)(x) - y
+        return (err**2).mean()
+
+    @eqx.filter_jit
+    def step(model, state, x, y):
+        value, grads = eqx.filter_value_and_grad(loss)(model, x, y)
+        updates, state = optimizer.update(grads, state)
+        return eqx.apply_updates(model, updates), state, value, "done"
+
+    args = model, state, jnp.ones((5, 3)), jnp.ones((5, 2))
+    wanted = step(*args)
+    session = Session(step, args)
+    run = session.run()
+    assert run.ok, run.error
+    assert jax.tree.structure(run.outputs) == jax.tree.structure(wanted)
+    assert eqx.tree_equal(run.outputs, wanted, rtol=1e-6)
+    assert run.outputs[0].activation is model.activation
+    assert run.baseline[3] == "done"
+    session.attach(taxpr.var("err"), "scale", factor=0.5)
+    run = session.run()
+    assert eqx.tree_equal(run.baseline, wanted, rtol=1e-6)
+    np.testing.assert_array_equal(run.outputs[0](args[2][0]).shape, (2,))
+    assert [row.equal for row in run.differences if row.aval == "f32[]"] == [False]
+    assert line_marks(session, (), {})
+    session.kept_bytes = 0
+    session.run()
+    assert session.runs[-2].outputs[3] == "done"
+
+
+def test_a_session_whose_module_has_states_and_static_leaves():
+    norm = eqx.nn.BatchNorm(3, axis_name="batch", mode="batch")
+    state = eqx.nn.State(norm)
+
+    def step(norm, state, x):
+        y, state = jax.vmap(norm, axis_name="batch", in_axes=(0, None), out_axes=(0, None))(
+            x, state
+        )
+        return {"y": y, "by": jnp.tanh, "norm": norm}, state
+
+    run = Session(step, (norm, state, jnp.ones((4, 3)))).run()
+    assert run.ok, run.error
+    out = run.outputs[0] if isinstance(run.outputs, tuple) else run.outputs
+    assert out["by"] is jnp.tanh
+    assert jax.tree.structure(out["norm"]) == jax.tree.structure(norm)

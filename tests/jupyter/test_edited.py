@@ -4,6 +4,7 @@ What they mean is the source edited by hand.
 """
 
 import linecache
+import re
 import textwrap
 
 import jax
@@ -297,6 +298,59 @@ def test_a_line_that_says_the_same_in_other_words_is_no_edit():
     session.edit("lines.a", "jnp.where(h > low, h, high)")
     assert not session.edits()
     assert session.program is session.untouched
+
+
+def not_jitted(w, x):
+    value, grad = jax.value_and_grad(loss)(w, x)
+    new = jax.tree.map(lambda a, b: a - 0.1 * b, w, grad)
+    return value, new
+
+
+@pytest.mark.parametrize("fun", [step, not_jitted])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda session: None,
+        lambda session: session.tag(taxpr.var("grad")),
+        lambda session: session.attach(taxpr.var("weights"), "scale", factor=0.7),
+        lambda session: session.attach(taxpr.var("new"), "clip", high=0.3),
+        lambda session: session.edit("loss.return", "abs(h).sum() / 3"),
+    ],
+)
+def test_the_code_gives_the_same_bits(fun, change):
+    call = f"{fun.__name__}(W, X)"
+    session = Session(fun, (W, X), namespace=globals(), call=call)
+    change(session)
+    for a, b in zip(*map(jax.tree.leaves, (from_code(session), ran(session).outputs)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_code_that_runs_equation_by_equation_says_so():
+    fun = lambda w, x, how: (loss(w, x), how)
+    args = W, X, object()
+    session = Session(fun, args)
+    space = {"fn": fun, "args": args}
+    exec(session.code(), space)
+    assert "# Equation by equation, since some arguments are no arrays" in session.code()
+    same(space["out"][0], ran(session).outputs[0])
+    assert session.last.outputs[1] is args[2]
+
+
+def of_a_tree(w, x):
+    p = {"w": w, "b": x[0]}
+    grad = jax.grad(lambda p: loss(p["w"], x + p["b"][None]))(p)
+    return jax.tree.map(lambda a, g: a - g, p, grad)
+
+
+def test_a_variable_of_several_values_says_how_each_gets_an_injector():
+    session = Session(of_a_tree, (W, X))
+    with pytest.raises(PanelError, match="means 2 values") as error:
+        session.attach(taxpr.var("grad"), "scale", factor=0.5)
+    found = re.search(r"for one in (\[.*?\]): session", str(error.value))[1]
+    for one in eval(found, {"var": taxpr.var}):
+        session.attach(one, "scale", factor=0.5)
+    wanted = jax.jit(taxpr.edit(of_a_tree, "of_a_tree.grad", taxpr.scale(0.5)))(W, X)
+    same(ran(session).outputs, wanted)
 
 
 def test_outputs_of_another_shape():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -12,6 +12,7 @@ from taxpr_jupyter._analysis.makers import made_at
 from taxpr_jupyter._model.messages import LineMark, LineMarkKind
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.array_diff import stats
+from taxpr_jupyter._runs.released import Released
 from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._text.short import visible
@@ -91,7 +92,8 @@ def _at_tags(session: Session, run: Run) -> dict[str, int]:
 def _outputs(session: Session, run: Run) -> dict[str, tuple[str, int]]:
     """How outputs changed, in words, and how many elements are not finite; by address."""
     found: dict[int, tuple[str, int]] = {}
-    leaves = jax.tree.leaves(run.outputs)
+    arrays: Any = (jax.Array, np.ndarray, Released)  # beside what is none
+    leaves = [one for one in jax.tree.leaves(run.outputs) if isinstance(one, arrays)]
     for k, (row, leaf) in enumerate(zip(run.differences, leaves, strict=True)):
         by = f" by {row.max:.3g} at most" if row.max else ""
         # Of a result that was let go of there are no elements to count.
