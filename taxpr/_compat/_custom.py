@@ -15,7 +15,6 @@ from taxpr._compat._jaxprs import CLOSED, ONE_JAXPR_CLASS, consts_of, open_jaxpr
 from taxpr._compat._primitives import custom_vjp_call_p
 from taxpr._compat._private import or_else, private
 from taxpr._compat._types import Array, Aval, ClosedJaxpr, JaxprEqn, Literal, Params, is_tuple
-from taxpr._places import place_text
 
 _linear_util = private("linear_util")
 _source_info_util = private("source_info_util")
@@ -216,15 +215,15 @@ def rule_names(eqn: JaxprEqn) -> tuple[tuple[str, str], ...]:
     return tuple((kind, info.func_name) for kind, info in infos if info is not None)
 
 
-def rule_lines(eqn: JaxprEqn) -> list[tuple[str, str]]:
-    """The rules of a custom_jvp or custom_vjp: the name and the line of each, ``"model.py:12"``."""
-    found: list[tuple[str, str]] = []
+def rule_places(eqn: JaxprEqn) -> list[tuple[str, str, int]]:
+    """The rules of a custom_jvp or custom_vjp: the name, the file and the line of each."""
+    found: list[tuple[str, str, int]] = []
     for param in ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd"):
         info = getattr(eqn.params.get(param), "debug_info", None)
         name, _, place = (getattr(info, "func_src_info", None) or "").partition(" at ")
         file, _, line = place.rpartition(":")
-        if name:
-            found.append((name, place_text(file, int(line)) if line.isdigit() else ""))
+        if name and line.isdigit():
+            found.append((name, file, int(line)))
     return found
 
 

@@ -13,8 +13,9 @@ import numpy
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Array, Jaxpr, JaxprEqn, StoredJaxpr
-from taxpr._hops.interpreter import Forwards
+from taxpr._hops.interpreter import Backwards, Forwards
 from taxpr._hops.places import addresses_of, numbered
+from taxpr._hops.protocol import Nested
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
 from taxpr._programs.program import Program
@@ -89,6 +90,7 @@ class DerivedCall:
             invars=invars,
             outvars=outvars,
             constvars=(),
+            consts=(),
         )
         return _compat.jaxpr_as_fun(_compat.closed(alone))
 
@@ -159,6 +161,41 @@ class Differentiated(Forwards[bool]):
         if address is not None:
             self.found[address] = self.found.get(address, False) or of
         return of
+
+
+class Reaching(Backwards[bool]):
+    """Which results of equations a derivative comes back to, from the results of the program.
+
+    Args:
+        program: The program.
+        results: For each of its results whether it is differentiated.
+
+    Attributes:
+        found: By the address of an equation, for each of its results.
+    """
+
+    nothing = unused = False
+
+    def __init__(self, program: Program, results: Sequence[bool]) -> None:
+        self.found: dict[str, Sequence[bool]] = {}
+        self.run(program.jaxpr, results, Address())
+
+    def join(self, each: Sequence[bool]) -> bool:
+        """Those of any."""
+        return any(each)
+
+    def entered(self, eqn: JaxprEqn, here: Address) -> Sequence[Nested]:
+        """The function of a rule, and not the rule."""
+        del here
+        return [one for one in nested_jaxprs(eqn) if not (one.rule or one.idle)]
+
+    def needed(
+        self, eqn: JaxprEqn, outs: Sequence[bool], inside: Sequence[bool] | None, here: Address
+    ) -> Sequence[bool]:
+        """All operands of what is differentiated; inside of a loop those that it needs."""
+        self.found[here] = outs
+        stops = eqn.primitive is _compat.stop_gradient_p
+        return inside or [any(outs) and not stops] * len(eqn.invars)
 
 
 class Given:

@@ -93,6 +93,7 @@ def compare(
     operands: Sequence[Any],
     reverse: bool,
     which: Container[int],
+    of: Container[int] | None = None,
 ) -> list[Compared]:
     """Compare the derivative of a function with finite differences, by operand and result.
 
@@ -101,10 +102,11 @@ def compare(
         operands: Its operands.
         reverse: Whether to ask for the derivative in reverse mode.
         which: The numbers of the operands.
+        of: The numbers of the results; all if there are none.
     """
     found: list[Compared] = []
     outs = fun(*operands)
-    results = [j for j, out in enumerate(outs) if is_float(out)]
+    results = [j for j, out in enumerate(outs) if is_float(out) and (of is None or j in of)]
     for k, x in enumerate(operands):
         if k not in which or not is_float(x) or not results:
             continue

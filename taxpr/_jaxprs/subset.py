@@ -27,4 +27,6 @@ def subset(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> Jaxpr:
     atoms = [*jaxpr.outvars, *(atom for one in others for atom in one.invars)]
     used = {atom for atom in atoms if not _compat.is_literal(atom)}
     results = [x for x in made if x in used] or list(made)
-    return _compat.rebuilt(jaxpr, eqns=eqns, invars=list(needed), outvars=results, constvars=())
+    return _compat.rebuilt(
+        jaxpr, eqns=eqns, invars=list(needed), outvars=results, constvars=(), consts=()
+    )

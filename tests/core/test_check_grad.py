@@ -1,6 +1,9 @@
 """Which rule for a derivative is wrong: in each program one is planted, in others none."""
 
 import functools
+import inspect
+import sysconfig
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -295,6 +298,42 @@ def test_later_iterations_are_compared_too():
 
     [row] = taxpr.check_grad(f)(np.float32(2)).rows
     assert row.iteration == (2,)
+
+
+def test_results_that_no_derivative_comes_back_to_are_left_out():
+    @jax.custom_vjp
+    def both(x):
+        return x * 2.0, x * 3.0
+
+    both.defvjp(lambda x: (both(x), None), lambda _, g: (2.0 * g[0] + 5.0 * g[1],))
+
+    def one(x):
+        y, z = both(x)
+        return y + jax.lax.stop_gradient(z) * 0.0
+
+    def two(x):
+        y, z = both(x)
+        return y + z
+
+    assert not taxpr.check_grad(one)(X)
+    [row] = taxpr.check_grad(two)(X).rows
+    assert (row.variable, row.result) == ("z", 1)
+
+
+def test_rules_of_libraries_that_change_nothing_are_a_note():
+    source = inspect.getsource(with_jvp)
+    found = []
+    for file in ("model.py", str(Path(sysconfig.get_path("purelib")) / "library.py")):
+        scope = {"jax": jax, "jnp": jnp}
+        exec(compile(source, file, "exec"), scope)
+        wave = scope["with_jvp"](2.0)
+        found.append(taxpr.check_grad(lambda x, wave=wave: x + wave(x) * 0.0)(X))
+    own, of_library = found
+    assert [row.rule for row in own.rows] == ["wave_jvp"]
+    assert own.agrees
+    assert of_library.agrees
+    assert not of_library
+    assert "1 derivatives by rules of libraries differ" in of_library.notes[-1]
 
 
 def test_what_it_refuses():

@@ -214,6 +214,21 @@ def test_it_says_how_far_it_is_and_can_be_stopped():
     assert f"Stopped: 2 of {seen[0][1]} steps are done." in found.notes
 
 
+def test_functions_beside_arrays_that_are_closed_over():
+    table = jnp.arange(3.0)
+
+    def f(x):
+        def step(c, _):
+            return small(planted(c)) + table, None
+
+        return jax.lax.scan(step, x * table, None, length=2)[0]
+
+    found = taxpr.compile_time(f)(X)
+    assert not any("alone" in note for note in found.notes if "cannot" in note)
+    assert "planted" in {row.function for row in found.rows}
+    assert any(row.function.endswith("f") for row in found.rows)
+
+
 def test_a_program_has_no_trace():
     found = taxpr.compile_time(taxpr.trace(plain)(X))(X)
     assert found.stages["trace"] == 0
