@@ -120,8 +120,12 @@ class Attributions:
             return ""
         # Another statement may be in the same lines, or the parameter of a lambda.
         names = {name for name in _stored(statement.text) if name.strip("_")}
-        bound = (one for one in held if first <= one.line <= last and one.name in names)
-        return ", ".join(dict.fromkeys(one.text for one in bound))
+        bound: dict[str, set[str]] = {}
+        for one in held:
+            if first <= one.line <= last and one.name in names:
+                bound.setdefault(one.name, set()).add(one.text)
+        # Of a tree, which of its leaves it is is not known.
+        return ", ".join(x.pop() if len(x) == 1 else name for name, x in bound.items())
 
     @functools.cached_property
     def _held(self) -> dict[Address, Variable]:
