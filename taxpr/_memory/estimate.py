@@ -38,8 +38,8 @@ _EXPENSIVE = _words(
     "sqrt tan tanh acos acosh asin asinh atan atanh cosh gather concatenate"
 )
 _NEAR = 2  # operations between a fusion and a product for which it is written in another order
-# What reads operands as they come out of a fusion, and writes its result.
-_READS_FUSED = _words(
+# What reads operands as they come out of a fusion: this, and what writes its result.
+_READS_FUSED = _FUSIBLE | _words(
     "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or argmax argmin"
 )
 
@@ -87,7 +87,7 @@ def estimate(program: FlatProgram, *, written: Iterable[int] | None = None) -> E
     return _Run(program, frozenset(written or ()), is_inner=written is not None).found
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, slots=True)
 class _Life:
     datum: Datum
     begin: int
@@ -120,35 +120,37 @@ class _Run:
 
     def _decide(self, datum: Datum, maker: Operation | None) -> None:
         """Whether a value is written to memory, and who reads it last, or what is made of it."""
-        readers = self._readers.get(id(datum), ())
-        ends = {end for one in readers for end in self._ends(one)}
-        if id(datum) in self._written and maker is not None:
-            ends.add(self._position[id(maker)])
-        if id(datum) in self._kept:
-            ends.add(self._end)
-        self._last[id(datum)] = max(ends, default=-1)
-        self._first[id(datum)] = min(ends, default=-1)
-        if maker is None:
-            fused, costs = datum.role == "slice", True
-        else:
-            fused = _name(maker) in _FUSIBLE
-            costs = _name(maker) in _EXPENSIVE
-        self._stored[id(datum)] = (
+        at, readers = id(datum), self._readers.get(id(datum), ())
+        first, last = self._end + 1, -1
+        for one in readers:
+            begin, end = self._ends(one)
+            first, last = min(first, begin), max(last, end)
+        if at in self._written and maker is not None:
+            position = self._position[id(maker)]
+            first, last = min(first, position), max(last, position)
+        if at in self._kept:
+            first, last = min(first, self._end), self._end
+        self._first[at], self._last[at] = first, last
+        name = "" if maker is None else _name(maker)
+        fused = datum.role == "slice" if maker is None else name in _FUSIBLE
+        self._stored[at] = (
             not fused
-            or id(datum) in self._kept
-            or any(_name(one) not in _FUSIBLE | _READS_FUSED for one in readers)
-            or (costs and len(ends) > 1)
+            or at in self._kept
+            or any(_name(one) not in _READS_FUSED for one in readers)
+            or (first < last and (maker is None or name in _EXPENSIVE))
         )
 
-    def _ends(self, reader: Operation) -> set[int]:
+    def _ends(self, reader: Operation) -> tuple[int, int]:
         """When a reader has read: where it is fused, what it is fused into, first and last."""
-        fused = [id(x) for x in reader.makes if not self._stored[id(x)] and self._last[id(x)] >= 0]
-        ends = {end for x in fused for end in (self._first[x], self._last[x])}
-        return (
-            ends
-            if fused and len(fused) == len(reader.makes)
-            else ends | {self._position[id(reader)]}
-        )
+        first, last = self._end + 1, -1
+        for made in reader.makes:
+            at = id(made)
+            if self._stored[at] or self._last[at] < 0:
+                position = self._position[id(reader)]
+                first, last = min(first, position), max(last, position)
+            else:
+                first, last = min(first, self._first[at]), max(last, self._last[at])
+        return (first, last) if reader.makes else (self._position[id(reader)],) * 2
 
     def _simulated(self) -> Estimate:
         found, self._alive = Estimate(), dict[int, _Life]()
@@ -168,7 +170,7 @@ class _Run:
                     ending.setdefault(max(self._last[id(datum)], k), []).append(datum)
                     taken += datum.bytes
             begins = len(found.line)
-            for inside in _inner(one):
+            for inside in _inner(one) if one.inner else ():
                 at = len(found.line)
                 inner.update(
                     (at + j, inside) for j, n in enumerate(inside.line) if n == inside.peak

@@ -28,7 +28,7 @@ _RENAMES = (
 _PROGRAM = Address()
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, slots=True)
 class Datum:
     """A value of a flat program.
 
@@ -46,7 +46,7 @@ class Datum:
     times: int = 1
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, slots=True)
 class Operation:
     """An operation of a flat program.
 
@@ -72,7 +72,7 @@ class Operation:
         return bool(self.inner) and is_loop(self.eqn)
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, slots=True)
 class FlatProgram:
     """Operations in order of execution.
 
@@ -127,16 +127,20 @@ def _add(
 ) -> None:
     for local, eqn in numbered(_compat.open_jaxpr(stored)):
         address = home / local
-        reads = [_read(known, atom) for atom in eqn.invars]
+        reads = [known.get(id(atom)) for atom in eqn.invars]  # None for a literal
         if is_tag(eqn) or (eqn.primitive.name in _RENAMES and len(reads) == len(eqn.outvars)):
             for var, datum in zip(eqn.outvars, reads, strict=True):
                 known[id(var)] = datum or Datum(address.value(0), 0, "constant")
             continue
-        nested = [one for one in nested_jaxprs(eqn) if not (one.idle or one.rule)]
+        nested = nested_jaxprs(eqn)
+        nested = [one for one in nested if not (one.idle or one.rule)] if nested else ()
         if len(nested) == 1 and _is_call(eqn, nested[0]):
             _call(eqn, nested[0], address, reads, known, operations)
             continue
-        makes = [_made(eqn, k, address) for k in range(len(eqn.outvars))]
+        makes = [
+            _made(eqn, k, address) if nested else Datum(address.value(k), size_of(var.aval))
+            for k, var in enumerate(eqn.outvars)
+        ]
         known.update((id(var), datum) for var, datum in zip(eqn.outvars, makes, strict=True))
         inner = [
             (one, flat_program(one.stored, address / one.label, _roles(eqn, one))) for one in nested

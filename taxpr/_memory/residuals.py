@@ -72,11 +72,10 @@ def _together(first: Residual, second: Residual) -> Residual:
 def size_of(aval: Any) -> int:
     """The bytes of a value; 0 of what is no array, or of which the shape is a symbol."""
     dtype, shape = getattr(aval, "dtype", None), getattr(aval, "shape", None)
-    if dtype is None or shape is None or not all(isinstance(n, int) for n in shape):
+    size: Any = 1 if shape is None else math.prod(shape)
+    if dtype is None or shape is None or not isinstance(size, int):
         return 0
-    if _compat.is_extended(aval):  # a PRNG key: its words
-        return math.prod(shape) * 8
-    return math.prod(shape) * dtype.itemsize
+    return size * dtype.itemsize  # of a PRNG key that of its words
 
 
 def _is_backward(eqn: JaxprEqn) -> bool:
