@@ -19,7 +19,7 @@ from taxpr._differences.difference import first_difference
 from taxpr._kernels.changes import ChangeRow, CompiledChanges
 from taxpr._kernels.collectives import CollectiveRow, Collectives
 from taxpr._kernels.compiled import Compiled, KernelRow, RemovedRow, compiled
-from taxpr._memory.memory import MemoryRow, MemoryUse, Residuals, memory
+from taxpr._memory.memory import MemoryRow, MemoryUse, Residuals, WhatIf, WhatIfRow, memory
 from taxpr._profile.profile import Profile, ProfileRow, profile
 from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._questions.flow import Flow, FlowRow, flow
@@ -61,6 +61,8 @@ __all__ = [
     "StaleRow",
     "Stats",
     "UnrolledRow",
+    "WhatIf",
+    "WhatIfRow",
     "WhyCompiled",
     "check",
     "check_grad",

@@ -77,8 +77,7 @@ def estimate(program: FlatProgram, *, written: Iterable[int] | None = None) -> E
     Example:
         >>> import jax, jax.numpy as jnp
         >>> from taxpr import trace
-        >>> from taxpr import _compat
-    from taxpr._memory.flat import flat_program
+        >>> from taxpr._memory.flat import flat_program
         >>> program = trace(lambda x: jnp.sum(jnp.sin(x @ x) @ x))(jnp.ones((10, 10)))
         >>> found = estimate(flat_program(program.jaxpr))
         >>> found.peak, [one.address for one in found.alive]
@@ -150,7 +149,8 @@ class _Run:
                 first, last = min(first, position), max(last, position)
             else:
                 first, last = min(first, self._first[at]), max(last, self._last[at])
-        return (first, last) if reader.makes else (self._position[id(reader)],) * 2
+        at = self._position[id(reader)]
+        return (first, last) if reader.makes else (at, at)
 
     def _simulated(self) -> Estimate:
         found, self._alive = Estimate(), dict[int, _Life]()

@@ -18,11 +18,15 @@ from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._memory.held import MemoryRow, RowMaker, shown
 from taxpr._memory.residuals import residuals
 from taxpr._memory.used import Used, guessed, planned
+from taxpr._memory.what_if import Asked, WhatIf, WhatIfRow, advice, what_if
 from taxpr._programs.functions import called_as
+from taxpr._programs.program import Program
 from taxpr._programs.question import question
 
 np: Any = numpy  # which leaves types of arrays unknown
 
+_MUCH = 0.05  # the share of the residuals that makes a function worth a trial
+_TRIED = 4  # functions
 _ESTIMATE = (
     "An estimate from the program alone; memory(fun)(*args) asks XLA, which takes a compilation."
 )
@@ -70,6 +74,7 @@ class MemoryUse(_Rows):
         line: The bytes that are taken after each step of the program.
         loops: For each loop where it begins and ends on the line, and its statement.
         estimated: Whether it is guessed, and not what XLA says.
+        asked: The call, for `what_if`.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -87,6 +92,71 @@ class MemoryUse(_Rows):
     line: Any = None
     loops: Sequence[tuple[int, int, str]] = ()
     estimated: bool = False
+    asked: Asked | None = dataclasses.field(default=None, repr=False)
+
+    def what_if(
+        self,
+        *,
+        checkpoint: Any = None,
+        policy: Any = None,
+        bfloat16: Any = None,
+        donate: str | int | None = None,
+        measure: bool = False,
+    ) -> WhatIf:
+        """What one change of the source would save, tried by `taxpr.edit` on the same call.
+
+        Args:
+            checkpoint: A function, or its name as for `edit`, such as ``"block"``: what it computes
+                is computed again in the backward pass, and not kept.
+            policy: What is kept nevertheless, as of `jax.checkpoint`.
+            bfloat16: A variable, as for `edit`: it is cast where it is bound.
+            donate: An argument, by its name or position: its memory is given to the results.
+            measure: Whether to compile the changed function, and not to predict.
+
+        Raises:
+            ArgumentError: If not one change is given, or the call was that of a `Program`.
+            SelectorError: If there is no such function or variable.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, taxpr
+            >>> def layer(x, w):
+            ...     return jnp.sin(jnp.sin(jnp.sin(x @ w)))
+            >>> def loss(ws, x):
+            ...     return jax.lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0].sum()
+            >>> args = jnp.ones((50, 16, 16)), jnp.ones((512, 16))
+            >>> use = taxpr.memory(jax.grad(loss))(*args)
+            >>> [row] = use.what_if(checkpoint="layer").rows
+            >>> row.code, row.saved > 0.5
+            ('layer = jax.checkpoint(layer)', True)
+        """
+        asked, now = self._now()
+        return what_if(
+            asked,
+            now,
+            not self.estimated,
+            checkpoint=checkpoint,
+            policy=policy,
+            bfloat16=bfloat16,
+            donate=donate,
+            measure=measure,
+        )
+
+    def advice(self, *, measure: bool = False) -> WhatIf:
+        """Try the changes that may pay, and tell those that do, the best first.
+
+        These are `jax.checkpoint` around each function of yours that makes much of what the
+        gradient keeps, and arguments that could be donated.
+
+        Args:
+            measure: Whether to compile what pays, and not only to predict.
+        """
+        asked, now = self._now()
+        return advice(asked, now, not self.estimated, measure=measure)
+
+    def _now(self) -> tuple[Asked, tuple[int, int]]:
+        if self.asked is None:
+            raise ArgumentError("what_if: this table has no call. Ask taxpr.memory(fun)(*args).")
+        return self.asked, (self.total - self.temporaries, self.temporaries)
 
     def chart(self) -> Chart | None:
         """The bytes that are taken, in the order of the program; loops are bands."""
@@ -145,12 +215,33 @@ def memory(fun: Any, *, compile: bool = True) -> Callable[..., MemoryUse]:
             call = compile_call(fun, args, kwargs)
             program, words = call.program, Attributions(call.program)
             used = planned(call, words)
-        return _answer(program, words, used, estimated=not compile)
+        use = _answer(program, words, used, estimated=not compile)
+
+        def totals(other: Any, compiled: bool) -> tuple[int, int]:
+            found: MemoryUse = memory(other, compile=compiled)(*args, **kwargs)
+            return found.total - found.temporaries, found.temporaries
+
+        parts = _parts(program, words)
+        return dataclasses.replace(use, asked=Asked(fun, args, kwargs, totals, parts))
 
     return called_as(fun)(asked)
 
 
-def _answer(program: Any, words: Attributions, used: Used, *, estimated: bool) -> MemoryUse:
+def _parts(program: Program, words: Attributions) -> list[tuple[str, int]]:
+    """The functions that make residuals, by their names for `edit`, those of most bytes first."""
+    sizes: dict[str, int] = {}
+    kept = residuals(program.jaxpr)
+    for one in kept:
+        parts = words.of(one.address).function.split(".")
+        name = ".".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])
+        if name and name != program.name and not name.startswith("<"):
+            sizes[name] = sizes.get(name, 0) + one.bytes
+    total = sum(one.bytes for one in kept)
+    large = [(name, size) for name, size in sizes.items() if size > _MUCH * total]
+    return sorted(large, key=lambda pair: -pair[1])[:_TRIED]
+
+
+def _answer(program: Program, words: Attributions, used: Used, *, estimated: bool) -> MemoryUse:
     kept = residuals(program.jaxpr)
     maker = RowMaker(program, words, kept)
     rows = maker.rows(used.held, used.total)
@@ -185,4 +276,4 @@ def _answer(program: Any, words: Attributions, used: Used, *, estimated: bool) -
     )
 
 
-__all__ = ["MemoryRow", "MemoryUse", "Residuals", "memory"]
+__all__ = ["MemoryRow", "MemoryUse", "Residuals", "WhatIf", "WhatIfRow", "memory"]

@@ -1,0 +1,98 @@
+"""What a change of the source would save: predicted, and as the source edited by hand has it."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+from memory_programs import PROGRAMS, WEIGHTS, X, arguments, scanned, with_policy
+
+import taxpr
+from taxpr._errors import ArgumentError, SelectorError
+
+WIDE = jnp.ones((8, 32, 32)) / 32, jnp.ones((512, 32))
+
+
+def total(fun, *args):
+    stats = jax.jit(fun).lower(*args).compile().memory_analysis()
+    ends = stats.argument_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes
+    return ends + stats.temp_size_in_bytes
+
+
+def test_what_is_measured_is_what_the_source_edited_by_hand_needs():
+    use = taxpr.memory(PROGRAMS["scanned"])(*arguments("scanned"))
+    [row] = use.what_if(checkpoint="layer", measure=True).rows
+    assert row.measured
+    assert row.total == total(PROGRAMS["remat"], *arguments("remat"))
+    assert row.saved == 1 - row.total / use.total
+    assert row.code == "layer = jax.checkpoint(layer)"
+    policy = jax.checkpoint_policies.dots_saveable
+    [row] = use.what_if(checkpoint="layer", policy=policy, measure=True).rows
+    assert row.total == total(jax.grad(with_policy), WEIGHTS, X)
+    assert "policy=jax.checkpoint_policies.dots_saveable" in row.code
+
+
+@pytest.mark.parametrize("policy", [None, jax.checkpoint_policies.dots_saveable])
+def test_a_prediction_is_near_what_is_measured(policy):
+    use = taxpr.memory(jax.grad(scanned))(*WIDE)
+    rows = [
+        use.what_if(checkpoint="layer", policy=policy, measure=measure).rows[0]
+        for measure in (False, True)
+    ]
+    assert not rows[0].measured
+    assert abs(rows[0].total - rows[1].total) < 0.2 * rows[1].total
+
+
+def step(w, x):
+    return w - 0.1 * x, jnp.sum(x)
+
+
+def test_an_argument_is_donated():
+    args = jnp.ones((50, 50)), jnp.ones((50, 50))
+    use = taxpr.memory(step)(*args)
+    for row in (use.what_if(donate=x, measure=m).rows[0] for x in ("w", 0) for m in (True, False)):
+        assert row.change == "w is donated"
+        assert row.total == use.total - 10_000
+    donating = functools.partial(jax.jit, donate_argnums=0)(step)
+    assert taxpr.memory(donating)(*args).total == use.total - 10_000
+
+
+def test_a_variable_is_cast():
+    def loss(x):
+        wave = jnp.sin(x)
+        return jnp.sum(wave * wave)
+
+    use = taxpr.memory(jax.grad(loss))(jnp.ones(1000))
+    [row] = use.what_if(bfloat16="wave").rows
+    assert row.code == "wave = wave.astype(jnp.bfloat16)"
+
+
+def test_advice_tells_the_function_that_makes_what_is_kept():
+    use = taxpr.memory(jax.grad(scanned))(*WIDE)
+    found = use.advice()
+    assert found.rows[0].code.startswith("layer = jax.checkpoint(layer")
+    assert [row.saved for row in found.rows] == sorted((r.saved for r in found.rows), reverse=True)
+    assert "Predicted from the program" in str(found)
+    for row in use.advice(measure=True).rows:
+        assert row.measured
+
+
+def test_what_it_refuses():
+    use = taxpr.memory(jax.grad(scanned), compile=False)(*WIDE)
+    with pytest.raises(ArgumentError, match=r"0 changes are given. Give one: checkpoint=, "):
+        use.what_if()
+    with pytest.raises(ArgumentError, match="2 changes are given"):
+        use.what_if(checkpoint="layer", donate="ws")
+    with pytest.raises(ArgumentError, match=r"policy= goes with checkpoint=, a function"):
+        use.what_if(donate="ws", policy=jax.checkpoint_policies.dots_saveable)
+    with pytest.raises(ArgumentError, match=r"donate='y' is no argument .* There are ws, x\."):
+        use.what_if(donate="y")
+    with pytest.raises(SelectorError, match="nowhere"):
+        use.what_if(checkpoint="nowhere")
+    program = taxpr.trace(scanned, names=True)(*WIDE)
+    of_program = taxpr.memory(program, compile=False)(*WIDE)
+    for ask in (of_program.advice, lambda: of_program.what_if(checkpoint="layer")):
+        with pytest.raises(ArgumentError, match=r"asked of a Program.*Ask it of the function"):
+            ask()
+    with pytest.raises(ArgumentError, match="this table has no call"):
+        taxpr.questions.MemoryUse("memory", []).advice()
