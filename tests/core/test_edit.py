@@ -384,12 +384,19 @@ def test_a_variable_of_several_functions_is_said():
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="there is room for several from 3.12 on")
 def test_another_tool_that_traces_is_said():
-    sys.settrace(lambda *_: None)
+    def tracer(*_):
+        return None
+
+    sys.settrace(tracer)
     try:
         with pytest.raises(taxpr.RefusedError, match="Run without the debugger"):
             taxpr.edit(layers, "h", taxpr.zero())(X)
+        assert sys.gettrace() is tracer
+        plain = float(layers(X))
     finally:
         sys.settrace(None)
+    assert plain == float(layers(X))
+    assert float(taxpr.edit(layers, "h", taxpr.zero())(X)) == float(X.sum())
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="there is room for one alone up to 3.11")
@@ -405,6 +412,51 @@ def test_tools_that_take_all_the_room_are_said():
         for k in taken:
             monitoring.free_tool_id(k)
     assert float(taxpr.edit(layers, "h", taxpr.zero())(X)) == float(X.sum())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there is room for one alone up to 3.11")
+def test_a_debugger_beside_an_edit_is_told_of_all_lines():
+    lines = []
+
+    def tracer(frame, event, arg):
+        if frame.f_code is layers.__code__ and event == "line":
+            lines.append(frame.f_lineno)
+        return tracer
+
+    edited, seen = taxpr.edit(layers, "h", taxpr.zero()), []
+    sys.settrace(tracer)
+    try:
+        for fun in (layers, edited, layers):
+            lines.clear()
+            seen.append((float(fun(X)), list(lines)))
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(None)
+    assert len(seen[0][1]) > 9
+    assert [at for _, at in seen] == [seen[0][1]] * 3
+    assert [value for value, _ in seen] == [float(layers(X)), float(X.sum()), float(layers(X))]
+
+
+def test_a_record_of_a_variable_with_several_values():
+    def all_of(which):
+        x, held = X, []
+        for k, w in enumerate(WS):
+            h = jnp.tanh(x @ w)
+            held.append(h * 0.5 if k in which else h)
+            x = x + held[-1]
+        return jnp.stack(held)
+
+    def number(address):
+        return int(address.partition(":")[0])
+
+    for which, where in ((range(3), "h"), ([1], taxpr.var("h", occurrence=1))):
+        edited = taxpr.edit(layers, where, taxpr.scale(0.5))
+        same([taxpr.watch(edited)(X)["h"].value], [all_of(which)])
+        injected = taxpr.inject(edited, taxpr.record(slots=1), where=taxpr.var("h"))
+        _, ctx = injected(injected.init(X), X)
+        report = injected.report(ctx, X)  # which JAX sorts by the addresses as texts
+        report = [report[at]["values"][-1] for at in sorted(report, key=number)]
+        np.testing.assert_allclose(jnp.stack(report), all_of(which), rtol=1e-6)
 
 
 def three(x):
