@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from taxpr import _compat
 from taxpr._answers.answer import Answer
 from taxpr._compilations.recorder import FIRST, Entry, Recorder
-from taxpr._compilations.stale import StaleRow, changed_since
+from taxpr._compilations.stale import Seen, StaleRow, changed_since, seen_by
 from taxpr._errors import name_of, refuse_no_function
 from taxpr._given import refuse_no_flag
 
@@ -89,10 +89,12 @@ class CompileLog:
 
     def look(self) -> None:
         """Look which variables have changed since functions were traced."""
+        now: dict[int, Seen] = {}
         for one in list(self.entries):
             fun = one.known.fun()
             if one.seen is not None and fun is not None:
-                for row in changed_since(fun, one.row.function, one.seen):
+                held = now.get(id(fun)) or now.setdefault(id(fun), seen_by(fun))
+                for row in changed_since(one.row.function, one.seen, held):
                     self._stale[row.function, row.variable] = row
 
     @contextlib.contextmanager

@@ -63,9 +63,9 @@ def seen_by(fun: Callable[..., Any]) -> Seen:
     return dict(_held(fun))
 
 
-def changed_since(fun: Callable[..., Any], name: str, seen: Seen) -> Iterator[StaleRow]:
-    """The variables that no longer hold what they did."""
-    for variable, held in seen_by(fun).items():
+def changed_since(name: str, seen: Seen, now: Seen) -> Iterator[StaleRow]:
+    """The variables that no longer hold what they did when a function was traced."""
+    for variable, held in now.items():
         before = seen.get(variable)
         # In what has grown, the function may have noted something while it was traced.
         if before is not None and before.structure == held.structure and not _same(before, held):
