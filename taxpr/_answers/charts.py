@@ -135,6 +135,8 @@ class Lines(Chart):
         return "".join(parts)
 
     def _shades(self, left: float, top: float, width: float, height: float) -> str:
+        if not self.bands:  # and so the positions may be texts
+            return ""
         size = max((len(values) for values in self.series.values()), default=0)
         low, high = (0, size - 1) if self.x is None else (np.min(self.x), np.max(self.x))
         scale = width / ((high - low) or 1.0)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CASES
+from cases_hops import metadata_call, works
 from checks import assert_close
 from jax import lax
 from python_locals import compare
@@ -683,6 +684,18 @@ def unused_in_jit(x):
     return inner(x)
 
 
+def printed(x):
+    jax.debug.print("x")
+    return x * 2
+
+
+# Without taxpr: in 0.10 JAX's internal checks fail for any effect in such a call that is
+# differentiated through a jit.
+METADATA_EFFECTS = metadata_call is None or works(
+    lambda: jax.grad(jax.jit(lambda x: metadata_call(printed, group="g")(x)))(1.0)
+)
+
+
 @pytest.mark.spread(6)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("order", ["jit of grad", "grad of jit"])
@@ -700,9 +713,10 @@ def test_with_none_a_derivative_is_never_another_one(case, order):
         plain = taxpr.trace(fn)(*case.args)
     except (TypeError, ValueError, NotImplementedError):
         pytest.skip("JAX does not differentiate it")
-    careful = taxpr.trace(fn, names=None)(*case.args)
+    with jax.enable_checks(case.name != "metadata" or METADATA_EFFECTS):
+        careful = taxpr.trace(fn, names=None)(*case.args)
+        named = taxpr.trace(fn, names=True)(*case.args)
     assert text(careful) == text(plain)
-    named = taxpr.trace(fn, names=True)(*case.args)
     assert set(map(held, careful.variables())) <= set(map(held, named.variables()))
     assert bool(careful.variables()) == bool(named.variables())
 
