@@ -68,6 +68,17 @@ QUESTIONS: Mapping[str, Question] = {
         "memory",
         runs=False,
     ),
+    "profile": Question(
+        "Time",
+        "How long each statement takes, measured in some runs",
+        "profile",
+    ),
+    "compiled": Question(
+        "Compiled",
+        "What XLA made of each statement; nothing is run",
+        "compiled",
+        runs=False,
+    ),
     "compile_time": Question(
         "Compile time",
         "Which functions make lowering and compiling slow; nothing is run",
