@@ -1,24 +1,19 @@
-"""The commands `taxpr draw`, `taxpr text`, `taxpr source` and `taxpr check`."""
+"""The commands `taxpr draw`, `taxpr text`, `taxpr source`, `taxpr check` and other questions."""
 
 import argparse
-import inspect
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 import taxpr
-from taxpr_jupyter._cli import arguments
-from taxpr_jupyter._cli import target as _target
+from taxpr_jupyter._cli.loaded import call_of, program_of
 from taxpr_jupyter._draw import draw
-from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._errors import one_line
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._lines.source import source_text
 from taxpr_jupyter._model.model import HEAT_KINDS
 from taxpr_jupyter._output.drawing import Drawing
-from taxpr_jupyter._tracing.trace import static_words, traced, traced_before
 from taxpr_jupyter._tracing.tracebacks import users_frames
 from taxpr_jupyter._tree.fold import BUDGET
 
@@ -40,6 +35,28 @@ A comment  # taxpr: ignore[RULE]  switches a rule off for its line.
 exit codes: 0 nothing was found, 1 something was, or the function could not be traced, 2 what was
 asked for cannot be done.
 """
+# Questions of `taxpr` that are asked of a function alone: what each is for, in short and whole.
+_QUESTIONS = {
+    "memory": (
+        "say what holds the memory",
+        "Print what holds the memory of a call where it needs the most, by variable and line. The "
+        "function is compiled, and not run.",
+    ),
+    "profile": (
+        "measure how long each statement takes",
+        "Print how long each statement of a call takes, measured in some runs. Arguments that are "
+        "given as types are random numbers, and zeros where they are no floats.",
+    ),
+    "compiled": (
+        "say what XLA made of each statement",
+        "Print the kernels that XLA made of a call, and what it moves between devices, by "
+        "variable and line. The function is compiled, and not run.",
+    ),
+    "compile_time": (
+        "say what is slow to compile",
+        "Print which functions make tracing, lowering and compiling slow. Nothing is run.",
+    ),
+}
 _EXAMPLES = """\
 examples:
   A function of two arrays, as a picture:
@@ -141,7 +158,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="RULE",
         help="do not ask this rule, such as unrolled; may be repeated",
     )
-    check.add_argument("--json", action="store_true", help="print what was found as JSON")
+    asked = [check]
+    for question, (summary, about) in _QUESTIONS.items():
+        name = question.replace("_", "-")
+        asked.append(_command(commands, name, summary, about, _ask))
+        asked[-1].set_defaults(question=question)
+    for command in asked:
+        command.add_argument("--json", action="store_true", help="print what was found as JSON")
     return parser
 
 
@@ -213,20 +236,31 @@ def _text(options: argparse.Namespace) -> int:
 
 
 def _source(options: argparse.Namespace) -> int:
-    print(source_text(_program(options, names=True)).encode(errors="replace").decode())
+    print(source_text(program_of(options, names=True)).encode(errors="replace").decode())
     return 0
 
 
 def _check(options: argparse.Namespace) -> int:
-    found = taxpr.check(_program(options, names=None), ignore=options.ignore)()
-    print(found.to_json().rstrip() if options.json else found)
+    found = taxpr.check(program_of(options, names=None), ignore=options.ignore)()
+    _printed(found, options)
     return int(bool(found))
+
+
+def _ask(options: argparse.Namespace) -> int:
+    fun, args, kwargs = call_of(options, values=options.question == "profile")
+    _printed(getattr(taxpr, options.question)(fun)(*args, **kwargs), options)
+    return 0
+
+
+def _printed(found: taxpr.questions.Answer, options: argparse.Namespace) -> None:
+    text = found.to_json().rstrip() if options.json else str(found)
+    print(text.encode(errors="replace").decode())
 
 
 def _drawing(options: argparse.Namespace, **more: Any) -> tuple[Drawing, Exception | None]:
     """The drawing of a function, or of what was traced of it until an error, and the error."""
     try:
-        return draw(_program(options), **more), None
+        return draw(program_of(options), **more), None
     except Exception as error:
         if taxpr.until_error(error) is None:
             raise
@@ -237,57 +271,6 @@ def _done(error: Exception | None) -> int:
     if error is not None:
         raise error
     return 0
-
-
-def _program(options: argparse.Namespace, names: bool | None = None) -> taxpr.Program:
-    found = _target.load(options.target)
-    before = traced_before(found)
-    if before is not None:
-        if options.args or options.args_from or options.grad or options.static:
-            raise PanelError(
-                f"{options.target} is traced already: it takes no arguments, no --grad, no --static"
-            )
-        return before
-    args, kwargs = arguments.parse(options.args)
-    if options.args_from:
-        args, kwargs = _made(_target.load(options.args_from), options.args_from)
-    _check_fit(options.target, found, args, kwargs)
-    if options.grad and callable(found):
-        found = jax.grad(found)
-    # Do not call `draw`, whose options may have the same names as the function's arguments.
-    return traced(found, args, kwargs, *static_words(options.static), names).program
-
-
-def _check_fit(target: str, fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Refuse arguments that do not fit the signature of the function."""
-    try:
-        signature = inspect.signature(fun)
-    except (TypeError, ValueError):  # no function, or one without a signature
-        return
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        params = ", ".join(map(str, signature.parameters.values()))
-        given = [f"{len(args)} by position", *(f"{name}=" for name in kwargs)]
-        raise PanelError(
-            f"{target}: {error}. It is {getattr(fun, '__name__', target)}({params}), and given are "
-            f'{", ".join(given)}: write --args "f32[8,16] f32[16]", or --args-from a function '
-            "that returns them"
-        ) from None
-
-
-def _made(made: Any, target: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments made by the function that `--args-from` names."""
-    made = made() if callable(made) else made
-    match made:
-        case (tuple() | list() as args, dict() as kwargs) if all(type(k) is str for k in kwargs):
-            return tuple(args), kwargs
-        case tuple():
-            return made, {}
-    raise PanelError(
-        f"{target} gives a {type(made).__name__}: return the arguments as a tuple, (x,) for one, "
-        "or as (tuple, dict) with keyword arguments"
-    )
 
 
 def _place(error: BaseException) -> str:

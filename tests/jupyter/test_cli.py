@@ -393,3 +393,31 @@ def test_check_exits_with_1_where_something_was_found(folder, capsys):
     assert main(["check", *LOSS, "--grad"]) == 0
     assert main([*call, "--ignore", "unusd"]) == 2
     assert "there is no rule 'unusd'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("question", ["memory", "compiled", "compile-time", "profile"])
+def test_other_questions_are_asked_of_the_call(folder, capsys, question):
+    assert main([question, *LOSS, "--grad", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["headline"].startswith(f"{question.replace('-', ' ')} ")
+    assert any("tanh(x @ w)" in row["code"] for row in found["rows"])
+    assert main([question, *LOSS]) == 0
+    assert capsys.readouterr().out.startswith(f"{question.replace('-', ' ')} ")
+
+
+def test_a_question_takes_what_trace_takes(folder, capsys):
+    (folder / "asked.py").write_text(
+        "import jax, jax.numpy as jnp, taxpr\n"
+        "def power(x, k, n):\n"
+        "    for _ in range(n):\n"
+        "        y = x @ x + jax.random.normal(k, x.shape)\n"
+        "    return y\n"
+        "program = taxpr.trace(lambda x: jnp.sin(x) * 2, names=True)(jnp.ones((2, 3)))\n"
+    )
+    call = ["profile", "asked.py:power", "--args", "f32[64,64] key 2", "--static", "n", "--json"]
+    assert main(call) == 0
+    assert {row["variable"] for row in json.loads(capsys.readouterr().out)["rows"]} >= {"y"}
+    assert main(["compiled", "asked.py:program"]) == 0
+    assert "compiled <lambda> for cpu: 1 kernel," in capsys.readouterr().out
+    assert main(["memory", "asked.py:program", "--args", "f32[3]"]) == 2
+    assert "is traced already" in capsys.readouterr().err
