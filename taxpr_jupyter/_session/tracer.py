@@ -160,7 +160,7 @@ class Tracer:
             except STOPPING:
                 raise
             except BaseException as error:
-                raise PanelError(one_line(error)) from error
+                raise PanelError(_mistake(error)) from error
             self._programs[key] = program
             while len(self._programs) > _KEPT:
                 self._programs.popitem(last=False)
@@ -196,6 +196,15 @@ class Tracer:
                 "which, by session.attach(taxpr.var(...), ...)"
             )
         return dataclasses.replace(edit, key=key), found
+
+
+def _mistake(error: BaseException) -> str:
+    """An error without what `taxpr.edit` says of the edits, which stand where the message does."""
+    told = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
+    own = str(told).partition("\nMeanwhile ")[0]
+    return (
+        one_line(error) if own == str(told) else f"{type(error).__name__}: {' '.join(own.split())}"
+    )
 
 
 def _changes(written: Sequence[Written], attached: Sequence[Attached]) -> tuple[Change, ...]:

@@ -226,6 +226,8 @@ def test_a_line_is_typed_over():
         ("", "is no expression of Python"),
         ("h + nothing", "name 'nothing' is not defined"),
         ("h @ jnp.ones(7)", "dot_general|matmul"),
+        ("{}['inn']", "^KeyError: inn$"),
+        ("1 // 0", "^ZeroDivisionError: [^\n]*zero$"),
     ],
 )
 def test_a_mistake_in_a_line_leaves_all_as_it_was(text, message):

@@ -216,5 +216,6 @@ export class RunBar {
   /** @param {string[]} devices The default first. */
   show(devices) {
     this.device.replaceChildren(...devices.map((name) => h("option", {}, name)));
+    this.device.classList.toggle("tx-unseen", devices.length < 2); // nothing to choose
   }
 }

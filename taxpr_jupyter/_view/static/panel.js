@@ -205,7 +205,7 @@ function drawResults(run) {
         item.title = address;
         return item;
       }),
-      h("span", { class: "tx-outdated" }, "The tags, injectors or states have changed since."),
+      h("span", { class: "tx-outdated" }, "The source, tags, injectors or states have changed since."),
     ),
     run.error ? h("pre", { class: "tx-error" }, run.error) : null,
     run.cancelled ? h("p", { class: "tx-note" }, run.cancelled) : null,

@@ -174,6 +174,7 @@ export class SourceLines {
       const wrong = row.place === place ? h("p", { class: "tx-error", role: "alert" }, mistake) : null;
       fill(row.typed, [own ? h("b", { class: "tx-mark" }, "edited") : null, undo, wrong]);
       row.typed.classList.toggle("tx-wrong", Boolean(wrong));
+      if (wrong) this.#bring(wrong);
     }
     this.diff.classList.toggle("tx-unseen", !diff);
     fill(this.diff, diff ? [h("summary", {}, "The edits as a diff"), ...(this.act.copied?.(diff) ?? [])] : []);
@@ -334,7 +335,12 @@ export class SourceLines {
     if (!stop) return;
     this.#makeReachable(stop);
     stop.focus({ preventScroll: true });
-    const [box, sight] = [stop.getBoundingClientRect(), this.panel.getBoundingClientRect()];
+    this.#bring(stop);
+  }
+
+  /** Scrolls until all of an element is in sight. @param {HTMLElement} item */
+  #bring(item) {
+    const [box, sight] = [item.getBoundingClientRect(), this.panel.getBoundingClientRect()];
     const above = Math.min(0, box.top - sight.top);
     this.panel.scrollTop += above || Math.max(0, box.bottom - sight.bottom);
   }
