@@ -69,7 +69,7 @@ def refuse_no_path(what: str, given: Any) -> None:
 
 
 def listed(given: Any) -> list[Any] | None:
-    """What is in a list, or in anything else of several; None of a text and of a single thing."""
+    """The elements of a list, or of anything else of several; None of a text or a single thing."""
     try:
         return None if isinstance(given, str) else list(given)
     except TypeError:

@@ -85,5 +85,5 @@ def cell_text(file: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _name_of(compiler: Any, code: str) -> str:
-    """What IPython calls a cell."""
+    """The name that IPython gives a cell."""
     return compiler.get_code_name(code, code, 0)

@@ -30,7 +30,7 @@ class Recent(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> T | None:
-        """What is kept by a key; None if nothing is."""
+        """Get the value of a key; None if there is none."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
@@ -46,7 +46,7 @@ class Recent(Generic[T]):
             return made
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept by a key; it is made if nothing is, without a lock."""
+        """Get the value of a key; it is made if there is none, without a lock."""
         known = self.get(key)
         return self.put(key, make()) if known is None else known
 

@@ -16,7 +16,7 @@ from taxpr._errors import ArgumentError, TaxprError
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Answer:
-    """What a question found: a table that shows itself, in a notebook with a picture.
+    """The answer of a question: a table that shows itself, in a notebook with a picture.
 
     It is false where nothing was found, and `str` is its text.
 

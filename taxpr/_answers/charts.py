@@ -48,7 +48,7 @@ class Chart:
         return f"xmlns='http://www.w3.org/2000/svg' role='img' aria-label='{words}'"
 
     def _said(self) -> str:
-        """What the picture shows, in words."""
+        """The picture in words."""
         raise NotImplementedError
 
     def draw(self, ax: Any) -> None:

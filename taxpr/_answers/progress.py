@@ -51,7 +51,7 @@ class Progress:
 
     @property
     def note(self) -> str:
-        """What an answer says of it: "" where all was done."""
+        """A note for the answer: "" where all was done."""
         if not self.stopped:
             return ""
         return f"Stopped: {self.done} of {self._total} steps are done."

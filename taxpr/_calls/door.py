@@ -87,11 +87,11 @@ class Door:
         return names, (*out, *after)
 
     def result(self, out: PyTree) -> PyTree:
-        """What the user's function returns, of what `fun` returned."""
+        """The result of the user's function, out of what `fun` returned."""
         return plain(out if self.states is None else out[0])
 
     def after(self, out: PyTree) -> States:
-        """What has changed of the objects, of what `fun` returned."""
+        """The changed states of objects, out of what `fun` returned."""
         return {} if self.states is None else out[1]
 
     def put(self, name: str, taken: Taken, after: States) -> None:

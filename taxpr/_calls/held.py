@@ -20,7 +20,7 @@ Update = Callable[[Objects, States], object]
 
 
 class _Ways(NamedTuple):
-    """What `objects` was given."""
+    """The functions that `objects` was given."""
 
     name: str
     is_object: Callable[[Any], bool]
@@ -156,7 +156,7 @@ def _is_new(x: PyTree, name: str, before: Mapping[str, PyTree]) -> bool:
 
 
 def _lost(before: States, after: States, same: bool) -> list[str]:
-    """What became of objects that is no new value of an array."""
+    """The changes of objects other than new values of arrays, in words."""
     names = [
         {f"{k}.{name}" for k, arrays in one.items() for name in arrays} for one in (before, after)
     ]

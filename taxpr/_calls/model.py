@@ -1,4 +1,4 @@
-"""What an adaptor of a library says of a call: `Opened`."""
+"""`Opened`: a call as a library's adaptor has made it pure."""
 
 import dataclasses
 import inspect

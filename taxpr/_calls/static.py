@@ -1,4 +1,4 @@
-"""What is no array among arguments and results: static, a part of the tree and no leaf."""
+"""`Static`: arguments and results that are no arrays, as parts of the tree and no leaves."""
 
 import enum
 import types

@@ -71,7 +71,7 @@ class Rule:
 
 
 class Findings(Answer):
-    """What `check` found. Its rows are of `Finding`."""
+    """The answer of `check`. Its rows are of `Finding`."""
 
     _columns = ("rule", "line", "variable", "what", "cure")
 

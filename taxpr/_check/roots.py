@@ -86,7 +86,7 @@ def _is_used(level: Level, number: int) -> bool:
 
 
 def _below_loss(program: Examined, level: Level) -> set[int]:
-    """What a result depends on that looks like a loss: a number, alone or the first of two."""
+    """The values behind a result that looks like a loss: a number, alone or the first of two."""
     results = program.results
     if isinstance(results, tuple):
         results = _first_of_two(*results)
@@ -144,7 +144,7 @@ def _is_square(level: Level, number: int) -> bool:
 
 
 def _terms(level: Level, op: Op) -> tuple[int, ...] | None:
-    """What must be sums of squares so that a value is one; None if it is none anyway."""
+    """The values that must be sums of squares so that this is one; None if it is none anyway."""
     kind, ins = op.eqn.primitive, op.ins
     if kind is _lax.square_p or (kind in _PRODUCTS and _same(level, *ins)):
         return ()

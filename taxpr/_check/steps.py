@@ -108,7 +108,7 @@ def constant(level: Level, number: int, depth: int = 8) -> float | None:
 
 
 def at_value(steps: Sequence[Step], value: float) -> Iterator[tuple[int, float]]:
-    """What the values of some steps are where the first of them has a value."""
+    """Values of steps, each with its number, at which the first of them has a given value."""
     for step in steps:
         for one in (value, -value, abs(value) ** 0.5, value * value, 1.0, 0.0):
             there = after(steps, step.number, one)
@@ -117,7 +117,7 @@ def at_value(steps: Sequence[Step], value: float) -> Iterator[tuple[int, float]]
 
 
 def after(steps: Sequence[Step], number: int, value: float) -> float | None:
-    """What the first of some steps is where another has a value; None if that is none of them."""
+    """The first step's value where another one has a given value; None if that is not known."""
     at = next((k for k, step in enumerate(steps) if step.number == number), None)
     if at is None:
         return None

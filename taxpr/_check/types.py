@@ -32,7 +32,7 @@ def promotion(program: Examined) -> Iterator[Suspicion]:
 
 
 def _widened(program: Examined, level: Level, ops: list[Op]) -> Iterator[Suspicion]:
-    """What an expression widens, joins with what is wide already, and hands on as wide."""
+    """The values that an expression widens, joins with wide ones, and hands on as wide."""
     own = {number for op in ops for number in op.outs}
     for op in ops:
         if op.backward:

@@ -67,7 +67,7 @@ class Compared:
         self.dtypes |= {name: tuple(of.get(name) for of in precise) for name in self._names}
 
     def rows(self, stays: Mapping[Key, Any]) -> dict[Key, Difference]:
-        """What differs: values in the order of execution, under all their names, then results.
+        """The differences: values in the order of execution, under all their names, then results.
 
         Args:
             stays: For each number of some pairs whether its difference is more than rounding, see

@@ -38,7 +38,7 @@ _NUMBERS = "index", "a", "b", "difference"
 
 
 class Differences(Answer):
-    """What `first_difference` found: all that differs, in the order of execution."""
+    """The answer of `first_difference`: all that differs, in the order of execution."""
 
     _columns = ("variable", "iteration", "line", *_NUMBERS, "what", "statement")
 
@@ -55,7 +55,7 @@ class Differences(Answer):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Losses(Differences):
-    """What `first_difference` found of two precisions: statements by how much error each adds.
+    """The answer on two precisions: statements by how much error each adds.
 
     It is false where nothing differs by more than is tolerated.
 
@@ -73,7 +73,7 @@ class Losses(Differences):
         return bool(self.differences)
 
     def chart(self) -> Chart | None:
-        """What statements add, the worst first."""
+        """The errors that statements add, the worst first."""
         adds = [row.adds for row in self.rows if isinstance(row, Loss)]
         return Lines({"adds": np.array(adds)}, xlabel="statements") if adds else None
 

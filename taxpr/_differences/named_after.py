@@ -1,4 +1,4 @@
-"""What the variables of a program hold after an injection."""
+"""The names of the variables of a program after an injection."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def lasting(found: Pairs, again: Callable[[int], Pairs]) -> dict[Key, Any]:
 
 
 def _share(difference: Any, pair: tuple[Any, Any]) -> Any:
-    """What share of a value a difference is; NaN where one of both is zero, which may be exact."""
+    """A difference as a share of the value; NaN where one of both is zero, which may be exact."""
     both = tuple(map(slice, difference.shape))
     a, b = (np.asarray(one[both], difference.dtype) for one in pair)
     with np.errstate(all="ignore"):
@@ -102,7 +102,7 @@ def _between(a: Any, b: Any) -> Any:
 
 
 def more_than(wrong: Any, stays: Any, lead: int) -> Any:
-    """What of numbers that differ does so by more than rounding, for each of the leading axes.
+    """The numbers that differ by more than rounding, for each of the leading axes.
 
     One may seem to by chance, and one that does counts for all, so that it takes a share of them.
     """

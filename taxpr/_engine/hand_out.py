@@ -242,7 +242,7 @@ class _Thread:
         return described(self.address, self.eqn)
 
     def selected(self, label: str | None = None) -> list[str]:
-        """What is handed out of a nested jaxpr, for messages."""
+        """The values that are handed out of a nested jaxpr, for messages."""
         return [f"a value in the {label or 'whole'} of {self.place}"]
 
     def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[ThreadedJaxpr, Beside | None]:

@@ -73,7 +73,7 @@ def inject_at(one: Injector, at: Firing, ctx: PyTree, token: PyTree) -> tuple[Py
 
 
 def without_site(name: str) -> Callable[..., NoReturn]:
-    """What an injector that needs the tag does where it is called without one: it raises."""
+    """Raise where an injector that needs the tag is called without one."""
 
     def fire(*_: object) -> NoReturn:
         raise InjectorError(f"{name}: it runs at the tags of a program: attach it by inject.")

@@ -44,7 +44,7 @@ def refuse_no_arrays(said: str, tree: PyTree, error: type[Exception] = InjectorE
 
 
 def to_array(value: Any) -> Any:
-    """What `jax.numpy.asarray` makes of it; a `TypeError` where it is a text, or holds one."""
+    """The value as an array, by `jax.numpy.asarray`; a `TypeError` of a text, or one with texts."""
     if isinstance(value, jax.Array):
         return value
     # Before NumPy sees it: some versions take a letter for a dtype, and warn of it.

@@ -32,7 +32,7 @@ _REFS = (
 
 
 class _Graph:
-    """What objects are made of but for their arrays; `nnx.merge` needs a state of that kind."""
+    """All of objects but their arrays; `nnx.merge` needs a state of that kind."""
 
     def __init__(self, graph: Any, state: Any) -> None:
         self.graph, self.state = graph, state
@@ -81,7 +81,7 @@ def _update(given: Mapping[str, Any], states: States) -> None:
 
 
 def _grows(given: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """What is collected by each call."""
+    """The collections that each call fills."""
     return frozenset(
         _name(path)
         for path, leaf in nnx.to_flat_state(_split(given)[0].state)

@@ -294,7 +294,7 @@ def is_differentiated(eqn: JaxprEqn) -> bool:
 
 
 def used_elsewhere(eqn: JaxprEqn) -> str:
-    """What else uses the token, which the variable that the tag is for shares; "" if nothing."""
+    """The other uses of the token, which the tag's variable shares; "" if there are none."""
     return eqn.params.get("elsewhere", "")
 
 

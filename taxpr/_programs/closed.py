@@ -37,7 +37,7 @@ def closed_over(fun: Any) -> Closed:
 
 
 def _around(fun: Any) -> Iterator[tuple[str, Any]]:
-    """What a function finds around it, by name; "" for what it is made of."""
+    """The values around a function, by name; "" for those that it is made of."""
     if isinstance(fun, functools.partial):
         yield "", fun.func
     elif isinstance(fun, types.MethodType):

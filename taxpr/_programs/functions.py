@@ -214,7 +214,7 @@ class Tracing:
     def ask(
         self, ask: Callable[[Program], _R], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
     ) -> _R:
-        """What ``ask(program)`` returns; an error also says what variables there are."""
+        """Return ``ask(program)``; an error also says what variables there are."""
         program = self(*args, **kwargs)
         try:
             return ask(program)

@@ -78,7 +78,7 @@ def threaded(jaxpr: ClosedJaxpr, attached: Attached, options: Options) -> Closed
 
 
 def report_of(name: str, attached: Attached, options: Options) -> Callable[[PyTree], PyTree]:
-    """What `Injected.report` is."""
+    """The `report` of an `Injected`."""
     ctx, tree, told = attached.ctx, jax.tree.structure(attached.ctx), attached.report
 
     def report(final: PyTree) -> PyTree:

@@ -20,7 +20,7 @@ _SHOWN = 3  # lines in a message
 
 
 class Known(NamedTuple):
-    """What is known of a value that gets a tag.
+    """The facts on a value that gets a tag.
 
     Attributes:
         differentiated: Whether a derivative of it was taken.
@@ -108,7 +108,7 @@ def calls_of(program: Traced, where: Var, held: Iterable[Variable]) -> dict[str,
 
 
 def elsewhere(program: Traced, held: Iterable[Variable]) -> dict[str, str]:
-    """What else uses the values that variables hold, by address, in words for a warning."""
+    """The other uses of the values that variables hold, by address, in words for a warning."""
     at: dict[str, list[Variable]] = {}
     for one in held:
         at.setdefault(one.address, []).append(one)

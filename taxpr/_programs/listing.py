@@ -131,7 +131,7 @@ class Listing(NamedTuple):
 
     @property
     def rest(self) -> str:
-        """What there is besides the lines, in a sentence; empty if there is nothing."""
+        """A sentence on equations of no line; empty if there are none."""
         if not self.unknown:
             return ""
         names = ", ".join(self.without_source[:_NAMED])

@@ -145,7 +145,7 @@ class _Put(NamedTuple):
 def _known(
     program: Traced, ones: Sequence[Var], found: Mapping[Var, Sequence[Variable]], each: bool
 ) -> Callable[[str], Known]:
-    """What is known of the values that selectors mean, by address."""
+    """The facts on the values that selectors mean, by address."""
     held = [variable for one in ones for variable in found[one]]
     differentiated = {one.address for one in held if one.differentiated}
     calls: dict[str, tuple[Call, ...]] = {}
@@ -159,7 +159,7 @@ def _known(
 
 
 def known_of(program: Traced, where: Selector) -> Callable[[str], Known]:
-    """What is known of the values that variables in a selector mean, by address.
+    """The facts on the values that variables in a selector mean, by address.
 
     Raises:
         SelectorError: If the uses of a value are meant inside of a call, and everywhere.

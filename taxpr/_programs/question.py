@@ -1,4 +1,4 @@
-"""What all questions have in common: one is asked of a function, and its result of arguments."""
+"""`question`: a decorator of what is asked of a function first, and then of its arguments."""
 
 from __future__ import annotations
 

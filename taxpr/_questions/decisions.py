@@ -35,7 +35,7 @@ def tests(eqn: JaxprEqn) -> bool:
 
 
 def unhandled(eqn: JaxprEqn, bits: Any, made: Any, by: JaxprEqn | None) -> Any:
-    """What is bad of an operand of a test, without what its own maker tests.
+    """The bad elements of a test's operand, without those that its own maker tests.
 
     A function of a library that computes a NaN and asks for it, as `jax.numpy.logaddexp` of two
     infinities does, gives what it means by that.

@@ -42,7 +42,7 @@ _ENDED = "The run ended with an error: {error}. What would have come after it is
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class NanFound(Answer):
-    """What `find_nan` found: the first row is the first in the order of execution.
+    """The answer of `find_nan`: the first row is the first in the order of execution.
 
     Attributes:
         out: The result of the function; None if an error ended the run.
@@ -241,7 +241,7 @@ class _Finding:
         ]
 
     def _became(self, origin: Origin, found: Nonfinite) -> str:
-        """What the results have of an origin; empty where they have the same, and that is all."""
+        """An origin's part in the results, in words; empty where they have it, and that is all."""
         if not origin.reached:
             return f"{'rejected: a test saw it, and ' * origin.tested}no result has it"
         times = ""
@@ -318,7 +318,7 @@ def _unsure(found: Nonfinite, ran: Ran) -> list[str]:
 
 
 def _of_result(number: int, x: Any) -> NanRow:
-    """What is said of a NaN in a result of which no place is known, as of a literal."""
+    """The row of a NaN in a result of which no place is known, as of a literal."""
     elements = counted(np.argwhere(np.isnan(_floats(x))), x)
     address, name = f"out{number}", f"result {number}"
     return NanRow("NaN", name, "", "", (), "", "", (), elements, False, (), address)

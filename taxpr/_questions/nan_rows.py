@@ -102,7 +102,7 @@ class Words:
     def row(
         self, origin: Origin, kept: Mapping[str, KeptValue], became: str, all_times: bool
     ) -> NanRow:
-        """What is said of an origin, of which the value was kept, and its operands'.
+        """The row of an origin whose value was kept, with those of its operands.
 
         Args:
             origin: The origin.

@@ -51,7 +51,7 @@ class Origin:
 
     @property
     def bits(self) -> int:
-        """What is not finite."""
+        """The elements that are not finite, as bits."""
         return _bits(self.elements)
 
 
@@ -114,7 +114,7 @@ class Nonfinite:
         return self._in_order(found, reached, tested)
 
     def _having(self, address: str, marked: Mapping[str, Any]) -> Any:
-        """What begins at an address of what is marked there."""
+        """The elements that begin at an address, of those that are marked there."""
         mark = marked.get(address)
         return None if mark is None else np.where(mark, self._made[address].bits, np.uint8(0))
 

@@ -286,6 +286,6 @@ def _said(part: Part) -> str:
 
 
 def nonfinite(stats: Stats) -> str:
-    """What is not finite, in words, such as ``"25% NaN, 5% -inf"``; empty if all is."""
+    """The shares that are not finite, such as ``"25% NaN, 5% -inf"``; empty if all is finite."""
     shares = {"NaN": stats.nan, "+inf": stats.posinf, "-inf": stats.neginf}
     return ", ".join(f"{100 * share:.3g}% {name}" for name, share in shares.items() if share)

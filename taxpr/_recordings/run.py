@@ -176,7 +176,7 @@ def run(
 
 
 def reduced(ran: Ran, reduction: Reduction) -> dict[str, Any]:
-    """What a reduction makes of each value, on the host, also of those that were kept."""
+    """The reduction of each value, on the host, also of those that were kept."""
     tables: dict[str, Any] = {}
     groups: dict[Any, list[tuple[str, Any]]] = {}
     for address, kept in ran.kept.items():
@@ -285,7 +285,7 @@ def _steps_wanted(value: Value, found: _PassResult, steps: int) -> int:
 
 @dataclasses.dataclass(eq=False)
 class _PassResult:
-    """What one pass gave of a value: all of it or its summaries."""
+    """One pass's part of a value: all of it or its summaries."""
 
     emission: Emission
     is_summary: bool

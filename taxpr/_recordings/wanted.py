@@ -111,7 +111,7 @@ def _told_apart(found: list[Wanted]) -> list[Wanted]:
 
 
 def _of_one(make: _Wanting, where: Any, may_be_empty: bool) -> list[Wanted]:
-    """What one selector means: each variable for itself, else values."""
+    """Find the values of one selector: each variable for itself, else values."""
     if isinstance(where, Maybe):
         return _of_one(make, where.where, may_be_empty=True)
     if is_list(where) and where:
@@ -139,7 +139,7 @@ class _Wanting:
         self._names = dict(zip(self.variables, names, strict=True))
 
     def of_variables(self, variables: Sequence[Variable]) -> list[Wanted]:
-        """What variables held."""
+        """The values of variables."""
         every = [(one, self._at[one.address]) for one in variables if one.address in self._at]
         return [Wanted(self._names[one], value, self._outside(value), one) for one, value in every]
 
@@ -159,7 +159,7 @@ class _Wanting:
         return out
 
     def of_cotangents(self, found: Sequence[Found]) -> list[Wanted]:
-        """What flows back to variables, and to the tokens of tags."""
+        """The cotangents of variables, and of the tokens of tags."""
         every = [(one, self._at[one.address]) for one in found]
         return [Wanted(one.name, x, x, one.variable, cotangent=True) for one, x in every]
 

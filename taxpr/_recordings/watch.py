@@ -140,7 +140,7 @@ def _kept(
     keep: str,
     memory: int | None,
 ) -> tuple[Ran, list[Part], list[str]]:
-    """What a run kept of what was chosen, and the names of what it did not come to."""
+    """The values that a run kept of the chosen ones, and the names of those it never reached."""
     reads = {one.read.address: one.read for one in chosen}
     batched = conditions(reads.values())
     # Only with all values of a condition it is known which lanes of its loop had ended.

@@ -106,7 +106,7 @@ def _of_leaves(run: Run, tree: _compat.TreeDef) -> Run:
 
 
 def _types(tree: PyTree) -> Hashable:
-    """What a program is compiled for."""
+    """The structure, shapes and dtypes that a program is compiled for."""
     leaves, structure = jax.tree.flatten(tree)
     return structure, tuple((jax.typeof(x), getattr(x, "sharding", None)) for x in leaves)
 

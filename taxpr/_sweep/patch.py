@@ -229,7 +229,7 @@ def _types(given: PyTree) -> dict[str, str]:
 
 
 def _unlike(clean: Mapping[str, str], corrupted: Mapping[str, str]) -> str:
-    """What differs first between the types of two inputs."""
+    """The first difference between the types of two inputs, in words."""
     types = {name: (clean.get(name), corrupted.get(name)) for name in {**clean, **corrupted}}
     name, (one, two) = next((name, both) for name, both in types.items() if both[0] != both[1])
     return (

@@ -22,7 +22,7 @@ Coordinate = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Swept(Answer):
-    """What `sweep` and `patch` found: a number for each run.
+    """The answer of `sweep` and `patch`: a number for each run.
 
     Attributes:
         axes: For each axis of ``values`` its name and the labels along it.

@@ -60,7 +60,7 @@ class CompiledPrograms:
         self._made = Recent[Any](_KEPT)
 
     def once(self, program: Program, what: Hashable, make: Callable[[], T]) -> T:
-        """What was made of a program's jaxpr under JAX's settings; else it is made now."""
+        """Make something of a program's jaxpr under JAX's settings, once."""
         return self._made.once((program.jaxpr, what, _compat.trace_key()), make)
 
 

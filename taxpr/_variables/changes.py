@@ -45,7 +45,7 @@ _IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDes
 
 
 class Log:
-    """What has changed in containers: which place of which one, where that is known."""
+    """The changes of containers: which place of which one, where that is known."""
 
     def __init__(self) -> None:
         self._unknown = 0

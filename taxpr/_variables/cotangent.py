@@ -22,7 +22,7 @@ class Cotangent(OfVariable):
 
     @property
     def text(self) -> str:
-        """What several of them are called."""
+        """The name that several of them share."""
         return f"∂ {self.of.text if isinstance(self.of, Var) else self.of}"
 
     def __repr__(self) -> str:

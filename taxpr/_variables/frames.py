@@ -67,7 +67,7 @@ class Listener(Protocol):
         ...
 
     def said(self, frame: types.FrameType) -> Mapping[str, str]:
-        """What it did to variables of a frame since it was asked last, by their names."""
+        """The changes of a frame's variables since it was asked last, by their names."""
         ...
 
 
@@ -116,7 +116,7 @@ def watching(cotangents: bool = False) -> Generator[Watch, None, None]:
 
 
 def _said(frame: types.FrameType) -> Mapping[str, str]:
-    """What those that change variables did to those of a frame."""
+    """The changes that were made to the variables of a frame."""
     found: dict[str, str] = {}
     for one in _now.changing:
         for name, text in one.said(frame).items():

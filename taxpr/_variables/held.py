@@ -226,7 +226,7 @@ def is_tracer(value: object) -> bool:
 
 
 def _container(value: object) -> Any:
-    """What holds the elements: a value itself, or the attributes of an object; None of others."""
+    """The holder of elements: a value itself, or an object's attributes; None of others."""
     if type(value) in CONTAINERS:
         return value
     if _slots(type(value)):

@@ -152,7 +152,7 @@ class Variables:
 
     @property
     def marks(self) -> list[Mark]:
-        """What has a mark for its cotangent: variables, and leaves of the program's own tags."""
+        """All with a mark for a cotangent: variables, and leaves of the program's own tags."""
         return self._found[0].marks
 
     def cotangents_of(self, token: Token) -> list[Address]:
@@ -237,7 +237,7 @@ def _is_differentiated(jaxpr: Any) -> bool:
 
 
 class Mark(NamedTuple):
-    """What has a mark for its cotangent.
+    """One variable or leaf of a tag with a mark for its cotangent.
 
     Attributes:
         token: The token; without one, True where the value may have been used before it was

@@ -186,7 +186,7 @@ class Watch:
             self._mark(trace, place, new, self._edited(frame, seen.line))
 
     def _edited(self, frame: types.FrameType, line: int) -> Mapping[str, str]:
-        """What was edited in a line: variables by their names; "" stands for the whole line."""
+        """The edits of a line: of variables by their names; "" stands for the whole line."""
         other = _other_text(frame.f_code)
         new = other.lines[line - 1].strip() if other is not None else ""
         old = linecache.getline(frame.f_code.co_filename, line).strip() if new else ""
