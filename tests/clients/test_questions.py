@@ -171,3 +171,24 @@ def test_units_are_swept():
     dense = PARAMS["params"]["Dense_0"]
     h = np.tanh(np.asarray(X @ dense["kernel"] + dense["bias"]))
     np.testing.assert_allclose(found.values, h.sum() - h.sum(0), rtol=1e-4, atol=1e-4)
+
+
+def test_time_and_kernels_are_told_of_a_step_that_changes_a_model():
+    class Model(nnx.Module):
+        def __init__(self, rngs):
+            self.first, self.last = nnx.Linear(3, 64, rngs=rngs), nnx.Linear(64, 1, rngs=rngs)
+
+        def __call__(self, x):
+            hidden = self.first(x)
+            planted = hidden.T @ (hidden @ (hidden.T @ hidden))
+            return self.last(nnx.relu(hidden + planted[0]))
+
+    model = Model(nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param)
+    before = jax.tree.map(jnp.copy, nnx.state((model, optimizer)))
+    args = model, optimizer, jnp.ones((2048, 3))
+    for step in (nnx_step, nnx.jit(nnx_step)):
+        found = taxpr.profile(step, runs=2)(*args)
+        assert any("planted" in row.variable for row in found.rows)
+        assert any("planted" in row.variable for row in taxpr.compiled(step)(*args).rows)
+    jax.tree.map(np.testing.assert_array_equal, before, nnx.state((model, optimizer)))

@@ -1,5 +1,6 @@
 """The time of a call by statement: planted costs come first, and each nanosecond is told once."""
 
+import collections
 import functools
 
 import jax
@@ -12,6 +13,7 @@ import taxpr
 from taxpr import _compat
 from taxpr._compat import Event
 from taxpr._compiled.compile_call import compile_call
+from taxpr._compiled.hlo import hlo_module
 from taxpr._errors import ArgumentError, RefusedError
 from taxpr._profile import profile as profiles
 from taxpr._profile.timeline import Span, shares, spans
@@ -144,6 +146,75 @@ def test_iterations_are_counted():
     assert next(row for row in rows if "planted" in row.variable).iterations in (1, 3)  # or hoisted
     rows = taxpr.profile(in_while, runs=1)(A, V).rows
     assert rows[0].iterations == 3
+
+
+def transformer(weights, x):
+    def block(x, w):
+        scores = (x @ w["q"]) @ (x @ w["k"]).T
+        shares = jax.nn.softmax(scores)
+        mixed = x + shares @ (x @ w["v"])
+        act = jax.nn.gelu(mixed @ w["up"])
+        out = mixed + act @ w["down"]
+        return out, None
+
+    last, _ = lax.scan(block, x, weights)
+    return jnp.mean(last**2)
+
+
+def convolutions(weights, x):
+    for w in weights:
+        y = lax.conv_general_dilated(
+            x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        x = jax.nn.relu(y)
+    return jnp.mean(x**2)
+
+
+def recurrent(weights, xs):
+    def step(h, x):
+        pre = h @ weights["w"] + x @ weights["u"]
+        h = jnp.tanh(pre)
+        return h, h
+
+    _, every = lax.scan(step, jnp.zeros((16, 128)), xs)
+    return jnp.mean(every**2)
+
+
+WIDE = dict.fromkeys("qkv", jnp.ones((3, 64, 64)) / 64)
+GRADIENTS = {
+    transformer: (
+        {**WIDE, "up": jnp.ones((3, 64, 256)) / 64, "down": jnp.ones((3, 256, 64)) / 64},
+        jnp.ones((128, 64)),
+    ),
+    convolutions: ([jnp.ones((3, 3, 8, 8)) / 9] * 2, jnp.ones((4, 32, 32, 8))),
+    recurrent: ({"w": jnp.ones((128, 128)), "u": jnp.ones((64, 128))}, jnp.ones((20, 16, 64))),
+}
+
+
+@pytest.mark.parametrize("fun", GRADIENTS, ids=lambda fun: fun.__name__)
+def test_what_runs_of_a_gradient_has_a_statement(fun):
+    gradient, args = jax.grad(fun), GRADIENTS[fun]
+    found = taxpr.profile(gradient, runs=3)(*args)
+    running = found.wall - found.idle  # without what waits for a processor
+    assert found.coverage * found.wall > 0.9 * running
+    made, plain = taxpr.compiled(gradient)(*args), jax.jit(gradient).lower(*args).compile()
+    assert opcodes(made.text) == opcodes(plain.as_text())
+
+
+def opcodes(text):
+    return collections.Counter(one.opcode for one in hlo_module(text).instructions.values())
+
+
+def test_it_costs_its_runs_and_one_more():
+    calls = []
+
+    def told(x):
+        jax.debug.callback(lambda: calls.append(1))
+        return x @ x
+
+    taxpr.profile(told, runs=4)(A)
+    jax.effects_barrier()
+    assert len(calls) == 5
 
 
 def event(op, begin, end, produced=None, consumed=None):
