@@ -180,7 +180,8 @@ def test_what_needs_the_devices_around_it_is_not_divided():
     def both(x):
         return jax.lax.scan(lambda c, _: (summed(small(c)), None), x, None, length=2)[0]
 
-    mesh, spec = jax.make_mesh((1,), ("d",)), jax.sharding.PartitionSpec()
+    kinds = (jax.sharding.AxisType.Auto,)
+    mesh, spec = jax.make_mesh((1,), ("d",), kinds), jax.sharding.PartitionSpec()
     program = taxpr.trace(jax.shard_map(both, mesh=mesh, in_specs=spec, out_specs=spec))(X)
     [whole] = taxpr.compile_time(program)(X).rows  # a shard_map is not divided
     assert whole.equations >= 4
