@@ -53,6 +53,11 @@ class Written:
         return taxpr.var(self.place.variable, line=self.place.line)
 
     @property
+    def elsewhere(self) -> Any:
+        """The same for code that may run where lines are others: without the line, if it can be."""
+        return taxpr.var(self.place.variable) if self.place.alone else self.where
+
+    @property
     def line(self) -> str:
         """The new line."""
         text = f"({self.text})" if "\n" in self.text else self.text

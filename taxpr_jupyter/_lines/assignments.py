@@ -8,6 +8,7 @@ import difflib
 import functools
 import linecache
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from taxpr import introspect
@@ -29,6 +30,8 @@ class Assignment:
         start: Line and column, from 1 and 0, at which the right-hand side begins.
         stop: Where it ends.
         line: The line of the statement.
+        names: All variables that it binds.
+        alone: Whether no other statement of the function binds ``name``.
     """
 
     file: str
@@ -39,6 +42,8 @@ class Assignment:
     start: tuple[int, int]
     stop: tuple[int, int]
     line: int
+    names: tuple[str, ...] = ()
+    alone: bool = True
 
     @property
     def variable(self) -> str:
@@ -75,7 +80,12 @@ def _assignments(file: str, source: str) -> Mapping[int, Assignment]:
         return {}
     found = list(_within(file, source, tree, ()))
     lines = [one.line for one in found]
-    return {one.line: one for one in found if lines.count(one.line) == 1}
+    binds = Counter((one.function, name) for one in found for name in set(one.names))
+    return {
+        one.line: dataclasses.replace(one, alone=binds[one.function, one.name] == 1)
+        for one in found
+        if lines.count(one.line) == 1
+    }
 
 
 def _within(
@@ -120,6 +130,7 @@ def _within(
             (value.lineno, _column(lines[value.lineno - 1], value.col_offset)),
             (end, _column(lines[end - 1], value.end_col_offset or 0)),
             child.lineno,
+            tuple(names),
         )
 
 

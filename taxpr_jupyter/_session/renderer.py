@@ -164,7 +164,7 @@ class Renderer:
             held = {address: edited.program.var_of(address) for address in edits.tags}
             # Lines may be others where the code runs.
             held = {key: repr(one) for key, one in held.items() if one and one.line is None}
-            changes: list[Changed] = [(one.where, one.line) for one in edits.written]
+            changes: list[Changed] = [(one.elsewhere, one.line) for one in edits.written]
             changes += [(one.variable, one) for one in edits.attached.values() if one.edits]
             compiled = self._store.untouched.door is None
             given = self._source, edits.tags, edited.sites, held, states, question, of

@@ -3,6 +3,7 @@
 What they mean is the source edited by hand.
 """
 
+import importlib.util
 import linecache
 import re
 import textwrap
@@ -293,6 +294,29 @@ def test_each_kind_of_line(number, where, right, line):
     assert session.program is session.untouched
     if where not in ("lines.h", "lines.return"):  # of which there are two
         assert session.edit(where, right) == place
+
+
+def test_code_of_a_typed_line_runs_where_its_functions_have_other_lines(tmp_path):
+    session = Session(attend, (X, X, X), call="attend(X, X, X)", namespace=globals())
+    session.edit("attend.weights", "q @ k.T")
+    session.edit("attend.return", "weights @ v * 2")
+    assert "line=" not in session.code()
+    source = linecache.getlines(attend.__code__.co_filename)
+    start = attend.__code__.co_firstlineno - 1
+    module = tmp_path / "elsewhere.py"
+    head = "import jax, jax.numpy as jnp\n\n\n"
+    module.write_text(head + "".join(source[start : start + 3]))
+    spec = importlib.util.spec_from_file_location("elsewhere", module)
+    elsewhere = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(elsewhere)
+    code = "\n".join(one for one in session.code().splitlines() if "import attend" not in one)
+    space = {"attend": elsewhere.attend, "X": X}
+    exec(code, space)
+    same(space["out"], X @ X.T @ X * 2)
+    number = loss.__code__.co_firstlineno + 2  # of two lines that bind h
+    session = opened()
+    session.edit(f"test_edited.py:{number}", "h - x")
+    assert f"taxpr.var('loss.h', line={number})" in session.code()
 
 
 def test_a_line_that_says_the_same_in_other_words_is_no_edit():
