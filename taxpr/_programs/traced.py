@@ -241,6 +241,8 @@ class Traced:
     def structs(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[Any]:
         """The types of the flat inputs of a call, with the devices on which arrays are.
 
+        Without arguments these are the types of the trace.
+
         Args:
             args: The positional arguments; also `jax.ShapeDtypeStruct` in the place of arrays.
             kwargs: The keyword arguments.
@@ -251,7 +253,9 @@ class Traced:
         Raises:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
-        leaves, _ = self._leaves(args, kwargs)
+        leaves: Sequence[Any] = self.in_avals
+        if args or kwargs:
+            leaves, _ = self._leaves(args, kwargs)
         return [
             leaf if _compat.is_ref(aval) else _struct(self.name, name, leaf, aval)
             for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True)
@@ -388,7 +392,7 @@ def _struct(program: str, name: str, leaf: Any, aval: Aval) -> jax.ShapeDtypeStr
             f"{known.dtype}{list(known.shape)}. Convert it, or trace again."
         )
     placed = not isinstance(leaf, jax.Array) or getattr(leaf, "committed", False)
-    sharding: Any = getattr(leaf, "sharding", None) if placed else None
+    sharding: Any = getattr(leaf, "sharding", None) if placed and leaf is not aval else None
     weak: Any = {"weak_type": True} if aval.weak_type else {}
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, **weak)
 

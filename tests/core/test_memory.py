@@ -197,6 +197,7 @@ def test_static_arguments_types_and_programs():
     program = taxpr.trace(functools.partial(f, n=50), names=True)(struct)
     assert taxpr.memory(program)(jnp.ones(30)).total == use.total
     assert taxpr.memory(program, compile=False)(struct).estimated
+    assert taxpr.memory(program)().total == use.total  # of the types that it was traced with
 
 
 def test_a_call_without_a_derivative_keeps_nothing():

@@ -442,3 +442,13 @@ def test_code_with_static_arguments_and_states_asks_a_program():
         *rest, last = session.code(question).splitlines()
         exec("\n".join(rest), names)
         assert isinstance(eval(last, names), taxpr.Answer)
+
+
+def test_memory_is_that_of_the_traced_program():
+    def loss(x):
+        wave = jnp.sin(x)
+        return wave.sum()
+
+    answer = Session(loss, (jnp.ones(1000),)).ask("memory")
+    assert answer.total == taxpr.memory(loss)(jnp.ones(1000)).total
+    assert answer.rows[0].why == "argument"
