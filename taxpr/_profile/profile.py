@@ -15,8 +15,10 @@ from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import PyTree
+from taxpr._compiled.attribution import Attribution
 from taxpr._compiled.compile_call import CompiledCall, compile_call
 from taxpr._errors import ArgumentError, RefusedError, refuse_no_function
+from taxpr._kernels.collectives import collectives
 from taxpr._kernels.kernels import Kernel, Kernels
 from taxpr._profile.runs import Run, runs_of
 from taxpr._programs.functions import called_as
@@ -58,7 +60,8 @@ class ProfileRow:
         line: Its line.
         code: The statement; after ``∂`` that of which it computes the derivative.
         iterations: How often its kernels ran: the iterations of the loops around it.
-        shared: How many statements these kernels compute; 0 of what XLA has added.
+        shared: How many statements these kernels compute; 0 of what XLA has added, such as
+            collectives between devices.
         least: The seconds in the run in which it took least.
         most: The seconds in the run in which it took most.
         address: The first of its equations.
@@ -182,7 +185,7 @@ def profile(fun: Any, *, runs: int = 10, progress: Tells = None) -> Callable[...
 def _answer(
     call: CompiledCall, runs: Sequence[Run], notes: tuple[str, ...], complete: bool
 ) -> Profile:
-    every = Kernels(call).every
+    every = _with_collectives(Kernels(call))
     told = sorted(runs, key=lambda run: run.wall)[(len(runs) - 1) // 2]
     busy = sum(told.kernels.values())
     if every and not any(run.kernels for run in runs):
@@ -216,6 +219,20 @@ def _answer(
         coverage=coverage,
         idle=idle,
     )
+
+
+def _with_collectives(kernels: Kernels) -> list[Kernel]:
+    """The kernels of a call; those that move values between devices are told by what they do."""
+    moved = collectives(kernels)
+    found: list[Kernel] = []
+    for one in kernels.every:
+        row = moved.get(one.instruction.name)
+        if row is not None:
+            what = f"{row.kind} of {row.moves or 'a value'} for {row.code}"
+            added = Attribution(row.variable, row.line, what, Address(row.address))
+            one = dataclasses.replace(one, statements=(), added=added)
+        found.append(one)
+    return found
 
 
 def _rows(every: Sequence[Kernel], runs: Sequence[Run], told: Run) -> list[ProfileRow]:

@@ -203,3 +203,11 @@ def test_a_change_of_shardings_is_told():
     row = compare.rows[0]
     assert (row.kind, row.variable, row.before, row.after) == ("all-gather", "h", 4096, 0)
     assert "collectives move" in compare.headline
+
+
+@pytest.mark.parametrize("fun", [dense, attend], ids=lambda fun: fun.__name__)
+def test_a_profile_tells_collectives_by_what_they_are_for(fun):
+    args = BAD[fun]()
+    rows = taxpr.profile(fun, runs=2)(*args).rows
+    told = {(row.line, row.code.split(" ")[0]) for row in rows if not row.shared}
+    assert {(line, kind) for kind, line, *_ in wanted(fun)} <= told
