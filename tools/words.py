@@ -10,6 +10,7 @@ the most that there may be of each.
 
 import argparse
 import ast
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -50,6 +51,13 @@ def texts(kind: str) -> Iterator[tuple[str, int, str]]:
                     yield from _paragraphs(file, "".join(cell["source"]), number)
 
 
+@functools.cache
+def _read(kind: str, root: Path) -> list[tuple[str, int, str]]:
+    """`texts`, read once for all phrases."""
+    del root  # which `texts` takes from the module
+    return list(texts(kind))
+
+
 def _docstrings(file: Path) -> Iterator[tuple[str, int, str]]:
     holders = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -81,7 +89,7 @@ def places(kind: str, phrase: str) -> list[tuple[str, int, str]]:
     """Each place of a phrase in a kind of text: the file, the line, the words around it."""
     return [
         (file, line, text[max(0, match.start() - 50) : match.end() + 50])
-        for file, line, text in texts(kind)
+        for file, line, text in _read(kind, ROOT)
         for match in re.finditer(PHRASES[phrase], text)
     ]
 

@@ -1,0 +1,46 @@
+"""Texts do not get harder to read: `tools/words.py` counts what makes them so."""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+words: Any = importlib.import_module("words")
+
+# The most of each phrase in documents, docstrings and notebooks. Lower a number when you have made
+# texts plainer; do not raise one: `python tools/words.py --where PHRASE` shows where they are.
+MOST = {
+    "what-subject": (18, 343, 7),
+    "what": (45, 377, 23),
+    "where": (9, 93, 1),
+    "that-of": (29, 209, 7),
+    "is-none": (19, 158, 10),
+    "stands": (23, 95, 11),
+    "preposition-which": (21, 274, 5),
+    "of-first": (1, 97, 1),
+}
+
+
+def test_every_phrase_has_a_ceiling():
+    assert MOST.keys() == words.PHRASES.keys()
+
+
+@pytest.mark.parametrize("phrase", MOST)
+def test_texts_do_not_get_harder_to_read(phrase):
+    for kind, most in zip(words.KINDS, MOST[phrase], strict=True):
+        found = words.places(kind, phrase)
+        assert len(found) <= most, "\n".join(f"{file}:{line}: {text}" for file, line, text in found)
+
+
+def test_phrases_are_found(tmp_path, monkeypatch):
+    text = "What is rounding is no row. See `what of it`.\n\n```python\nof what\n```\n\nGo on.\n"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("Stand up. It stands.\n")
+    (tmp_path / "docs" / "page.md").write_text(text)
+    monkeypatch.setattr(words, "ROOT", tmp_path)
+    assert [line for _, line, _ in words.places("documents", "what-subject")] == [1]
+    assert not words.places("documents", "what")
+    assert len(words.places("documents", "stands")) == 1
