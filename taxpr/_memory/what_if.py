@@ -49,7 +49,12 @@ class WhatIfRow:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class WhatIf(Answer):
-    """What changes of the source would save, the best first; `MemoryUse.what_if` makes it.
+    """The memory that changes of the source would save; `MemoryUse.what_if` makes it.
+
+    Attributes:
+        headline: A sentence that says which changes these are.
+        rows: A `WhatIfRow` for each change, the best first.
+        notes: Whether the numbers are measured or predicted.
 
     Example:
         >>> import jax.numpy as jnp, taxpr

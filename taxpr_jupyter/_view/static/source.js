@@ -20,8 +20,8 @@ const HOW = "Click a variable to select its value, a line to light what it makes
 const DOTS = { recorded: "●", watched: "○" };
 /** @type {[LineMarkKind, string, string][]} */
 const LEGEND = [
-  ["bad", "not finite", "of values of the line"],
-  ["changed", "changed", "with the injectors, of results made there"],
+  ["bad", "not finite", "a value of the line is NaN or infinite"],
+  ["changed", "changed", "a result made there differs from the run without changes"],
   ["recorded", "●", "a run recorded a value of the line"],
   ["watched", "○", "a tag, at which the next run records"],
 ];
