@@ -225,7 +225,7 @@ def test_what_runs_say_of_lines_has_a_legend(shown):
     expect(tagged.get_by_role("img", name="recorded at the tag y")).to_have_text("●")
     expect(log).to_contain_text("not finite: 3 elements")
     expect(legend).to_contain_text("● a run recorded a value of the line")
-    expect(legend).to_contain_text("not finite of values of the line")
+    expect(legend).to_contain_text("not finite a value of the line is NaN or infinite")
     expect(legend).not_to_contain_text("○")
     expect(legend).not_to_contain_text("Of a run before")
     it.session.attach("y", "scale", factor=2.0)
