@@ -112,7 +112,7 @@ def edited_first(
     # It would leave derivatives as they were, and is not used where it says so.
     with once_each(set()), warnings_to(lambda _: None):
         plain = program.inject(injector, **more)
-    keys = list(plain.ctx) if several else [""]
+    keys = list(plain.first_ctx) if several else [""]  # as they were given
     first = plain.ctx if several else {"": plain.ctx}
     of_call = (now if several else {"": now}) if now is not None else first
     where = dict[Var, Injector]()

@@ -215,6 +215,9 @@ class Program(Traced):
                 attached = attach_many(zip(at, injector.values(), strict=True), sites, options)
             else:
                 attached = attached_at(sites, injector, ctx, at, options)
+        first_ctx = jax.tree.map(strong_array, attached.ctx)
+        if keys is not None:  # in the order in which they were given, and JAX has sorted them
+            first_ctx = {key: first_ctx[key] for key in attached.ctx}
         args_tree, kwargs_tree = self.in_tree.children()
         names = tuple(name for name, _ in named_leaves("ctx", attached.ctx))
         args = jax.tree.unflatten(args_tree, range(args_tree.num_leaves))
@@ -236,7 +239,7 @@ class Program(Traced):
             in_names=names + self.in_names,
             out_names=self.out_names + names,
             name=self.name,
-            first_ctx=jax.tree.map(strong_array, attached.ctx),
+            first_ctx=first_ctx,
             report=report_of(self.name, attached, options),
             arguments=self.arguments and self.arguments.with_ctx(),
             used=(*self.used, *names_of(site for site, _ in attached.chosen)),

@@ -7,8 +7,11 @@ inputs and results of nested jaxprs. Both are gone through side by side.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from taxpr import _compat
 from taxpr._address import Address
@@ -17,6 +20,7 @@ from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
 
 _PROGRAM = Address()
+_DATA = (bool, int, float, complex, str, type(None), np.dtype, np.generic, enum.Enum)
 
 
 def places_without(named: Any, plain: Any) -> dict[Address, Address] | None:
@@ -97,6 +101,7 @@ class _Both:
         if not inner[0]:
             operands = _picked(own.invars, eqn.invars, now)
             alike = len(own.invars) == len(eqn.invars) and _types(own) == _types(eqn)
+            alike = alike and _numbers(own) == _numbers(eqn)
             return every if alike and operands is not None else None
         for operands in (
             _picked(own.invars, eqn.invars, now),
@@ -152,6 +157,17 @@ def _begin(jaxpr: Any, home: Address) -> dict[Any, Address]:
 
 def _types(eqn: Any) -> list[str]:
     return [str(_compat.aval_of(var)) for var in eqn.outvars]
+
+
+def _numbers(eqn: Any) -> dict[str, Any]:
+    """The params that two traces of a function have alike, such as where a slice begins."""
+    return {name: value for name, value in eqn.params.items() if _is_data(value)}
+
+
+def _is_data(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_data, cast("tuple[Any, ...]", value)))
+    return isinstance(value, _DATA)
 
 
 def _picked(

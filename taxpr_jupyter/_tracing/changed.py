@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ import taxpr
 from taxpr.libraries import parameters_of
 from taxpr_jupyter._analysis.stateful import stateful_program
 from taxpr_jupyter._tracing.trace import TracedCall
+
+# Keeps the numbers behind the user's own keywords, which JAX sorts: no name in Python begins so.
+_LAST = chr(sys.maxunicode)
 
 
 class Change(NamedTuple):
@@ -33,9 +37,8 @@ class Change(NamedTuple):
         """The values of the injector's parameters as arrays, by the names of inputs."""
         if isinstance(self.by, str):
             return {}
-        # The arrow keeps them behind the user's own keywords, which JAX sorts.
         return {
-            f"→ {self.by.name}.{name} at {repr(self.where)[4:-1]}": jax.tree.map(_array, value)
+            f"{_LAST}{self.by.name}.{name} at {repr(self.where)[4:-1]}": jax.tree.map(_array, value)
             for name, value in self.by.values.items()
         }
 
@@ -111,7 +114,7 @@ def traced_changed(
         program = stateful_program(program, pure.states, pure.written)
     count = len(jax.tree.leaves(numbers))
     own = len(program.in_names) - count
-    names = [f"{name.removeprefix('→ ')}" for name in _leaf_names(numbers)]
+    names = [f"{name.removeprefix(_LAST)}" for name in _leaf_names(numbers)]
     return dataclasses.replace(
         program,
         in_names=(*program.in_names[:own], *names),

@@ -148,6 +148,24 @@ def test_several_variables_and_a_mapping():
     close(each(each.init(W, X), W, X)[0], (by_hand[0], W - 0.1 * by_hand[1]))
 
 
+def test_a_mapping_in_any_order_gives_each_variable_its_own_values():
+    def summed(w, x):
+        h = jnp.tanh(w * x)
+        y = h * h + x
+        return (y * w).sum()
+
+    def by_hand(w, x):
+        y = (jnp.tanh(w * x) * 0.5) ** 2 + x
+        return (y * 3 * w).sum()
+
+    grad = jax.value_and_grad(summed)
+    injected = taxpr.inject(grad, {"y": taxpr.scale(3.0), "h": taxpr.scale(0.5)})
+    x = jnp.arange(3.0)
+    wanted = jax.value_and_grad(by_hand)(0.3, x)
+    close(injected(injected.init(0.3, x), 0.3, x)[0], wanted)
+    close(jax.jit(injected)(injected.init(0.3, x), 0.3, x)[0], wanted)
+
+
 # ---- what stays an injection, with the warning -----------------------------------------
 
 

@@ -725,6 +725,14 @@ def held(one):
     return one.short, one.line, one.occurrence, str(one.aval), len(one.loops), one.recomputed
 
 
+@jax.jit
+def other_slice(x):
+    left = x[0:3] * 2
+    right = x[1:4]
+    del left
+    return jnp.sin(right)
+
+
 UNUSED = {
     "an operand of a condition": lambda p, x: jax.lax.cond(
         p > 0, lambda pair: pair[0] + p, lambda pair: pair[1][0], (x, (x * 2, x))
@@ -734,6 +742,7 @@ UNUSED = {
         0, 3, lambda k, c: (c[0] * p, c[1] + p), (x, x)
     )[0],
     "dead lines": lambda p, x: unused_in_jit(x) * p,
+    "a slice like one that is used": lambda p, x: other_slice(x) * p,
 }
 
 

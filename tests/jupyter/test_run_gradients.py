@@ -97,6 +97,27 @@ def test_a_slider_compiles_nothing_and_changes_them():
     assert ran(session).reused
 
 
+def scaled(w, x, *, 数):
+    value, gradient = jax.value_and_grad(inner)(w, x)
+    return value + gradient * 数**2
+
+
+def inner(w, x):
+    h = jnp.tanh(w * x)
+    return (h * w).sum()
+
+
+def test_the_numbers_of_edits_are_behind_keywords_of_any_name():
+    session = Session(scaled, (1.5, X), {"数": jnp.float32(3.0)}, namespace=globals())
+    assert session.attach(taxpr.var("inner.h"), "scale", factor=0.25).edits
+    [*_, row] = ran(session, gradients=True).gradients
+    # Scaling h by a number scales the result of `inner`, and so all that follows from it.
+    old = jax.grad(lambda number: scaled(1.5, X, 数=number))(3.0)
+    wanted = compare("∂out/∂数", old, old / 4)
+    assert row.name == wanted.name
+    np.testing.assert_allclose(row.max, wanted.max, rtol=1e-5)
+
+
 def printing(x):
     jax.debug.print("here")
     y = jnp.sin(x)
