@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -85,6 +86,8 @@ def _first(code: types.CodeType, function: str) -> str:
 
 def _of_function(text: str, fun: Callable[..., Any]) -> str:
     """That the text names a function, which an expression does not change."""
+    if "." not in text and text not in getattr(inspect.unwrap(fun), "__globals__", {}):
+        return ""  # one of that name in another module is in nobody's way
     try:
         found = list(found_at(text, fun))
     except RefusedError as why:

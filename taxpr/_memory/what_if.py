@@ -13,9 +13,11 @@ import jax.numpy
 
 from taxpr._answers.answer import Answer
 from taxpr._answers.tables import size_text
+from taxpr._calls.libraries import is_object
+from taxpr._calls.static import is_traced
 from taxpr._compat import PyTree, map_leaves
 from taxpr._editing.edited import edit
-from taxpr._errors import ArgumentError, TaxprError, name_of, signature_of
+from taxpr._errors import ArgumentError, RefusedError, TaxprError, name_of, signature_of
 
 _jax: Any = jax  # which declares no types for what is read of it here
 _ENOUGH = 0.05  # the share of the total that advice is worth
@@ -232,6 +234,13 @@ def _donated(asked: Asked, which: Any) -> _Change:
             f"position. There are {', '.join(names) or len(asked.args)}."
         )
     told = names[number] if number < len(names) else f"argument {number}"
+    leaves = jax.tree.leaves((asked.args, asked.kwargs), is_leaf=is_object)
+    if other := [one for one in leaves if is_object(one) or not is_traced(one)]:
+        raise RefusedError(
+            f"what_if: donate={which!r} is tried by jax.jit, which does not take a "
+            f"{type(other[0]).__name__} as {name_of(asked.fun)} does. Donate by the jit of its "
+            "library, and ask memory of that."
+        )
     return _Change(
         _jax.jit(asked.fun, donate_argnums=number),
         f"{told} is donated",

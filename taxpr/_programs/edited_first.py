@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,11 +22,12 @@ from taxpr._errors import once_each, warnings_to
 from taxpr._injectors.edits import scale
 from taxpr._injectors.injector import Injector
 from taxpr._programs.functions import trace
-from taxpr._programs.inside import elsewhere
+from taxpr._programs.inside import elsewhere, maker_of
 from taxpr._programs.program import Injected, Program
 from taxpr._sites.criteria import is_list
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped
+from taxpr._source.statements import statements_of
 from taxpr._variables.select import Var
 from taxpr._variables.table import Variable
 from taxpr._where.meaning import is_mapping, said, variables_of
@@ -175,6 +177,24 @@ def _with_function(where: Var, held: Sequence[Variable]) -> Var:
     return dataclasses.replace(where, text=f"{function}.{where.text}")
 
 
+def _computed_there(program: Program, one: Variable) -> bool:
+    """Whether the statement that binds a variable computes its value, and has no other use of it.
+
+    If it takes the value from elsewhere, such as a dict of results, others may have it from there.
+    The rest of a statement that binds by ``:=`` computes with the value before the edit.
+    """
+    maker = maker_of(program, one.address)
+    if maker is None:
+        return True
+    walrus = re.compile(rf"\b{re.escape(one.name)}\s*:=")
+    return any(
+        made.file == one.file
+        and made.line <= one.line <= (made.place[2] if made.place[2:] else made.line)
+        and not walrus.search(made.text)
+        for made in statements_of(maker)
+    )
+
+
 def _alone(program: Program, held: Sequence[Variable]) -> bool:
     """Whether all that uses the values has them of these variables, once they are bound."""
     untraced = program.named.untraced if program.named else {}
@@ -187,6 +207,7 @@ def _alone(program: Program, held: Sequence[Variable]) -> bool:
         if (
             first not in held
             or any(each.name != one.name for each in together)
+            or not _computed_there(program, one)
             or Address(one.address).kind == "const"
             or (one.function, one.name) in untraced
         ):

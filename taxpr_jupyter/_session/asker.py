@@ -247,7 +247,7 @@ class Asker:
             >>> session = Session(f, (0.0,))
             >>> attached = session.attach("0:cos", "scale", factor=3.0)
             >>> session.first_difference().first.variable
-            'z'
+            'y'
         """
 
         def compared(plan: Plan) -> Callable[..., taxpr.questions.Answer]:

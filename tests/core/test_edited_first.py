@@ -323,3 +323,27 @@ def test_two_edits_of_one_line_are_told_in_their_order():
     [one] = [v for v in taxpr.trace(twice, names=True)(X).variables() if v.name == "hidden"]
     assert one.edited == "hidden = hidden + 1; hidden by scale(factor=0.5)"
     assert taxpr.trace(logged, names=True)(X).variables()[1].edited == ""
+
+
+def walrus(w, x):
+    y = jnp.sin(h := w * x)
+    return y * 2 + h
+
+
+MEMO = {}
+
+
+def memo(w, x):
+    MEMO["v"] = jnp.tanh(w * x)
+    h = MEMO["v"]
+    return h + 3 * MEMO["v"]
+
+
+@pytest.mark.parametrize("fun", [walrus, memo])
+def test_a_value_that_others_have_from_elsewhere_stays_an_injection(fun):
+    injected = taxpr.inject(jax.value_and_grad(fun), taxpr.scale(0.5), where="h")
+    with pytest.warns(errors.StaleDerivativeWarning):
+        ctx = injected.init(0.7, 0.3)
+    (loss, _), _ = injected(ctx, 0.7, 0.3)
+    plain = taxpr.inject(fun, taxpr.scale(0.5), where="h")
+    assert loss == plain(plain.init(0.7, 0.3), 0.7, 0.3)[0]
