@@ -134,6 +134,8 @@ callbacks = _all_of(
 )
 add_any_p = primitive("jax._src.ad_util", "add_jaxvals_p")  # of cotangents
 stop_gradient_p = primitive("jax._src.ad_util", "stop_gradient_p")
+name_p = primitive("jax._src.ad_checkpoint", "name_p")  # of `checkpoint_name`
+pvary_p = primitive("jax._src.core", "pvary_p")
 # Of random numbers; JAX moved the module in 0.12.
 random_bits = _all_of(("jax._src.prng", "random_bits_p"), ("jax._src.random.prng", "random_bits_p"))
 

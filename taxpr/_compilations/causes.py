@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import jax
 
 from taxpr._calls.static import Static
-from taxpr._compilations.signature import Leaf, Signature, short
+from taxpr._compilations.signature import Signature, SignedLeaf, short
 
 _jax: Any = jax  # which declares no types of shardings, and of trees
 _TreeDef = _jax.tree_util.PyTreeDef
 
 
-class Change(NamedTuple):
+class CallChange(NamedTuple):
     """Something in which two calls differ.
 
     Attributes:
@@ -66,7 +66,7 @@ COMPILED = {
 CURES = TRACED | COMPILED
 
 
-def changes(before: Signature, now: Signature, traced: bool) -> list[Change]:
+def changes(before: Signature, now: Signature, traced: bool) -> list[CallChange]:
     """In what two calls differ, the most important first.
 
     Args:
@@ -81,20 +81,20 @@ def changes(before: Signature, now: Signature, traced: bool) -> list[Change]:
     return sorted(found, key=lambda one: ranks.index(one.cause))
 
 
-def _of_trace(before: Signature, now: Signature) -> Iterator[Change]:
+def _of_trace(before: Signature, now: Signature) -> Iterator[CallChange]:
     yield from _arguments(before, now)
     for name, value in now.statics.items():
         if name in before.statics and not _same(before.statics[name], value):
             old = before.statics[name]
             cause = "static object" if _alike(old, value) else "static value"
             path, *texts = _first_in_values(old, value)
-            yield Change(cause, f"{name}{path}", *texts)
+            yield CallChange(cause, f"{name}{path}", *texts)
     for name, tree in now.trees.items():
         old = before.trees.get(name)
         if old is not None and old != tree:
             path, *texts, is_static = _first_difference(old, tree)
             cause = "static value" if is_static else "tree structure"
-            yield Change(cause, f"{name}{path}", *texts)
+            yield CallChange(cause, f"{name}{path}", *texts)
     for path, leaf in now.leaves.items():
         old = before.leaves.get(path)
         if old is not None:
@@ -102,57 +102,57 @@ def _of_trace(before: Signature, now: Signature) -> Iterator[Change]:
     yield from _settings(before, now)
 
 
-def _of_compile(before: Signature, now: Signature) -> Iterator[Change]:
+def _of_compile(before: Signature, now: Signature) -> Iterator[CallChange]:
     for path, leaf in now.leaves.items():
         old = before.leaves.get(path)
         if old is not None and old.place != leaf.place:
-            yield Change(_place_cause(old.place, leaf.place), path, old.lies, leaf.lies)
+            yield CallChange(_place_cause(old.place, leaf.place), path, old.lies, leaf.lies)
     for name, value in now.options.items():
         if name in before.options and before.options[name] != value:
-            yield Change("options", name, short(before.options[name]), short(value))
+            yield CallChange("options", name, short(before.options[name]), short(value))
     if before.key == now.key:
         for name, value in now.settings.items():
             if before.settings.get(name) != value and "log" not in name:
-                yield Change("flag", name, short(before.settings.get(name)), short(value))
+                yield CallChange("flag", name, short(before.settings.get(name)), short(value))
 
 
-def _arguments(before: Signature, now: Signature) -> Iterator[Change]:
+def _arguments(before: Signature, now: Signature) -> Iterator[CallChange]:
     for old, new, texts in (
         (before, now, ("by position", "by keyword")),
         (now, before, ("by keyword", "by position")),
     ):
         for name in old.names:
             if name in new.keywords:
-                yield Change("keyword", name, *texts)
+                yield CallChange("keyword", name, *texts)
     every = [{*one.names, *one.keywords} for one in (before, now)]
     for name in [*now.names, *sorted(now.keywords)]:
         if name not in every[0]:
-            yield Change("number of arguments", name, "not given", "given")
+            yield CallChange("number of arguments", name, "not given", "given")
     for name in [*before.names, *sorted(before.keywords)]:
         if name not in every[1]:
-            yield Change("number of arguments", name, "given", "not given")
+            yield CallChange("number of arguments", name, "given", "not given")
 
 
-def _of_leaf(path: str, old: Leaf, new: Leaf) -> Iterator[Change]:
+def _of_leaf(path: str, old: SignedLeaf, new: SignedLeaf) -> Iterator[CallChange]:
     if old.under != new.under:
         texts = (" of ".join(one.under) or "called by itself" for one in (old, new))
-        yield Change("transformation", path, *texts)
+        yield CallChange("transformation", path, *texts)
     if old.shape != new.shape:
-        yield Change("shape", path, old.text, new.text)
+        yield CallChange("shape", path, old.text, new.text)
     if old.dtype != new.dtype:
-        yield Change("dtype", path, _said(old), _said(new))
+        yield CallChange("dtype", path, _said(old), _said(new))
     elif old.weak != new.weak:
-        yield Change("weak type", path, _said(old), _said(new))
+        yield CallChange("weak type", path, _said(old), _said(new))
     if old.typed != new.typed and old.shape == new.shape:
-        yield Change("explicit sharding", path, old.typed or old.text, new.typed or new.text)
+        yield CallChange("explicit sharding", path, old.typed or old.text, new.typed or new.text)
 
 
-def _said(leaf: Leaf) -> str:
+def _said(leaf: SignedLeaf) -> str:
     said = ", ".join(filter(None, [leaf.kind, "weak type" if leaf.weak else ""]))
     return f"{leaf.text} ({said})" if said else leaf.text
 
 
-def _settings(before: Signature, now: Signature) -> Iterator[Change]:
+def _settings(before: Signature, now: Signature) -> Iterator[CallChange]:
     if before.key == now.key:
         return
     differ = [pair for pair in zip(before.key, now.key, strict=False) if pair[0] != pair[1]]
@@ -161,12 +161,12 @@ def _settings(before: Signature, now: Signature) -> Iterator[Change]:
         old = before.settings.get(name)
         if old != value and (old, value) in differ:
             named = True
-            yield Change("flag", name, short(old), short(value))
+            yield CallChange("flag", name, short(old), short(value))
     if before.mesh != now.mesh:
-        yield Change("mesh", "", before.mesh, now.mesh)
+        yield CallChange("mesh", "", before.mesh, now.mesh)
     elif not named:
         texts = (", ".join(short(pair[k]) for pair in differ) for k in (0, 1))
-        yield Change("flag", "a context of JAX", *texts)
+        yield CallChange("flag", "a context of JAX", *texts)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`History`: the calls for which each function was compiled, since somebody asked."""
+"""`CompileHistory`: the calls for which each function was compiled, since somebody asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from taxpr._compilations.causes import Change
+from taxpr._compilations.causes import CallChange
 from taxpr._compilations.signature import Signature, short
 from taxpr._compilations.stale import body_of
 from taxpr._errors import name_of
@@ -17,7 +17,7 @@ from taxpr._places import cell_text
 _MOST = 64  # signatures of a function, and functions of one code, that are remembered
 
 
-class Known:
+class KnownFunction:
     """A function that was compiled.
 
     Attributes:
@@ -44,15 +44,15 @@ class Known:
         self.calls = [*self.calls[-_MOST + 1 :], signature]
 
 
-class History:
+class CompileHistory:
     """All functions that were compiled, by the object and by the code."""
 
     def __init__(self) -> None:
-        self._by_code: dict[Hashable, list[Known]] = {}
+        self._by_code: dict[Hashable, list[KnownFunction]] = {}
 
     def of(
         self, fun: Callable[..., Any] | None, name: str, line: str
-    ) -> tuple[Known, Known | None]:
+    ) -> tuple[KnownFunction, KnownFunction | None]:
         """A function, and, where it is new, another one of the same code that is known.
 
         Args:
@@ -65,7 +65,7 @@ class History:
         for one in alike:
             if fun is None or one.fun() is fun:
                 return one, None
-        new = Known(fun, name)
+        new = KnownFunction(fun, name)
         before = alike[-1] if alike else None
         self._by_code[key] = [*alike[-_MOST + 1 :], new]
         return new, before
@@ -81,14 +81,14 @@ class History:
         return any(one.name == name for alike in self._by_code.values() for one in alike)
 
 
-def changed_object(before: Known, now: Known) -> Change:
+def changed_object(before: KnownFunction, now: KnownFunction) -> CallChange:
     """Two objects of one function as a change: a variable of it in which they differ, else both."""
     cause = f"new object: {now.kind}"
     for name, value in now.variables.items():
         old = before.variables.get(name, value)
         if old != value:
-            return Change(cause, name, old, value)
-    return Change(cause, "", f"another {now.kind} of the same code", "a new one")
+            return CallChange(cause, name, old, value)
+    return CallChange(cause, "", f"another {now.kind} of the same code", "a new one")
 
 
 def kind_of(fun: Any) -> str:

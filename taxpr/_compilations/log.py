@@ -63,6 +63,7 @@ class CompileLog:
         self._what, self._eager = what, eager
         self.entries: list[Entry] = []
         self._stale: dict[tuple[str, str], StaleRow] = {}
+        self._before = len(_recorder.failed)  # what failed for others is not told here
 
     @property
     def compiles(self) -> Compiles:
@@ -83,7 +84,8 @@ class CompileLog:
                 f"Outside of jit {len(hidden)} operations of JAX were compiled, too, in "
                 f"{spent[1]:.2f} s: eager=True lists them."
             )
-        notes += [f"No cause was found for {one}" for one in _recorder.failed]
+        failed = dict.fromkeys(_recorder.failed[self._before :])
+        notes += [f"No cause was found for {one}" for one in failed]
         headline = f"{self._what}: {len(shown)} compiles, {again} again, {spent[0]:.2f} s"
         return Compiles(headline, shown, tuple(notes), stale=list(self._stale.values()))
 

@@ -15,8 +15,8 @@ from taxpr import _compat
 from taxpr._calls.libraries import libraries
 from taxpr._calls.static import marked
 from taxpr._compat import JittedCall, Stage
-from taxpr._compilations.causes import CURES, Change, changes
-from taxpr._compilations.history import History, Known, changed_object, inner
+from taxpr._compilations.causes import CURES, CallChange, changes
+from taxpr._compilations.history import CompileHistory, KnownFunction, changed_object, inner
 from taxpr._compilations.signature import Signature, signature_of
 from taxpr._compilations.stale import Seen, seen_by
 from taxpr._errors import name_of
@@ -86,7 +86,7 @@ class CompileRow:
     line: str
     code: str
     cure: str
-    more: tuple[Change, ...] = ()
+    more: tuple[CallChange, ...] = ()
 
 
 @dataclasses.dataclass
@@ -102,17 +102,20 @@ class Entry:
         seen: What its variables from outside held when it was traced.
     """
 
-    known: Known
+    known: KnownFunction
     eager: bool
     row: CompileRow
     key: int
     signature: Signature | None
     seen: Seen | None = None
 
-    def takes(self, kind: str, key: int) -> bool:
+    def takes(self, kind: str, key: int, name: str) -> bool:
         """Whether a stage of a call belongs to the row, as the next one."""
         last = self.row.stages[-1:] or ("trace",)
-        return self.key == key and _ORDER.index(kind) > _ORDER.index(last[0])
+        # A later call may have the number of one that ended with an error.
+        if (self.key, self.row.function) != (key, name):
+            return False
+        return _ORDER.index(kind) > _ORDER.index(last[0])
 
     def add(self, stage: Stage) -> None:
         """Take a stage."""
@@ -130,8 +133,8 @@ class Recorder:
     def __init__(self) -> None:
         self.logs: list[list[Entry]] = []
         self.lock = threading.RLock()
-        self.failed: dict[str, None] = {}
-        self._history = History()
+        self.failed: list[str] = []
+        self._history = CompileHistory()
         self._open: list[Entry] = []
         self._probed: set[Hashable] = set()
         self._probing = False
@@ -173,7 +176,7 @@ class Recorder:
             try:
                 self._take(stage)
             except Exception as error:  # the user's program goes on
-                self.failed[f"{stage.name}: {type(error).__name__}: {error}"] = None
+                self.failed.append(f"{stage.name}: {type(error).__name__}: {error}")
 
     def drop(self, fun: object = None) -> None:
         """Note that what a function, or each of them, was compiled for is in no cache any more."""
@@ -183,9 +186,10 @@ class Recorder:
     def _take(self, stage: Stage) -> None:
         call = stage.call
         key = hash((call.key if call else 0, threading.get_ident()))
-        entry = next((one for one in reversed(self._open) if one.takes(stage.kind, key)), None)
+        name = _called(stage)
+        entries = reversed(self._open)
+        entry = next((one for one in entries if one.takes(stage.kind, key, name)), None)
         if entry is None and call is None:  # such as f.lower(x).compile()
-            name = _plain(stage.name)
             waiting = (one for one in self._open if "compile" not in one.row.stages)
             entry = next((one for one in waiting if one.row.function == name), None)
         if entry is None:
@@ -197,15 +201,14 @@ class Recorder:
         entry.add(stage)
 
     def _entry(self, stage: Stage, key: int) -> Entry:
-        call, fun = stage.call, stage.call.fun if stage.call else None
-        name = _plain(stage.name) if fun is None else name_of(fun)
+        call, fun, name = stage.call, stage.call.fun if stage.call else None, _called(stage)
         place, code = _caller(call.caller if call else None)
         eager = not self._history.has(name) if fun is None else _is_of_jax(fun)
         known, other = self._history.of(fun, name, place if eager else "")
         signature = None if call is None else signature_of(self._as_called(call))
         cause, *more = self._why(known, other, signature, stage.kind == "trace")
         if eager and other is not None:
-            cause = Change(OUTSIDE, "", "", "")
+            cause = CallChange(OUTSIDE, "", "", "")
         if signature is not None:
             known.add(signature)
         cure = _NEW_OBJECT if cause.cause.startswith("new object") else _CURES[cause.cause]
@@ -213,25 +216,29 @@ class Recorder:
         return Entry(known, eager, row, key, signature)
 
     def _why(
-        self, known: Known, other: Known | None, signature: Signature | None, traced: bool
-    ) -> list[Change]:
+        self,
+        known: KnownFunction,
+        other: KnownFunction | None,
+        signature: Signature | None,
+        traced: bool,
+    ) -> list[CallChange]:
         """Why a function was traced, or compiled without a trace, then what else has changed."""
         if other is not None:
             return [changed_object(other, known)]
         if signature is None:
-            return [Change(UNKNOWN, "", "", "")]
+            return [CallChange(UNKNOWN, "", "", "")]
         if not (known.calls or known.dropped):
-            return [Change(FIRST, "", "", "")]
+            return [CallChange(FIRST, "", "", "")]
         every = [*known.dropped, *known.calls]
         found = [changes(before, signature, traced) for before in reversed(every)]
         if least := min(found, key=len):
             return least
         if traced and self._has_failed(known, signature):
-            return [Change(FAILED, "", "", "")]
+            return [CallChange(FAILED, "", "", "")]
         cleared = all(changes(before, signature, traced) for before in known.calls)
-        return [Change(CLEARED if cleared else UNKNOWN, "", "", "")]
+        return [CallChange(CLEARED if cleared else UNKNOWN, "", "", "")]
 
-    def _has_failed(self, known: Known, signature: Signature) -> bool:
+    def _has_failed(self, known: KnownFunction, signature: Signature) -> bool:
         """Whether the last call that was alike was traced, and nothing came after that."""
         return any(
             one.row.stages == ("trace",)
@@ -264,6 +271,12 @@ def _traced() -> int:
 
 
 _probe = _jax.jit(_traced)
+
+
+def _called(stage: Stage) -> str:
+    """The function of a stage, as rows call it."""
+    fun = stage.call.fun if stage.call else None
+    return _plain(stage.name) if fun is None else name_of(fun)
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,4 @@
-"""`Signature`: what JAX looks up a compiled function by, as far as one can read it of a call."""
+"""`Signature`: the properties of a call by which JAX finds a compiled program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _jax: Any = jax  # which declares no types of settings, trees and shardings
 _LONGEST = 50  # characters of a value that is shown
 
 
-class Leaf(NamedTuple):
+class SignedLeaf(NamedTuple):
     """An array among the arguments.
 
     Attributes:
@@ -83,7 +83,7 @@ class Signature:
     keywords: frozenset[str]
     statics: Mapping[str, Any]
     trees: Mapping[str, Any]
-    leaves: Mapping[str, Leaf]
+    leaves: Mapping[str, SignedLeaf]
     settings: Mapping[str, Any]
     key: tuple[Any, ...]
     mesh: str
@@ -94,7 +94,7 @@ def signature_of(call: JittedCall) -> Signature:
     """The signature of a call of a jitted function that is running."""
     static: dict[str, Any] = {}
     trees: dict[str, Any] = {}
-    leaves: dict[str, Leaf] = {}
+    leaves: dict[str, SignedLeaf] = {}
     count = len(call.args)
     if call.fun is None:
         names = [f"operand {k}" for k in range(count)]
@@ -126,18 +126,18 @@ def signature_of(call: JittedCall) -> Signature:
     )
 
 
-def _leaf(x: Any) -> Leaf:
+def _leaf(x: Any) -> SignedLeaf:
     value, under = _compat.without_transformations(x)
     try:
         aval: Any = _jax.typeof(value)
     except TypeError:
-        return Leaf((), type(value).__name__, False, "", "", None, under)
+        return SignedLeaf((), type(value).__name__, False, "", "", None, under)
     is_number = isinstance(value, (bool, int, float, complex)) and not hasattr(value, "dtype")
     kind = f"a Python {type(value).__name__}" if is_number else ""
     if isinstance(value, (np.ndarray, np.generic)):
         kind = "a NumPy array"
     committed = isinstance(value, _jax.Array) and getattr(value, "committed", False)
-    return Leaf(
+    return SignedLeaf(
         tuple(getattr(aval, "shape", ())),
         str(getattr(aval, "dtype", aval)),
         bool(getattr(aval, "weak_type", False)),

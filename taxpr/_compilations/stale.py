@@ -1,4 +1,4 @@
-"""Variables from outside that have changed since a function was traced, which JAX does not see."""
+"""Find global and closed-over variables that have changed since JAX traced the function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGEST = 1_000_000  # bytes of a NumPy array that is copied to be compared lat
 _STORES = "STORE_GLOBAL", "STORE_DEREF"
 
 
-class Held(NamedTuple):
+class HeldOutside(NamedTuple):
     """What a variable held."""
 
     structure: Any
@@ -55,7 +55,7 @@ class StaleRow(NamedTuple):
     now: str
 
 
-Seen = dict[str, Held]
+Seen = dict[str, HeldOutside]
 
 
 def seen_by(fun: Callable[..., Any]) -> Seen:
@@ -72,17 +72,20 @@ def changed_since(name: str, seen: Seen, now: Seen) -> Iterator[StaleRow]:
             yield StaleRow(name, variable, before.text, held.text)
 
 
-def _held(fun: Callable[..., Any]) -> Iterator[tuple[str, Held]]:
+def _held(fun: Callable[..., Any]) -> Iterator[tuple[str, HeldOutside]]:
     every = [*reached(fun, functions=True)]
     sets = {name for one in every for name in _stored(one.thing)}
     for name, thing in ((one.name, one.thing) for one in every):
         if isinstance(thing, types.FunctionType):
-            yield name, Held("a function", (body_of(thing.__code__),), short(thing))
+            yield name, HeldOutside("a function", (body_of(thing.__code__),), short(thing))
         elif name and name not in sets:
             for variable, value in _values(name, thing):
-                leaves, structure = _jax.tree.flatten(marked(value), is_leaf=is_static)
+                try:
+                    leaves, structure = _jax.tree.flatten(marked(value), is_leaf=is_static)
+                except ValueError:  # a dict whose keys have no order is no tree for JAX
+                    continue
                 plain = (x.value if is_static(x) else x for x in leaves)
-                yield variable, Held(structure, tuple(map(_kept, plain)), short(value))
+                yield variable, HeldOutside(structure, tuple(map(_kept, plain)), short(value))
 
 
 def _values(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
@@ -100,7 +103,7 @@ def _kept(x: Any) -> Any:
     return x
 
 
-def _same(a: Held, b: Held) -> bool:
+def _same(a: HeldOutside, b: HeldOutside) -> bool:
     return all(map(_equal, a.leaves, b.leaves))
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 
 from taxpr import _compat
-from taxpr._compile_time.parts import Piece
+from taxpr._compile_time.parts import PieceOfPart
 from taxpr._jaxprs.subset import subset
 
 _jax: Any = jax  # which declares no types of what is ahead of time
@@ -50,7 +50,7 @@ def spent(fun: Callable[..., Any], structs: Sequence[Any]) -> Spent:
     return Spent(lowered_at - begun, time.perf_counter() - lowered_at)
 
 
-def spent_alone(piece: Piece) -> Spent:
+def spent_alone(piece: PieceOfPart) -> Spent:
     """How long it takes to lower and compile equations without those around them."""
     jaxpr = subset(piece.jaxpr, piece.eqns)
     structs = [_struct(_compat.aval_of(var)) for var in jaxpr.invars]

@@ -1,4 +1,4 @@
-"""`compile_time`: which functions of the user's make tracing, lowering and compiling slow."""
+"""`compile_time`: find the functions that are slow to trace, lower and compile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taxpr import _compat
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import PyTree
 from taxpr._compile_time.alone import Spent, of_nothing, spent, spent_alone
-from taxpr._compile_time.parts import Part, Parts, function_of, statement_of
+from taxpr._compile_time.parts import CompiledPart, Parts, function_of, statement_of
 from taxpr._compile_time.rows import CompileTime, CompileTimeRow, ConstantRow, UnrolledRow
 from taxpr._compile_time.sampled import NOTHING, Sampled, sampled
 from taxpr._compile_time.unrolled import Unrolled, unrolled
@@ -138,7 +138,7 @@ def _sum(each: Sequence[Spent]) -> Spent:
     return Spent(sum(one.lower for one in each), sum(one.compile for one in each))
 
 
-def _row(part: Part, alone: Spent, tracing: Sampled) -> CompileTimeRow:
+def _row(part: CompiledPart, alone: Spent, tracing: Sampled) -> CompileTimeRow:
     line, code = part.slowest
     traced = 0.0 if part.owner.code else tracing.of(part.owner.file, part.owner.function)
     each = dict(zip(_STAGES, (traced, *alone), strict=True))
@@ -151,7 +151,7 @@ def _row(part: Part, alone: Spent, tracing: Sampled) -> CompileTimeRow:
 
 def _row_of_loop(
     loop: Unrolled,
-    parts: Sequence[Part],
+    parts: Sequence[CompiledPart],
     times: Mapping[int, Spent],
     whole: Spent,
     least: Spent,

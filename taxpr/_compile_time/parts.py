@@ -1,4 +1,4 @@
-"""The equations of a program, divided by the function or the statement that made them."""
+"""Divide the equations of a program by the function, or the statement, that made them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OPEN = {
 _COMPREHENSION = re.compile(r"(\.<(genexpr|listcomp|dictcomp|setcomp)>)+$")
 
 
-class Owner(NamedTuple):
+class PartOwner(NamedTuple):
     """A function or a statement of the user's.
 
     Attributes:
@@ -52,7 +52,7 @@ class Owner(NamedTuple):
     code: str = ""
 
 
-class Piece(NamedTuple):
+class PieceOfPart(NamedTuple):
     """Equations of one jaxpr.
 
     Attributes:
@@ -65,7 +65,7 @@ class Piece(NamedTuple):
 
 
 @dataclasses.dataclass
-class Part:
+class CompiledPart:
     """What one owner has of a program.
 
     Attributes:
@@ -74,8 +74,8 @@ class Part:
         statements: How many equations each of its statements made, those within them counted, too.
     """
 
-    owner: Owner
-    pieces: list[Piece] = dataclasses.field(default_factory=list[Piece])
+    owner: PartOwner
+    pieces: list[PieceOfPart] = dataclasses.field(default_factory=list[PieceOfPart])
     statements: collections.Counter[tuple[str, str]] = dataclasses.field(
         default_factory=collections.Counter[tuple[str, str]]
     )
@@ -91,7 +91,7 @@ class Part:
         return max(self.statements, key=self.statements.__getitem__, default=("", ""))
 
 
-class Made(NamedTuple):
+class MadeBy(NamedTuple):
     """An equation, and the statements that made it, innermost first.
 
     Attributes:
@@ -110,14 +110,14 @@ def function_name(qualname: str) -> str:
     return _COMPREHENSION.sub("", qualname.replace(".<locals>", ""))
 
 
-def function_of(statement: Statement | None) -> Owner:
+def function_of(statement: Statement | None) -> PartOwner:
     """The function of a statement as an owner."""
     if statement is None:
-        return Owner("", "")
-    return Owner(statement.file, function_name(statement.function))
+        return PartOwner("", "")
+    return PartOwner(statement.file, function_name(statement.function))
 
 
-def statement_of(statement: Statement | None) -> Owner:
+def statement_of(statement: Statement | None) -> PartOwner:
     """A statement as an owner."""
     line, code = _told(statement)
     return function_of(statement)._replace(place=line, code=code)
@@ -140,17 +140,17 @@ class Parts:
         made: All equations that hold no others.
     """
 
-    def __init__(self, program: Program, owner: Callable[[Statement | None], Owner]) -> None:
+    def __init__(self, program: Program, owner: Callable[[Statement | None], PartOwner]) -> None:
         self._owner = owner
         self._statements: dict[Address, tuple[Statement, ...]] = {
             one.address: statements for one, _, statements in equations(program)
         }
-        self._parts: dict[Owner, Part] = {}
-        self.made: list[Made] = []
+        self._parts: dict[PartOwner, CompiledPart] = {}
+        self.made: list[MadeBy] = []
         self._walk(program.jaxpr, Address())
 
     @property
-    def found(self) -> list[Part]:
+    def found(self) -> list[CompiledPart]:
         """The parts, in the order of the program."""
         return list(self._parts.values())
 
@@ -161,7 +161,7 @@ class Parts:
     def _walk(self, stored: StoredJaxpr, home: Address) -> None:
         """Divide the equations of a jaxpr, and of those in it that several owners have."""
         inner = _compat.open_jaxpr(stored)
-        groups: dict[Owner, list[JaxprEqn]] = {}
+        groups: dict[PartOwner, list[JaxprEqn]] = {}
         for local, eqn in numbered(inner):
             if is_tag(eqn):
                 continue
@@ -174,10 +174,10 @@ class Parts:
                 continue
             owner = self._owner(self._first(here))
             groups.setdefault(owner, []).append(eqn)
-            self._parts.setdefault(owner, Part(owner)).statements.update(map(_told, within))
-            self.made.append(Made(eqn, self._statements.get(here, ()), inner))
+            self._parts.setdefault(owner, CompiledPart(owner)).statements.update(map(_told, within))
+            self.made.append(MadeBy(eqn, self._statements.get(here, ()), inner))
         for owner, eqns in groups.items():
-            self._parts[owner].pieces.append(Piece(inner, eqns))
+            self._parts[owner].pieces.append(PieceOfPart(inner, eqns))
 
     def _within(self, eqn: JaxprEqn, here: Address) -> list[Statement | None]:
         """The statements of an equation and of all that are in it."""

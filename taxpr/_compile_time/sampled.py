@@ -1,4 +1,4 @@
-"""Where Python is while a function is traced: a second thread looks each few milliseconds."""
+"""Find the functions in which tracing takes its time: a thread looks every few milliseconds."""
 
 from __future__ import annotations
 

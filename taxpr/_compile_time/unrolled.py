@@ -1,4 +1,4 @@
-"""Loops of Python whose turns are all in the program, and what one turn of each is."""
+"""Find unrolled Python loops: the program has the equations of every iteration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from taxpr import _compat
 from taxpr._compat import Jaxpr, JaxprEqn
-from taxpr._compile_time.parts import Made, Piece, function_name
+from taxpr._compile_time.parts import MadeBy, PieceOfPart, function_name
 from taxpr._places import place_text
 from taxpr._source.statements import Statement
 
@@ -33,12 +33,12 @@ class Unrolled(NamedTuple):
     code: str
     turns: int
     eqns: list[JaxprEqn]
-    turn: Piece | None
+    turn: PieceOfPart | None
 
 
-def unrolled(made: Sequence[Made]) -> list[Unrolled]:
+def unrolled(made: Sequence[MadeBy]) -> list[Unrolled]:
     """The loops of Python that a program has unrolled."""
-    loops: dict[tuple[Statement, str, int], list[Made]] = {}
+    loops: dict[tuple[Statement, str, int], list[MadeBy]] = {}
     jaxprs: dict[int, Jaxpr] = {}
     for one in made:
         jaxprs[id(one.jaxpr)] = one.jaxpr
@@ -50,14 +50,14 @@ def unrolled(made: Sequence[Made]) -> list[Unrolled]:
     for (where, head, home), inside in loops.items():
         turns, turn = _turn(inside)
         if turns >= _LEAST:
-            piece = Piece(jaxprs[home], turn) if turn else None
+            piece = PieceOfPart(jaxprs[home], turn) if turn else None
             name = function_name(where.function)
             place = place_text(where.file, where.line)
             found.append(Unrolled(name, place, head, turns, [one.eqn for one in inside], piece))
     return found
 
 
-def _turn(inside: Sequence[Made]) -> tuple[int, list[JaxprEqn]]:
+def _turn(inside: Sequence[MadeBy]) -> tuple[int, list[JaxprEqn]]:
     """How often a loop went around, and the equations of a turn where all are alike."""
     counts = collections.Counter(map(_signature, inside))
     by_turns: collections.Counter[int] = collections.Counter()
@@ -75,7 +75,7 @@ def _turn(inside: Sequence[Made]) -> tuple[int, list[JaxprEqn]]:
     return turns, turn
 
 
-def _signature(one: Made) -> Hashable:
+def _signature(one: MadeBy) -> Hashable:
     """What equations of different turns have in common."""
     places = tuple((held.file, *held.place, *held.part) for held in one.statements)
     avals = tuple(str(_compat.aval_of(atom)) for atom in (*one.eqn.invars, *one.eqn.outvars))

@@ -1,4 +1,4 @@
-"""A call as XLA compiles it: each instruction with the equations, statement and variable it is of.
+"""A compiled call: each XLA instruction with its equations, statement and variable.
 
 `stamped` writes a number into the name stack of each equation of a program; XLA hands it on to the
 instructions that it makes of the equation. `compile_call` traces and compiles a call with these

@@ -1,4 +1,4 @@
-"""Which variable or statement of the user's a place of a program is, in the user's words."""
+"""Name the values of a program by the user's variables and statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check_grad`: which rule for a derivative is wrong."""
+"""`check_grad`: find the derivative rule that is wrong."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def check_grad(
             if program is None:
                 program = trace(fun, names=True)(*args, **kwargs)
         with wide:
-            return _Check(program, program.flat(*given), memory, progress).answer(note)
+            flat = [_jnp.asarray(x) if isinstance(x, float) else x for x in program.flat(*given)]
+            return _Check(program, flat, memory, progress).answer(note)
 
     return called_as(fun)(checked)
 
@@ -263,8 +264,6 @@ class _Check:
 
 
 def _as_wide(x: Any) -> Any:
-    if isinstance(x, float):
-        return np.float64(x)
     narrow = hasattr(x, "dtype") and _jnp.issubdtype(x.dtype, _jnp.floating)
     return _jnp.asarray(x, np.float64) if narrow else x
 

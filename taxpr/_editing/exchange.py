@@ -1,4 +1,4 @@
-"""Functions that another one takes the place of, for the time in which an edited function runs.
+"""Replace functions by others while an edited function runs.
 
 Other code may hold a function by any name, so it is its code that is exchanged: for one that looks
 in which thread it runs and whether an edit of the function is on, and calls the function as it was

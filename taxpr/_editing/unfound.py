@@ -1,4 +1,4 @@
-"""Why an edit has changed nothing, in words."""
+"""Say why an edit has changed nothing."""
 
 from __future__ import annotations
 

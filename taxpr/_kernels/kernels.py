@@ -120,7 +120,8 @@ class Kernels:
             first = reading[0] if reading else None
             if first and (first.opcode, first.bytes) == ("dynamic-update-slice", one.bytes):
                 what, of = "room for", self.made(maker(self.call, first, 1))
-        return of and of._replace(code=f"{what} {of.variable or of.code}")
+        told = of and (of.variable or of.code)
+        return of._replace(code=f"{what} {told}") if of and told else None
 
     def made(self, instruction: Instruction | None) -> Attribution | None:
         """What the user calls that which an instruction makes, or an input is, if it is known."""

@@ -1,4 +1,4 @@
-"""Between which devices a collective moves values, and along which axes of a mesh that is."""
+"""Find the mesh axes along which a collective moves values."""
 
 from __future__ import annotations
 

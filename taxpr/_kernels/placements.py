@@ -1,4 +1,4 @@
-"""Statements that say on which devices a value lies: for them values are moved elsewhere."""
+"""Find the statements that place values on devices, such as `with_sharding_constraint`."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Allocation(NamedTuple):
     is_result: bool
 
 
-class Place(NamedTuple):
+class BufferPlace(NamedTuple):
     """Where a value lies: a range of bytes of an allocation."""
 
     allocation: Allocation
@@ -48,7 +48,7 @@ class Place(NamedTuple):
     size: int
 
 
-def assignment(executable: Any) -> dict[Defined, Place] | None:
+def assignment(executable: Any) -> dict[Defined, BufferPlace] | None:
     """The place of each value of a compiled program, by the instruction that makes it.
 
     None where the backend does not say it.
@@ -66,13 +66,13 @@ def assignment(executable: Any) -> dict[Defined, Place] | None:
         name = names.get(_number(at, _INSTRUCTION_ID))
         if name is not None:
             defined[_number(one, _ID)] = name, _packed(at.get(_SHAPE_INDEX, ()))
-    places: dict[Defined, Place] = {}
+    places: dict[Defined, BufferPlace] = {}
     for one in map(_fields, message.get(_ALLOCATIONS, ())):
         allocation = _allocation(one)
         for held in map(_fields, one.get(_ASSIGNED, ())):
             if (value := defined.get(_number(held, _BUFFER))) is not None:
                 offset, size = _number(held, _OFFSET), _number(held, _LENGTH)
-                places[value] = Place(allocation, offset, size)
+                places[value] = BufferPlace(allocation, offset, size)
     return places
 
 

@@ -1,4 +1,4 @@
-"""What is in a buffer: the equation that made it, found by following instructions back."""
+"""Find the equation whose value is in a buffer, by following instructions back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOVES = ("copy", "bitcast", "reshape", "transpose", "convert", "slice", "dynami
 _HOLDERS = ("scan", "while", "cond")
 
 
-class Made(NamedTuple):
+class Content(NamedTuple):
     """What is in a buffer.
 
     Attributes:
@@ -39,7 +39,7 @@ class Made(NamedTuple):
         return 0 if self.address is None else 2 if self.stacked else 1
 
 
-UNKNOWN = Made(None)
+UNKNOWN = Content(None)
 _NOTHING = frozenset[Defined]()
 
 
@@ -58,20 +58,20 @@ class Contents:
         >>> call = compile_call(f, (jnp.ones(50),), {})
         >>> contents = Contents(call, Attributions(call.program))
         >>> contents.of((call.hlo.entry.root.name, ()))
-        Made(address='0:scan/body/3:mul', stacked=True, copied=False, carried=False)
+        Content(address='0:scan/body/3:mul', stacked=True, copied=False, carried=False)
     """
 
     def __init__(self, call: CompiledCall, words: Attributions) -> None:
         self._call, self._hlo, self._words = call, call.hlo, words
-        self._known: dict[Defined, Made] = {}
+        self._known: dict[Defined, Content] = {}
 
-    def of(self, defined: Defined) -> Made:
+    def of(self, defined: Defined) -> Content:
         """What an instruction leaves in a part of its result."""
         if defined not in self._known:
             self._known[defined] = self._of(defined, _NOTHING)
         return self._known[defined]
 
-    def _of(self, defined: Defined, seen: frozenset[Defined]) -> Made:
+    def _of(self, defined: Defined, seen: frozenset[Defined]) -> Content:
         name, path = defined
         if defined in seen:
             return UNKNOWN
@@ -99,7 +99,7 @@ class Contents:
             case _:
                 return self._plain(one, path, seen)
 
-    def _plain(self, one: Instruction, path: tuple[int, ...], seen: frozenset[Defined]) -> Made:
+    def _plain(self, one: Instruction, path: tuple[int, ...], seen: frozenset[Defined]) -> Content:
         stamp = self._hlo.stamp(one)
         address = None if stamp is None else self._call.addresses[stamp]
         of_holder = address is None or address.primitive in _HOLDERS
@@ -111,12 +111,14 @@ class Contents:
         if one.opcode in _MOVES and of_holder:
             found = self._of((one.operands[0], path), seen)
             return found._replace(copied=found.copied or one.opcode == "copy")
-        return Made(None if of_holder else address)
+        return Content(None if of_holder else address)
 
-    def _parameter(self, one: Instruction, path: tuple[int, ...], seen: frozenset[Defined]) -> Made:
+    def _parameter(
+        self, one: Instruction, path: tuple[int, ...], seen: frozenset[Defined]
+    ) -> Content:
         if one.computation == self._hlo.entry.name:
             number = self._call.inputs.get(one.name)
-            return UNKNOWN if number is None else Made(Address(f"in{number}"))
+            return UNKNOWN if number is None else Content(Address(f"in{number}"))
         caller = self._callers.get(one.computation)
         if caller is None:
             return UNKNOWN
@@ -128,7 +130,7 @@ class Contents:
             return self._of((caller.operands[number], path), seen)
         return self._of((caller.operands[one.number or 0], path), seen)
 
-    def _agreed(self, one: Instruction) -> Made:
+    def _agreed(self, one: Instruction) -> Content:
         """The equation nearest to the result of a fusion, if all that it computes is one statement.
 
         XLA's simplifications leave instructions without a name.
@@ -137,7 +139,7 @@ class Contents:
         if not every or any(address.primitive in _HOLDERS for address in every):
             return UNKNOWN
         told = {self._words.of(address)[1:3] for address in every}
-        return Made(every[-1]) if len(told) == 1 else UNKNOWN
+        return Content(every[-1]) if len(told) == 1 else UNKNOWN
 
     def _root(self, computation: str) -> Instruction:
         return self._hlo.computations[computation].root

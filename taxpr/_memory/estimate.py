@@ -1,4 +1,4 @@
-"""Guess from a jaxpr alone how much memory XLA will need, and for what.
+"""Estimate from a jaxpr alone which arrays XLA will hold in memory.
 
 The model is what XLA does for all devices: what is computed element by element is fused into what
 reads it and never written, unless it is read by a product, costs much and is read twice, or leaves
@@ -12,36 +12,25 @@ import dataclasses
 import sys
 from collections.abc import Iterable
 
+from jax import lax
+
 from taxpr import _compat
 from taxpr._memory.flat import Datum, FlatProgram, Operation
-
-
-def _words(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
+from taxpr._questions.depends import EACH, REDUCES, named
 
 # What XLA fuses into what reads it: element by element, or only other indices.
-_FUSIBLE = _words(
-    """
-    abs add add_any and atan2 broadcast_in_dim cbrt ceil clamp complex concatenate conj
-    convert_element_type cos div dynamic_slice eq erf erf_inv exp exp2 expm1 floor ge gt imag
-    integer_pow iota is_finite le log log1p logistic lt max min mul ne neg nextafter not
-    one_minus_square or pad population_count pow real rem rev round rsqrt select_n shift_left
-    shift_right_arithmetic shift_right_logical sign sin sinh slice sqrt square sub tan tanh xor
-    acos acosh asin asinh atan atanh cosh gather full zeros_like random_wrap random_unwrap
-    bitcast_convert_type
-    """
+_FUSIBLE = EACH | named(
+    "bitcast_convert_type broadcast_in_dim concatenate dynamic_slice gather iota pad "
+    "population_count rev select_n shift_left shift_right_arithmetic shift_right_logical slice"
 )
 # What it does not compute twice.
-_EXPENSIVE = _words(
+_EXPENSIVE = named(
     "atan2 cbrt cos div erf erf_inv exp exp2 expm1 log log1p logistic pow rem rsqrt sin sinh "
     "sqrt tan tanh acos acosh asin asinh atan atanh cosh gather concatenate"
 )
 _NEAR = 2  # operations between a fusion and a product for which it is written in another order
 # What reads operands as they come out of a fusion: this, and what writes its result.
-_READS_FUSED = _FUSIBLE | _words(
-    "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or argmax argmin"
-)
+_READS_FUSED = _FUSIBLE | REDUCES | named("argmax argmin")
 
 
 @dataclasses.dataclass(eq=False)
@@ -83,7 +72,7 @@ def estimate(program: FlatProgram, *, written: Iterable[int] | None = None) -> E
         >>> found.peak, [one.address for one in found.alive]
         (800, ['1:sin.0', '2:dot_general.0'])
     """
-    return _Run(program, frozenset(written or ()), is_inner=written is not None).found
+    return _Simulation(program, frozenset(written or ()), is_inner=written is not None).found
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -93,7 +82,7 @@ class _Life:
     end: int = sys.maxsize
 
 
-class _Run:
+class _Simulation:
     def __init__(self, program: FlatProgram, written: frozenset[int], *, is_inner: bool) -> None:
         self._program = program
         outputs = program.outputs
@@ -130,13 +119,13 @@ class _Run:
         if at in self._kept:
             first, last = min(first, self._end), self._end
         self._first[at], self._last[at] = first, last
-        name = "" if maker is None else _name(maker)
-        fused = datum.role == "slice" if maker is None else name in _FUSIBLE
+        kind = None if maker is None else maker.eqn.primitive
+        fused = datum.role == "slice" if maker is None else kind in _FUSIBLE
         self._stored[at] = (
             not fused
             or at in self._kept
-            or any(_name(one) not in _READS_FUSED for one in readers)
-            or (first < last and (maker is None or name in _EXPENSIVE))
+            or any(one.eqn.primitive not in _READS_FUSED for one in readers)
+            or (first < last and (maker is None or kind in _EXPENSIVE))
         )
 
     def _ends(self, reader: Operation) -> tuple[int, int]:
@@ -161,7 +150,9 @@ class _Run:
         first = self._before()
         for k, one in enumerate(self._program.operations):
             dying = ending.get(k, [])
-            if _name(one) in _FUSIBLE or one.is_loop:  # its result may lie where an operand was
+            if (
+                one.eqn.primitive in _FUSIBLE or one.is_loop
+            ):  # its result may lie where an operand was
                 taken -= self._over(_replaced(dying, one.makes), found)
             for datum in (*first.get(k, ()), *one.makes):
                 if self._stored[id(datum)] and id(datum) not in self._elsewhere:
@@ -205,7 +196,7 @@ class _Run:
         for k, one in enumerate(self._program.operations):
             for datum in _turned(one):
                 maker = made.get(id(datum))
-                at = self._position[id(maker)] if maker and _name(maker) in _FUSIBLE else k
+                at = self._position[id(maker)] if maker and maker.eqn.primitive in _FUSIBLE else k
                 copy = dataclasses.replace(datum)
                 self._stored[id(copy)], self._last[id(copy)] = True, k
                 found.setdefault(at if k - at <= _NEAR else k, []).append(copy)
@@ -233,7 +224,7 @@ def _turned(one: Operation) -> list[Datum]:
     It has one axis of each kind: of a batch, of a sum, and free. Where there are more, they are
     brought together, the left operand with the axes of the sum behind, the right one in front.
     """
-    if _name(one) != "dot_general":
+    if one.eqn.primitive is not lax.dot_general_p:
         return []
     sums, batches = one.eqn.params["dimension_numbers"]
     ranks = [_compat.aval_of(atom).ndim for atom in one.eqn.invars]
@@ -248,10 +239,6 @@ def _turned(one: Operation) -> list[Datum]:
         if datum is not None and order != sorted(order):
             found.append(datum)
     return found
-
-
-def _name(one: Operation) -> str:
-    return one.eqn.primitive.name
 
 
 def _inner(one: Operation) -> list[Estimate]:

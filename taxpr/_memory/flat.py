@@ -17,13 +17,12 @@ from taxpr._hops.protocol import Nested
 from taxpr._hops.table import is_loop, nested_jaxprs
 from taxpr._memory.residuals import origin_of, size_of
 from taxpr._primitives.tag import is_tag
+from taxpr._questions.depends import named
 
 # The operand by another name: its bytes stay where they are.
-_RENAMES = (
-    *("reshape", "squeeze", "expand_dims", "transpose", "copy", "copy_p", "stop_gradient"),
-    *("optimization_barrier", "name", "pvary", "sharding_constraint", "reduce_precision"),
-)
-
+_RENAMES = named("reshape squeeze transpose copy optimization_barrier reduce_precision") | {
+    *(_compat.stop_gradient_p, _compat.name_p, _compat.pvary_p, _compat.sharding_constraint_p)
+}
 
 _PROGRAM = Address()
 
@@ -128,7 +127,7 @@ def _add(
     for local, eqn in numbered(_compat.open_jaxpr(stored)):
         address = home / local
         reads = [known.get(id(atom)) for atom in eqn.invars]  # None for a literal
-        if is_tag(eqn) or (eqn.primitive.name in _RENAMES and len(reads) == len(eqn.outvars)):
+        if is_tag(eqn) or (eqn.primitive in _RENAMES and len(reads) == len(eqn.outvars)):
             for var, datum in zip(eqn.outvars, reads, strict=True):
                 known[id(var)] = datum or Datum(address.value(0), 0, "constant")
             continue

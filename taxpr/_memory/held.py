@@ -10,7 +10,7 @@ from taxpr._address import Address
 from taxpr._answers.tables import size_text
 from taxpr._compiled.attribution import Attributions
 from taxpr._hops.places import numbered
-from taxpr._memory.contents_of import Made
+from taxpr._memory.contents_of import Content
 from taxpr._memory.residuals import Residual, origin_of, size_of
 from taxpr._programs.program import Program
 from taxpr._sites.values import Value, values_of
@@ -66,7 +66,7 @@ class Holding(NamedTuple):
     """
 
     bytes: int
-    made: Made
+    made: Content
     why: str = ""
     name: str = ""
     readers: tuple[Address, ...] = ()
@@ -106,7 +106,7 @@ class RowMaker:
     def residuals(self, kept: Sequence[Residual]) -> list[MemoryRow]:
         """A row for each variable that is kept."""
         held = [
-            Holding(one.bytes, Made(one.address, one.iterations > 1), self.reason(one))
+            Holding(one.bytes, Content(one.address, one.iterations > 1), self.reason(one))
             for one in kept
         ]
         return self.rows(held, sum(one.bytes for one in kept))
@@ -146,7 +146,7 @@ class RowMaker:
             one.bytes, 0.0, told.variable, told.line, told.code, 1, times, why, address
         )
 
-    def _as_kept(self, made: Made) -> Address:
+    def _as_kept(self, made: Content) -> Address:
         """Where the value is kept: what a loop hands on is kept as its body's argument."""
         address = made.address
         assert address is not None

@@ -1,4 +1,4 @@
-"""When each value of a scheduled HLO module is alive, and where the most is."""
+"""Find when each value of a scheduled HLO module is alive, and the peak of their bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from taxpr._compiled.hlo import Computation, HloModule, Instruction
-from taxpr._memory.assignment import Defined, Place
+from taxpr._memory.assignment import BufferPlace, Defined
 
 # What hands on its operands and computes nothing.
 _ALIASES = ("bitcast", "tuple", "get-tuple-element", "opt-barrier", "async-done", "copy-done")
@@ -138,16 +138,16 @@ class Schedule:
 
 
 def bytes_over_time(
-    intervals: Sequence[Interval], place_of: Callable[[Interval], Place], length: int
+    intervals: Sequence[Interval], place_of: Callable[[Interval], BufferPlace], length: int
 ) -> list[int]:
     """The bytes that are taken at each time; what lies in one place is counted once."""
-    begins: list[list[Place]] = [[] for _ in range(length + 2)]
-    ends: list[list[Place]] = [[] for _ in range(length + 2)]
+    begins: list[list[BufferPlace]] = [[] for _ in range(length + 2)]
+    ends: list[list[BufferPlace]] = [[] for _ in range(length + 2)]
     for one in intervals:
         place = place_of(one)
         begins[one.begin].append(place)
         ends[one.end + 1].append(place)
-    taken: Counter[Place] = Counter()
+    taken: Counter[BufferPlace] = Counter()
     line: list[int] = []
     now = 0
     for begun, ended in zip(begins, ends, strict=True):

@@ -1,4 +1,4 @@
-"""What a gradient keeps of its forward pass, found in a jaxpr.
+"""Find the values of the forward pass that a gradient keeps, in its jaxpr.
 
 A *residual* is a value of the forward pass that the backward pass reads. JAX writes into the name
 stack of an equation whether it comes from a transposition, so the backward pass begins where the
@@ -19,9 +19,10 @@ from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr, Var
 from taxpr._hops.places import numbered
 from taxpr._hops.table import is_loop, nested_jaxprs
 from taxpr._primitives.tag import is_tag
+from taxpr._questions.depends import named
 
 # What costs nothing to make again from a number, so that XLA keeps the number.
-_CHEAP = ("broadcast_in_dim", "iota", "full")
+_CHEAP = named("broadcast_in_dim iota")
 
 
 class Residual(NamedTuple):
@@ -109,7 +110,7 @@ def _is_cheap(atom: Any, made: Mapping[Var, tuple[str, JaxprEqn, int]]) -> bool:
     if _compat.is_literal(atom):
         return True
     eqn = made[atom][1] if atom in made else None
-    if eqn is None or eqn.primitive.name not in _CHEAP:
+    if eqn is None or eqn.primitive not in _CHEAP:
         return False
     return all(_is_cheap(one, made) or not _compat.aval_of(one).shape for one in eqn.invars)
 
@@ -154,7 +155,7 @@ def origin_of(eqn: JaxprEqn, number: int, address: Address) -> tuple[Address, in
             return home / f"in{position}", times
         for local, one in numbered(inner):
             if (result := _position(one.outvars, atom)) is not None:
-                if nested.conditional and one.primitive.name in _CHEAP:
+                if nested.conditional and one.primitive in _CHEAP:
                     break  # what the branch that was not taken has in the place of residuals
                 found, more = origin_of(one, result, home / local)
                 return found, times * more

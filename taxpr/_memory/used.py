@@ -1,4 +1,4 @@
-"""What a call needs, by buffer: as XLA has planned it, or as it is guessed."""
+"""The buffers of a call: those that XLA has planned, or an estimate of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from taxpr._address import Address
 from taxpr._compiled.attribution import Attributions
 from taxpr._compiled.compile_call import CompiledCall, jit_options
 from taxpr._errors import RefusedError
-from taxpr._memory.assignment import Allocation, Defined, Place, assignment
-from taxpr._memory.contents_of import UNKNOWN, Contents, Made
+from taxpr._memory.assignment import Allocation, BufferPlace, Defined, assignment
+from taxpr._memory.contents_of import UNKNOWN, Content, Contents
 from taxpr._memory.estimate import estimate
 from taxpr._memory.flat import flat_program
 from taxpr._memory.held import XLAS_OWN, Holding
@@ -124,13 +124,13 @@ def _aliased(call: CompiledCall) -> set[tuple[int, ...]]:
 
 def _parts(
     alive: Sequence[Interval],
-    places: dict[Defined, Place],
+    places: dict[Defined, BufferPlace],
     call: CompiledCall,
     words: Attributions,
 ) -> Iterator[Holding]:
     """What lies in the temporaries at a time; of what lies in one place what says the most."""
     contents = Contents(call, words)
-    at: dict[Place, list[Interval]] = {}
+    at: dict[BufferPlace, list[Interval]] = {}
     for one in alive:
         at.setdefault(places[one.defined], []).append(one)
     ends: dict[Allocation, int] = {}
@@ -189,12 +189,12 @@ def guessed(program: Program) -> Used:
     made_for = {id(x): name for x, name in zip(flat.outputs, program.out_names, strict=True)}
     held = [Holding(one.bytes, UNKNOWN, "argument", names[id(one)]) for one in arguments]
     for datum, size in zip(flat.outputs, results, strict=True):
-        made = UNKNOWN if datum is None or datum.role else Made(datum.address, datum.times > 1)
+        made = UNKNOWN if datum is None or datum.role else Content(datum.address, datum.times > 1)
         held.append(Holding(size, made, "result", made_for.get(id(datum), "")))
     outputs = set(map(id, flat.outputs))
     for one in found.alive:
         if id(one) not in outputs:
-            held.append(Holding(one.bytes, Made(one.address, one.times > 1)))
+            held.append(Holding(one.bytes, Content(one.address, one.times > 1)))
     sizes = sum(one.bytes for one in arguments), sum(results), alias
     base = sizes[0] + sizes[1] - sizes[2]
     return Used(*sizes, found.peak, held, [base + n for n in found.line], found.loops)

@@ -1,4 +1,4 @@
-"""`MemoryUse.what_if`: what a change of the source would save, tried by `edit` on the call."""
+"""`MemoryUse.what_if`: how much memory a change of the source saves, tried by `edit`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Asked(NamedTuple):
     parts: Sequence[tuple[str, int]]
 
 
-class _Change(NamedTuple):
+class _Trial(NamedTuple):
     """A function with a change, and how it is told."""
 
     fun: Any
@@ -139,14 +139,14 @@ def advice(asked: Asked, now: tuple[int, int], measured_now: bool, *, measure: b
     """Try the changes that may pay; see `MemoryUse.advice`."""
     if hasattr(asked.fun, "jaxpr"):
         raise ArgumentError("advice: memory was asked of a Program. Ask it of the function.")
-    makes: list[Callable[[], _Change]] = []
+    makes: list[Callable[[], _Trial]] = []
     for name, _ in asked.parts:
         makes += [
             functools.partial(_checkpointed, asked.fun, name, policy)
             for policy in (None, jax.checkpoint_policies.dots_saveable)
         ]
     makes += [functools.partial(_donated, asked, name) for name in _names(asked)]
-    tried: list[tuple[WhatIfRow, _Change]] = []
+    tried: list[tuple[WhatIfRow, _Trial]] = []
     notes: dict[str, None] = {}
     for make in makes:
         try:
@@ -168,7 +168,7 @@ def _notes(rows: Sequence[WhatIfRow]) -> tuple[str, ...]:
 
 
 def _row(
-    asked: Asked, now: tuple[int, int], measured_now: bool, change: _Change, measure: bool
+    asked: Asked, now: tuple[int, int], measured_now: bool, change: _Trial, measure: bool
 ) -> WhatIfRow:
     ends, temporaries = asked.totals(change.fun, measure)
     before = sum(now)
@@ -182,38 +182,54 @@ def _row(
     return WhatIfRow(change.what, total, saved, change.code, measure)
 
 
-def _checkpointed(fun: Any, where: Any, policy: Any) -> _Change:
+def _checkpointed(fun: Any, where: Any, policy: Any) -> _Trial:
+    if policy is not None and not callable(policy):
+        raise ArgumentError(
+            f"what_if: policy={policy!r} is no function such as "
+            "jax.checkpoint_policies.dots_saveable."
+        )
     told = where if isinstance(where, str) else name_of(where)
     short = told.rpartition(".")[2]
-    if policy is None:
-        wrap, code = _jax.checkpoint, f"{short} = jax.checkpoint({short})"
-    else:
+    code = f"{short} = jax.checkpoint({short})"
+    if policy is not None:
         name = getattr(policy, "__name__", "policy")
         code = f"{short} = jax.checkpoint({short}, policy=jax.checkpoint_policies.{name})"
 
-        def wrap(one: Any) -> Any:
-            return _jax.checkpoint(one, policy=policy)
+    def wrap(one: Any) -> Any:
+        if not callable(one):
+            raise ArgumentError(
+                f"what_if: checkpoint={told!r} is a variable and no function. Give the name of the "
+                "function that computes it."
+            )
+        return _jax.checkpoint(one, policy=policy)
 
     with_policy = "" if policy is None else f" with {getattr(policy, '__name__', 'a policy')}"
-    return _Change(
+    return _Trial(
         edit(fun, where, wrap), f"{told} is computed again in the backward pass{with_policy}", code
     )
 
 
-def _halved(fun: Any, where: Any) -> _Change:
+def _halved(fun: Any, where: Any) -> _Trial:
     bfloat16: Any = jax.numpy.bfloat16
+    told = str(where)
 
     def cast(x: Any) -> Any:
+        dtypes = {str(leaf.dtype): leaf.dtype for leaf in jax.tree.leaves(x)}
+        if not any(jax.numpy.issubdtype(one, jax.numpy.floating) for one in dtypes.values()):
+            raise ArgumentError(
+                f"what_if: bfloat16={told!r} holds {', '.join(dtypes)} and no floats, so there is "
+                "nothing to cast."
+            )
+
         def one(leaf: Any) -> Any:
             is_float = jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating)
             return leaf.astype(bfloat16) if is_float else leaf
 
         return map_leaves(one, x)
 
-    told = str(where)
     short = told.rpartition(".")[2]
     code = f"{short} = {short}.astype(jnp.bfloat16)"
-    return _Change(edit(fun, where, cast), f"{told} is kept in bfloat16", code)
+    return _Trial(edit(fun, where, cast), f"{told} is kept in bfloat16", code)
 
 
 def _names(asked: Asked) -> list[str]:
@@ -225,7 +241,7 @@ def _names(asked: Asked) -> list[str]:
     return given[: len(asked.args)]
 
 
-def _donated(asked: Asked, which: Any) -> _Change:
+def _donated(asked: Asked, which: Any) -> _Trial:
     names = _names(asked)
     number = names.index(which) if which in names else which
     if not isinstance(number, int) or not 0 <= number < len(asked.args):
@@ -241,7 +257,7 @@ def _donated(asked: Asked, which: Any) -> _Change:
             f"{type(other[0]).__name__} as {name_of(asked.fun)} does. Donate by the jit of its "
             "library, and ask memory of that."
         )
-    return _Change(
+    return _Trial(
         _jax.jit(asked.fun, donate_argnums=number),
         f"{told} is donated",
         f"jax.jit(..., donate_argnums={number})",

@@ -20,7 +20,7 @@ from taxpr._compiled.compile_call import CompiledCall, compile_call
 from taxpr._errors import ArgumentError, RefusedError, refuse_no_function
 from taxpr._kernels.collectives import collectives
 from taxpr._kernels.kernels import Kernel, Kernels
-from taxpr._profile.runs import Run, runs_of
+from taxpr._profile.runs import ProfiledRun, runs_of
 from taxpr._programs.functions import called_as
 from taxpr._programs.question import question
 
@@ -183,7 +183,7 @@ def profile(fun: Any, *, runs: int = 10, progress: Tells = None) -> Callable[...
 
 
 def _answer(
-    call: CompiledCall, runs: Sequence[Run], notes: tuple[str, ...], complete: bool
+    call: CompiledCall, runs: Sequence[ProfiledRun], notes: tuple[str, ...], complete: bool
 ) -> Profile:
     every = _with_collectives(Kernels(call))
     told = sorted(runs, key=lambda run: run.wall)[(len(runs) - 1) // 2]
@@ -235,7 +235,9 @@ def _with_collectives(kernels: Kernels) -> list[Kernel]:
     return found
 
 
-def _rows(every: Sequence[Kernel], runs: Sequence[Run], told: Run) -> list[ProfileRow]:
+def _rows(
+    every: Sequence[Kernel], runs: Sequence[ProfiledRun], told: ProfiledRun
+) -> list[ProfileRow]:
     """The statements with the seconds of the run that is told, the longest first."""
     groups: dict[tuple[str, str], list[Kernel]] = {}
     for kernel in every:
@@ -245,7 +247,7 @@ def _rows(every: Sequence[Kernel], runs: Sequence[Run], told: Run) -> list[Profi
     return sorted((row for row in rows if row.seconds), key=lambda row: -row.seconds)
 
 
-def _row(kernels: Sequence[Kernel], runs: Sequence[Run], told: Run) -> ProfileRow:
+def _row(kernels: Sequence[Kernel], runs: Sequence[ProfiledRun], told: ProfiledRun) -> ProfileRow:
     names = [one.instruction.name for one in kernels]
     times = [_sum(run.kernels, names) for run in runs]
     _, line, code = kernels[0].told
@@ -272,7 +274,7 @@ def _own_name(kernel: Kernel) -> str:
     return "" if kernel.statements else f"XLA's own {kernel.instruction.opcode}"
 
 
-def _iterations(kernel: Kernel, run: Run) -> int:
+def _iterations(kernel: Kernel, run: ProfiledRun) -> int:
     """How often a kernel ran: in a branch less often than the loops around it."""
     seen = run.counts.get(kernel.instruction.name, 0)
     return seen if kernel.times is None else min(seen, kernel.times)

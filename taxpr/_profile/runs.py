@@ -21,7 +21,7 @@ _RUN = "taxpr.profile"  # the event around a run
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class ProfiledRun:
     """A run that was measured.
 
     Attributes:
@@ -35,7 +35,9 @@ class Run:
     counts: Mapping[str, int]
 
 
-def runs_of(call: CompiledCall, flat: Sequence[Array], steps: Progress, runs: int) -> list[Run]:
+def runs_of(
+    call: CompiledCall, flat: Sequence[Array], steps: Progress, runs: int
+) -> list[ProfiledRun]:
     """Run a compiled call several times under the profiler, after a run that is not measured.
 
     Args:
@@ -63,7 +65,9 @@ def _own(call: CompiledCall, flat: Sequence[Array]) -> list[Array]:
     return [_jax.numpy.copy(x) if k in call.donated else x for k, x in enumerate(flat)]
 
 
-def _run(found: Sequence[Span], begin: float, end: float) -> Run:
+def _run(found: Sequence[Span], begin: float, end: float) -> ProfiledRun:
     within = [one for one in found if begin <= one.begin < end]
     kernels = {name: time * 1e-9 for name, time in shares(within, begin, end).items()}
-    return Run((end - begin) * 1e-9, kernels, collections.Counter(one.kernel for one in within))
+    return ProfiledRun(
+        (end - begin) * 1e-9, kernels, collections.Counter(one.kernel for one in within)
+    )

@@ -1,4 +1,4 @@
-"""Which kernels ran at each moment of a run: each nanosecond is given away once, or not at all."""
+"""Divide the time of a run among its kernels, so that no nanosecond counts twice."""
 
 from __future__ import annotations
 

@@ -18,9 +18,10 @@ import jax.numpy as jnp
 from taxpr._address import Address
 from taxpr._compat import PyTree
 from taxpr._editing.edited import edit
-from taxpr._errors import once_each, warnings_to
+from taxpr._errors import ArgumentError, once_each, warnings_to
 from taxpr._injectors.edits import scale
 from taxpr._injectors.injector import Injector
+from taxpr._jaxprs.trees import named_leaves, to_array
 from taxpr._programs.functions import trace
 from taxpr._programs.inside import elsewhere, maker_of
 from taxpr._programs.program import Injected, Program
@@ -90,7 +91,7 @@ def edited_first(
     now: PyTree,
     call: tuple[tuple[PyTree, ...], dict[str, PyTree]],
 ) -> EditedFirst | None:
-    """A function with ready injectors as edits, where variables are differentiated.
+    """Make ready injectors edits, where the program differentiates their variables.
 
     None where all are injections: if nothing is differentiated there, or an edit would ask another
     question, or cannot be made.
@@ -102,6 +103,9 @@ def edited_first(
         more: The other arguments of `inject`.
         now: The context of a call; None for the initial one.
         call: The arguments of the call.
+
+    Raises:
+        ArgumentError: If a value in the context of an edit has another shape or dtype.
     """
     several = is_mapping(injector)
     given = list(injector.items()) if several else [(more["where"], injector)]
@@ -122,6 +126,10 @@ def edited_first(
         # A context of another structure is refused later.
         fits = is_mapping(of_call) and key in of_call
         fits = fits and jax.tree.structure(of_call[key]) == jax.tree.structure(first[key])
+        if fits and variables:
+            _refuse_other_types(
+                program.name, f"ctx{[key] if several else ''}", of_call[key], first[key]
+            )
         values: Any = (of_call if fits else first)[key]["values"] if variables else {}
         where |= {each: dataclasses.replace(one, values=values) for each in variables}
     rest = {at: one for variables, (at, one) in zip(found, given, strict=True) if not variables}
@@ -136,6 +144,22 @@ def edited_first(
         inner = inner.inject(rest, custom_rules=more["custom_rules"], shards=more["shards"])
     edited = frozenset(key for key, one in zip(keys, found, strict=True) if one)
     return EditedFirst(plain, inner, edited if several else None)
+
+
+def _refuse_other_types(name: str, said: str, given: PyTree, first: PyTree) -> None:
+    """Raise what a call of the injected program raises; the edit computes with any type.
+
+    Raises:
+        ArgumentError: If a leaf has another shape or dtype than in the initial context.
+    """
+    leaves = named_leaves(said, given)
+    for (place, leaf), expected in zip(leaves, jax.tree.leaves(first), strict=True):
+        found, aval = jax.typeof(to_array(leaf)), jax.typeof(to_array(expected))
+        if (found.shape, found.dtype) != (aval.shape, aval.dtype):
+            raise ArgumentError(
+                f"{name} was traced with {place}: {aval.str_short()} and was called with "
+                f"{found.str_short()}. Convert it, or trace again."
+            )
 
 
 def _types(program: Program) -> list[Any]:

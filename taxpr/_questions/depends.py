@@ -21,25 +21,25 @@ from taxpr._questions.copies import Copied, shape_of
 np: Any = numpy  # which leaves types of arrays unknown
 
 
-def _named(names: str) -> frozenset[Any]:
+def named(names: str) -> frozenset[Any]:
     """Primitives of `jax.lax`, as far as this version has them."""
     return frozenset(getattr(lax, f"{name}_p", None) for name in names.split()) - {None}
 
 
 # Element by element.
-EACH = _named(
+EACH = named(
     "abs acos acosh add asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp complex "
     "conj convert_element_type copy cos cosh digamma div erf erf_inv erfc exp exp2 expm1 floor "
     "igamma igamma_grad_a igammac imag integer_pow lgamma log log1p logistic max min mul neg "
-    "nextafter polygamma pow real reduce_precision regularized_incomplete_beta rem round rsqrt "
-    "sharding_constraint sign sin sinh sqrt square sub tan tanh zeta "
-    "and eq ge gt is_finite le lt ne not or xor"
+    "nextafter one_minus_square polygamma pow real reduce_precision regularized_incomplete_beta "
+    "rem round rsqrt sharding_constraint sign sin sinh sqrt square sub tan tanh zeta and eq ge gt "
+    "is_finite le lt ne not or xor log2"
 ) | {_compat.add_any_p, _compat.stop_gradient_p}
 # Each result is made of the operand of its number.
-_PAIRED = _named("device_put") | {*_compat.side_by_side}
-_REDUCES = _named("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or")
-_RUNS = _named("cumsum cumprod cummax cummin cumlogsumexp")
-_SCATTERS = _named("scatter_add scatter_sub scatter_mul scatter_min scatter_max")
+_PAIRED = named("device_put") | {*_compat.side_by_side}
+REDUCES = named("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or")
+_RUNS = named("cumsum cumprod cummax cummin cumlogsumexp")
+_SCATTERS = named("scatter_add scatter_sub scatter_mul scatter_min scatter_max")
 _LINALG = frozenset(
     getattr(lax.linalg, f"{name}_p", None)
     for name in [
@@ -170,7 +170,7 @@ class Depends:
             return mixed
         if kind in EACH:
             return every
-        if kind in _REDUCES:
+        if kind in REDUCES:
             kept = [k for k in every if k not in params["axes"]]
             return tuple(kept.index(k) if k in kept else None for k in every)
         if kind is lax.transpose_p:

@@ -1,4 +1,4 @@
-"""Where the values of a program that was traced with names are in the one traced without.
+"""Find the values of a program traced with names in the same program traced without.
 
 Where JAX takes a derivative it drops what nobody uses, but for what a mark reads. So the program
 with names has all equations of the other one, in the same order, and maybe more of them, and more

@@ -1,4 +1,4 @@
-"""The edits that were made, in their order, to undo and to redo them."""
+"""The edits of a session in order, to undo and redo them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT = 100  # steps
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class EditStep:
     """A program with its edits, and what was done then, in words."""
 
     program: taxpr.Program
@@ -31,8 +31,8 @@ class Steps:
     """
 
     def __init__(self) -> None:
-        self._done: list[Step] = []
-        self.undone: list[Step] = []
+        self._done: list[EditStep] = []
+        self.undone: list[EditStep] = []
         self._kind: Hashable = None
 
     @property
@@ -58,7 +58,7 @@ class Steps:
             return
         text = text or _text(before.edits, after.edits)
         goes_on = kind is not None and kind == self._kind and self._done
-        start = self._done.pop() if goes_on else Step(before.base, before.edits, text)
+        start = self._done.pop() if goes_on else EditStep(before.base, before.edits, text)
         self._done = [*self._done, dataclasses.replace(start, text=text)][-_KEPT:]
         self.undone = []
         self._kind = kind
@@ -68,19 +68,19 @@ class Steps:
         if self._done and _known(self._done[-1].edits) == _known(edited.edits):
             self._done.pop()
 
-    def undo(self, now: Edited) -> Step:
+    def undo(self, now: Edited) -> EditStep:
         """The program and the edits before the last step."""
         return self._gone(self._done, self.undone, now, "undo")
 
-    def redo(self, now: Edited) -> Step:
+    def redo(self, now: Edited) -> EditStep:
         """The program and the edits after the step that was undone last."""
         return self._gone(self.undone, self._done, now, "redo")
 
-    def _gone(self, of: list[Step], to: list[Step], now: Edited, what: str) -> Step:
+    def _gone(self, of: list[EditStep], to: list[EditStep], now: Edited, what: str) -> EditStep:
         if not of:
             raise PanelError(f"There is nothing to {what}")
         step = of.pop()
-        to.append(Step(now.base, now.edits, step.text))
+        to.append(EditStep(now.base, now.edits, step.text))
         self._kind = None
         return step
 

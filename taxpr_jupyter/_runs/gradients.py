@@ -1,4 +1,4 @@
-"""The gradients that a run compares: of a result that is a single float, by the arguments."""
+"""The gradients that a run compares, of a scalar float result with respect to the arguments."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.edits import Edited, Edits
-from taxpr_jupyter._edits.steps import Step, Steps
+from taxpr_jupyter._edits.steps import EditStep, Steps
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._model.model import count_of
 
@@ -84,7 +84,7 @@ class Store:
         self.put(attached={**self.edits.attached, attached.key: attached})
         return attached
 
-    def go(self, step: Step) -> str:
+    def go(self, step: EditStep) -> str:
         """Puts the program and the edits of a step in place; what is open stays so.
 
         Returns:

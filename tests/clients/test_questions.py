@@ -1,5 +1,6 @@
 """Faults planted into training of flax and optax, each found by one question."""
 
+import equinox as eqx
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -192,3 +193,15 @@ def test_time_and_kernels_are_told_of_a_step_that_changes_a_model():
         assert any("planted" in row.variable for row in found.rows)
         assert any("planted" in row.variable for row in taxpr.compiled(step)(*args).rows)
     jax.tree.map(np.testing.assert_array_equal, before, nnx.state((model, optimizer)))
+
+
+def test_numbers_of_a_layer_are_not_differentiated():
+    dropout = eqx.nn.Dropout(0.3)  # which stops the gradient of its own number
+
+    def loss(dropout, x, key):
+        y = dropout(x, key=key)
+        return (y**2).sum()
+
+    found = taxpr.check_grad(loss)(dropout, jnp.ones(8), jax.random.key(0))
+    assert not found
+    assert found.agrees

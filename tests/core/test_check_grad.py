@@ -358,3 +358,9 @@ def test_it_can_be_stopped():
     assert found.agrees is None
     assert "Stopped: 1 of 2 steps are done." in found.notes
     assert len(found.rows) == 1
+
+
+def test_a_number_of_python_is_an_argument():
+    found = taxpr.check_grad(lambda w: jax.lax.stop_gradient(jnp.sin(w)) * w)(2.0)
+    assert not found.agrees
+    assert [row.rule for row in found.rows] == ["stop_gradient"]

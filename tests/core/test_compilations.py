@@ -255,3 +255,28 @@ def test_what_calls_jitted_functions_may_be_asked():
     assert [(row.function, row.cause) for row in why.compiles.rows if row.argument] == [
         ("double", "shape"),
     ]
+
+
+TYPES = {int: 1, "a": 2}  # keys without an order: no tree for JAX
+
+
+def test_a_dict_that_is_no_tree_is_looked_over():
+    counted = taxpr.why_compiled(jax.jit(lambda x: x * TYPES["a"]))
+    for size in (3, 4):
+        counted(np.ones(size))
+    assert [row.cause for row in counted.compiles.rows] == ["first call", "shape"]
+    assert counted.compiles.notes == ()
+
+
+def test_what_failed_for_another_is_not_told(monkeypatch):
+    def fails(*_):
+        raise ValueError("no signature")
+
+    broken = taxpr.why_compiled(jax.jit(lambda x: x + 1))
+    with monkeypatch.context() as patched:
+        patched.setattr("taxpr._compilations.recorder.Recorder._take", fails)
+        broken(1.0)
+    assert any("no signature" in note for note in broken.compiles.notes)
+    whole = taxpr.why_compiled(jax.jit(lambda x: x + 2))
+    whole(1.0)
+    assert whole.compiles.notes == ()

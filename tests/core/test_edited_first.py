@@ -347,3 +347,22 @@ def test_a_value_that_others_have_from_elsewhere_stays_an_injection(fun):
     (loss, _), _ = injected(ctx, 0.7, 0.3)
     plain = taxpr.inject(fun, taxpr.scale(0.5), where="h")
     assert loss == plain(plain.init(0.7, 0.3), 0.7, 0.3)[0]
+
+
+def squares(w, x):
+    h = jnp.tanh(w * x)
+    return (h**2).sum()
+
+
+@pytest.mark.parametrize("factor", [jnp.ones(3), jnp.int32(2), jnp.float16(0.5)], ids=str)
+@pytest.mark.parametrize("several", [False, True])
+def test_a_context_of_other_types_is_refused_as_by_an_injection(several, factor):
+    where = {"where": "h"}
+    given = ({"h": taxpr.scale(0.5)},) if several else (taxpr.scale(0.5),)
+    injected = taxpr.inject(jax.value_and_grad(squares), *given, **({} if several else where))
+    ctx = {"state": {}, "values": {"factor": factor}}
+    first = injected.init(2.0, jnp.ones(3))
+    ctx["state"] = (first["h"] if several else first)["state"]
+    place = r"ctx\['h'\]\['values'\]" if several else r"ctx\['values'\]"
+    with pytest.raises(errors.ArgumentError, match=place + r"\['factor'\]: float32\[\] and was"):
+        injected({"h": ctx} if several else ctx, 2.0, jnp.ones(3))

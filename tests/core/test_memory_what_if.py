@@ -96,3 +96,23 @@ def test_what_it_refuses():
             ask()
     with pytest.raises(ArgumentError, match="this table has no call"):
         taxpr.questions.MemoryUse("memory", []).advice()
+
+
+def counted(x, labels):
+    wave = jnp.sin(x)
+    shifted = labels + 1
+    return jnp.sum(wave * wave) + shifted.sum()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"bfloat16": "shifted"}, "bfloat16='shifted' holds int32 and no floats"),
+        ({"checkpoint": "wave"}, "checkpoint='wave' is a variable and no function"),
+        ({"checkpoint": "counted", "policy": 3}, "policy=3 is no function"),
+    ],
+)
+def test_what_has_nothing_to_change_is_refused(given, text):
+    use = taxpr.memory(jax.grad(counted))(jnp.ones(100), jnp.arange(100))
+    with pytest.raises(ArgumentError, match=text):
+        use.what_if(**given, measure=True)

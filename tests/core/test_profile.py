@@ -121,8 +121,10 @@ PLANTED = {
 
 @pytest.mark.parametrize("fun", PLANTED, ids=lambda fun: fun.__name__)
 def test_a_planted_cost_comes_first(fun):
-    found = taxpr.profile(fun, runs=3)(*PLANTED[fun])
-    assert "planted" in found.rows[0].variable.split(", ")
+    found = taxpr.profile(fun, runs=5)(*PLANTED[fun])
+    # A busy machine may stop a run in any kernel, but hardly all runs in the same one.
+    first = max(found.rows, key=lambda row: row.least)
+    assert "planted" in first.variable.split(", ")
     assert [row.seconds for row in found.rows] == sorted(
         (row.seconds for row in found.rows), reverse=True
     )
@@ -132,7 +134,7 @@ def test_a_planted_cost_comes_first(fun):
     named = sum(row.seconds for row in found.rows if row.variable or row.line)
     assert found.coverage == pytest.approx(named / found.wall)
     assert sum(row.share for row in found.rows) <= 1 + 1e-9
-    assert sorted(found.walls)[1] == found.wall
+    assert sorted(found.walls)[2] == found.wall
     assert all(0 <= row.least <= row.seconds <= row.most for row in found.rows)
     program = taxpr.trace(fun, names=True)(*PLANTED[fun])
     addresses = {address for address, _ in taxpr.introspect.iter_eqns(program)}
