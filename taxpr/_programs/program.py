@@ -215,6 +215,8 @@ class Program(Traced):
                 attached = attach_many(zip(at, injector.values(), strict=True), sites, options)
             else:
                 attached = attached_at(sites, injector, ctx, at, options)
+        # First, since it says which leaf of the context is no array.
+        jaxpr = threaded(program.jaxpr, attached, options)
         first_ctx = jax.tree.map(strong_array, attached.ctx)
         if keys is not None:  # in the order in which they were given, and JAX has sorted them
             first_ctx = {key: first_ctx[key] for key in attached.ctx}
@@ -233,7 +235,7 @@ class Program(Traced):
             )
 
         return Injected(
-            jaxpr=threaded(program.jaxpr, attached, options),
+            jaxpr=jaxpr,
             in_tree=jax.tree.structure(((attached.ctx, *args), kwargs)),
             out_tree=jax.tree.structure((out, attached.ctx)),
             in_names=names + self.in_names,

@@ -101,7 +101,7 @@ def test_what_it_refuses():
 def counted(x, labels):
     wave = jnp.sin(x)
     shifted = labels + 1
-    return jnp.sum(wave * wave) + shifted.sum()
+    return jnp.sum(wave * wave) + shifted.sum().astype(x.dtype)
 
 
 @pytest.mark.parametrize(
