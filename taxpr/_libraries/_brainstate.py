@@ -25,6 +25,9 @@ _LEAKED = (
 )
 # JAX caches loop bodies by this: where a body is traced again, it finds the states of then.
 _afresh = _compat.user_context()
+# The key of what was traced while states were noticed, and used none. Another one comes after a
+# trace that did: read from JAX's cache, a jitted function would hide from us that it uses states.
+_without_states = object()
 
 
 def _open(
@@ -137,10 +140,13 @@ def _code(named: Sequence[Named], places: Mapping[int, str]) -> PureCode:
 @contextlib.contextmanager
 def _noticing() -> Iterator[Callable[[], bool]]:
     """Notices states that are read or written, and sets them back."""
-    with _afresh(object()), brainstate.StateTraceStack() as stack:
+    global _without_states
+    with _afresh(_without_states), brainstate.StateTraceStack() as stack:
         try:
             yield lambda: bool(stack.states)
         finally:
+            if stack.states:
+                _without_states = object()
             for state, value in zip(stack.states, stack.original_state_values, strict=True):
                 state.restore_value(value)
 

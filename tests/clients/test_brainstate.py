@@ -128,6 +128,32 @@ def test_a_function_without_states_of_a_library_runs_once():
         runs.clear()
 
 
+def test_a_function_without_states_is_traced_as_without_brainstate():
+    def loop(x):
+        return jax.lax.while_loop(lambda y: jnp.sum(y) < 3.0, lambda y: y + 1.0, jnp.sin(x))
+
+    for names in (True, False):
+        first = taxpr.trace(loop, names=names)(X)
+        assert taxpr.trace(loop, names=names)(X).jaxpr is first.jaxpr
+
+
+def test_a_state_is_noticed_in_each_function_that_calls_the_same_jitted_one():
+    total = brainstate.ShortTermState(jnp.float32(2.0))
+    helper = jax.jit(lambda x: x * total.value)
+
+    def one(x):
+        return helper(x) + 1.0
+
+    def other(x):
+        return helper(x) - 1.0
+
+    taxpr.watch(one)(X)
+    program = taxpr.trace(other)(X)
+    total.value = jnp.float32(3.0)
+    assert_close(taxpr.watch(other)(X).out, 3.0 * X - 1.0)
+    assert len(program.in_avals) == 2  # x, and the state
+
+
 def test_a_state_that_is_noticed_while_tracing_is_as_before():
     total = brainstate.ShortTermState(jnp.zeros(3))
 
