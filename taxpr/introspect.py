@@ -4,11 +4,13 @@ For front ends and tools. What a person types to ask or to change something is i
 """
 
 from taxpr._address import Address
+from taxpr._by_identity import ByIdentity
 from taxpr._compat import (
     Source,
     is_dropped,
     is_literal,
     is_recomputed,
+    is_ref,
     scope_of,
     scopes_of,
     source_of,
@@ -17,6 +19,8 @@ from taxpr._compat import (
     var_names,
     with_settings,
 )
+from taxpr._costs.costs import Cost, Costs, trips_of
+from taxpr._costs.quantities import n_bytes, quantity
 from taxpr._errors import warnings_to
 from taxpr._hops.places import numbered
 from taxpr._hops.protocol import Nested
@@ -33,6 +37,9 @@ from taxpr._states.stateful import states_of
 
 __all__ = [
     "Address",
+    "ByIdentity",
+    "Cost",
+    "Costs",
     "Failure",
     "Nested",
     "Recent",
@@ -46,13 +53,16 @@ __all__ = [
     "is_library_file",
     "is_literal",
     "is_recomputed",
+    "is_ref",
     "is_tag",
     "is_unfinished",
     "is_user_file",
     "iter_eqns",
     "iter_tags",
+    "n_bytes",
     "nested_jaxprs",
     "numbered",
+    "quantity",
     "scope_of",
     "scopes_of",
     "source_of",
@@ -63,6 +73,7 @@ __all__ = [
     "tag_params",
     "tag_tree",
     "transformations_of",
+    "trips_of",
     "var_names",
     "warnings_to",
     "with_settings",

@@ -26,7 +26,17 @@ def memory_space_of(atom: Atom) -> Any:
 
 
 def is_ref(aval: AbstractValue) -> bool:
-    """Whether it is the type of a Ref."""
+    """Whether it is the type of a Ref: memory that is read and written in place.
+
+    Args:
+        aval: The type of a value.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import is_ref, trace
+        >>> [is_ref(aval) for aval in trace(jnp.sin)(1.0).in_avals]
+        [False]
+    """
     return not isinstance(aval, ShapedArray) and isinstance(aval, _state_types.AbstractRef)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from taxpr import introspect
 from taxpr_jupyter._analysis.index import Home, Index, Place
-from taxpr_jupyter._text.quantities import is_ref
 
 # An adjacency list: the neighbours of node i are the second list from first[i] to first[i + 1].
 Edges = tuple[list[int], list[int]]
@@ -79,7 +78,7 @@ class Dataflow:
         for home in self.index.homes.values():
             values = (home.nested or home.jaxpr).consts
             for node, var, value in zip(home.consts, home.jaxpr.constvars, values, strict=False):
-                if is_ref(var.aval):
+                if introspect.is_ref(var.aval):
                     other = known.setdefault(id(value), node)
                     self._edge(node, other)
                     self._edge(other, node)
@@ -88,7 +87,7 @@ class Dataflow:
         for atom, operand in zip(place.eqn.invars, operands, strict=True):
             if operand is not None:
                 self._edge(operand, place.number)
-                if is_ref(atom.aval):  # it may be written to
+                if introspect.is_ref(atom.aval):  # it may be written to
                     self._edge(place.number, operand)
         for result in place.results:
             self._edge(place.number, result)
@@ -148,5 +147,5 @@ class Dataflow:
                 self._edge(place.number, inner)
             elif (outer := operands[k]) is not None:
                 self._edge(outer, inner)
-                if is_ref(place.eqn.invars[k].aval):
+                if introspect.is_ref(place.eqn.invars[k].aval):
                     self._edge(inner, outer)

@@ -7,7 +7,6 @@ from typing import Any
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.graph import Graph
 
 Eqns = Sequence[tuple[taxpr.Address, Any]]  # with their addresses
@@ -50,7 +49,7 @@ class Flow:
     def __init__(self, jaxpr: Any, within_backward: bool) -> None:
         self.graph = Graph(jaxpr)
         self._within_backward = within_backward
-        self._known: ByIdentity[InsAndOuts] = ByIdentity()
+        self._known: introspect.ByIdentity[InsAndOuts] = introspect.ByIdentity()
 
     def ends(self, eqns: Eqns, stop: int, others: Iterable[Any] = ()) -> InsAndOuts:
         """The values that go into and out of some equations.

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.by_identity import ByIdentity
 
 
 class Size(NamedTuple):
@@ -37,7 +36,7 @@ class Sizes:
     """Counts equations, each jaxpr and equation once."""
 
     def __init__(self) -> None:
-        self._known: ByIdentity[Size] = ByIdentity()
+        self._known: introspect.ByIdentity[Size] = introspect.ByIdentity()
 
     def of_jaxpr(self, jaxpr: Any) -> Size:
         """The size of a jaxpr."""

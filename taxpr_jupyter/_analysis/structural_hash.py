@@ -24,7 +24,6 @@ import numpy as np
 from jax.core import Tracer
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.graph import Graph
 from taxpr_jupyter._text.short import literal_text, without_places
 
@@ -107,8 +106,8 @@ class Keys:
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
-        self._avals: ByIdentity[int] = ByIdentity()
-        self._eqns: ByIdentity[_Form] = ByIdentity()
+        self._avals: introspect.ByIdentity[int] = introspect.ByIdentity()
+        self._eqns: introspect.ByIdentity[_Form] = introspect.ByIdentity()
         self._objects: dict[int, Any] = {}  # by id
         self._forms: dict[Any, _Form] = {}
         # By the id of a jaxpr: its number, and those that it shares with jaxprs that are alike, or

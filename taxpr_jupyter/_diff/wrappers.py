@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff.part import Part, Side
 
@@ -51,8 +50,10 @@ class Contents:
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
-        self._known: ByIdentity[tuple[Counter[int], frozenset[int]]] = ByIdentity()
-        self._outlines: ByIdentity[Counter[int]] = ByIdentity()
+        self._known: introspect.ByIdentity[tuple[Counter[int], frozenset[int]]] = (
+            introspect.ByIdentity()
+        )
+        self._outlines: introspect.ByIdentity[Counter[int]] = introspect.ByIdentity()
 
     def of(self, eqn: Any) -> tuple[Counter[int], frozenset[int]]:
         """What stands in the place of an equation when all wrappers are opened.

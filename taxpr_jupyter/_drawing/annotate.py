@@ -6,12 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.extend.core.primitives as p
-
 from taxpr import introspect
-from taxpr_jupyter._analysis import costs
 from taxpr_jupyter._analysis import traits as _traits
-from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._analysis.traits import Trait
 from taxpr_jupyter._model.model import Cluster, Heat, HeatKind, Node
@@ -34,7 +30,7 @@ class _KnownTexts:
 
     lines: tuple[str, ...] = ()
     traits: tuple[Trait, ...] = ()
-    cost: costs.Cost | None = None
+    cost: introspect.Cost | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +45,7 @@ class _OfItem:
         common: The traits of all of them.
     """
 
-    cost: costs.Cost
+    cost: introspect.Cost
     every: Sequence[Trait]
     common: frozenset[Trait]
 
@@ -67,12 +63,12 @@ class Facts:
     """
 
     def __init__(self, keys: Keys) -> None:
-        self.costs = costs.Costs()
+        self.costs = introspect.Costs()
         self._keys = keys
         self._by_key: dict[tuple[int, tuple[str, ...]], _OfItem] = {}
-        self._known: ByIdentity[_OfItem] = ByIdentity()
-        self._eqns: ByIdentity[_OfItem] = ByIdentity()
-        self._ends: ByIdentity[Mapping[str, Sequence[Trait]]] = ByIdentity()
+        self._known: introspect.ByIdentity[_OfItem] = introspect.ByIdentity()
+        self._eqns: introspect.ByIdentity[_OfItem] = introspect.ByIdentity()
+        self._ends: introspect.ByIdentity[Mapping[str, Sequence[Trait]]] = introspect.ByIdentity()
 
     def of(self, item: Item) -> _OfItem:
         """The facts about an item."""
@@ -84,7 +80,7 @@ class Facts:
         parts = Counter(self._eqns.of(eqn, self._of_eqn) for _, eqn in item.eqns)
         every = tuple(dict.fromkeys(trait for part in parts for trait in part.every))
         common = frozenset.intersection(*(part.common for part in parts)) if every else frozenset()
-        cost = costs.total(part.cost.times(number) for part, number in parts.items())
+        cost = introspect.Cost.total(part.cost.times(number) for part, number in parts.items())
         return _OfItem(cost, every, common)
 
     def _of_eqn(self, eqn: Any) -> _OfItem:
@@ -165,7 +161,8 @@ class Annotator:
             self._item(child, runs)
         for block, nested in item.blocks if item.open else ():
             eqn = item.eqn
-            inside = _runs_inside(runs, eqn, nested)
+            trips = introspect.trips_of(eqn, nested)
+            inside = None if runs is None or trips is None else runs * trips
             lines = self._known[item.address].lines
             once = self._facts.costs.of_jaxpr(block.jaxpr)
             if len(item.blocks) > 1 or inside != runs:
@@ -237,19 +234,6 @@ def _coloured(node: Node, value: int | None, scale: Heat) -> Node:
     share = value / scale.top if scale.top else 0.0
     heat = max(0.0, 1 + math.log10(share) / scale.decades) if share else 0.0
     return replace(node, heat=heat)
-
-
-def _runs_inside(runs: int | None, eqn: Any, nested: introspect.Nested) -> int | None:
-    """How often a nested jaxpr runs, on all devices. A while loop counts as one iteration.
-
-    None if it is not known, as for a kernel, or for the jaxpr of a reduction.
-    """
-    trips = nested.trips
-    if trips is None and eqn.primitive is p.while_p:
-        trips = 1
-    if runs is None or not isinstance(trips, int):  # a scan may have a symbolic length
-        return None
-    return runs * trips * costs.devices_of(eqn)
 
 
 def _signed(shown: Node | Cluster, traits: Sequence[Trait]) -> tuple[str, ...]:

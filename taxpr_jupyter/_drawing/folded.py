@@ -4,7 +4,6 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._drawing.scope import Origin, Use
@@ -37,9 +36,9 @@ class Folded:
 
     def __init__(self, tips: short.Tooltips) -> None:
         self.tips = tips
-        self._groups: ByIdentity[Group] = ByIdentity()
-        self._uses: dict[str | None, ByIdentity[Sequence[Use]]] = {}
-        self._inputs: ByIdentity[Sequence[Origin]] = ByIdentity()
+        self._groups: introspect.ByIdentity[Group] = introspect.ByIdentity()
+        self._uses: dict[str | None, introspect.ByIdentity[Sequence[Use]]] = {}
+        self._inputs: introspect.ByIdentity[Sequence[Origin]] = introspect.ByIdentity()
 
     def group(self, item: Item, size: Size, ends: InsAndOuts) -> Group:
         """A closed group that holds so much, with what goes into and out of it."""
@@ -77,7 +76,7 @@ class Folded:
                     used.append(Use(atom, item.address, item.address, cluster))
             return used
 
-        return self._uses.setdefault(cluster, ByIdentity()).of(item, written)
+        return self._uses.setdefault(cluster, introspect.ByIdentity()).of(item, written)
 
     def inputs(self, block: Block, end: End, node: Node) -> Sequence[Origin]:
         """The origins of inputs that share a node, or of one."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._analysis.costs import Costs
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.sizes import Size, Sizes
 from taxpr_jupyter._analysis.slices import Slices
@@ -66,9 +65,9 @@ class Tagged:
         return Held(self.program)
 
     @functools.cached_property
-    def costs(self) -> Costs:
+    def costs(self) -> introspect.Costs:
         """Reckons what equations cost."""
-        return Costs()
+        return introspect.Costs()
 
     @functools.cached_property
     def size(self) -> Size:

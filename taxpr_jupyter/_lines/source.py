@@ -11,7 +11,6 @@ import numpy as np
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.collection import without_collection
-from taxpr_jupyter._analysis.costs import Costs
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.traits import precision_change
 from taxpr_jupyter._errors import PanelError
@@ -79,7 +78,7 @@ class SourceRows:
         self.program = program
         with without_collection():
             self.listing = listing = program.listing()
-        costs = Costs()
+        costs = introspect.Costs()
         whole = [_cost(costs, listing.unknown)]
         rows: list[SourceRow] = []
         self.breaks: list[int] = []
@@ -216,7 +215,7 @@ def source_text(program: taxpr.Program) -> str:
     return SourceRows(program).text()
 
 
-def _cost(costs: Costs, found: Sequence[Any]) -> tuple[float, float]:
+def _cost(costs: introspect.Costs, found: Sequence[Any]) -> tuple[float, float]:
     """Operations and bytes of all runs of equations; nan where nobody knows how often they run."""
     flops = moved = 0.0
     for one in found:

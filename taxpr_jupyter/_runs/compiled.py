@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from taxpr_jupyter._text.quantities import quantity
+from taxpr import introspect
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Compiled:
     peak_bytes: float | None = None
 
     def __str__(self) -> str:
-        words = [] if self.flops is None else [quantity(self.flops, "FLOP")]
+        words = [] if self.flops is None else [introspect.quantity(self.flops, "FLOP")]
         if self.transcendentals:
-            words.append(f"{quantity(self.transcendentals, '')} transcendental")
+            words.append(f"{introspect.quantity(self.transcendentals, '')} transcendental")
         if self.bytes_accessed is not None:
-            words.append(f"{quantity(self.bytes_accessed, 'B')} accessed")
+            words.append(f"{introspect.quantity(self.bytes_accessed, 'B')} accessed")
         if self.peak_bytes is not None:
-            words.append(f"peak {quantity(self.peak_bytes, 'B')}")
+            words.append(f"peak {introspect.quantity(self.peak_bytes, 'B')}")
         return ", ".join(words) or "nothing is known"
 
 

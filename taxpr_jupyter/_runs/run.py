@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from taxpr_jupyter._analysis.costs import quantity
+from taxpr import introspect
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.model import count_of
@@ -189,7 +189,9 @@ class Run:
         lines += [f"  No gradients: {self.gradient_note}"] if self.gradient_note else []
         lines += [f"  {leaf}" for state in self.states if state.written for leaf in state.leaves]
         if self.released:
-            lines.append(f"  {quantity(self.released, 'B')} of this were released. {HOW_AGAIN}.")
+            lines.append(
+                f"  {introspect.quantity(self.released, 'B')} of this were released. {HOW_AGAIN}."
+            )
         if self.records:
             lines.append("Values at the tags, after their injectors")
             names = collections.Counter(record.name for record in self.records.values())

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from taxpr import introspect
 from taxpr_jupyter._layout.geometry import Box
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Heat
-from taxpr_jupyter._text.quantities import quantity
 
 _TITLES = {"flops": "operations (FLOP)", "bytes": "bytes moved (B)"}
 _NOTE = "Without such a colour: none, or not known"
@@ -93,7 +93,7 @@ def legend_of(heat: Heat) -> Legend:
     """The legend of a scale."""
     last = len(theme.HEATS) - 1
     powers = (heat.decades * (step / last - 1) for step in range(last + 1))
-    numbers = [quantity(heat.top * 10**power, "") for power in powers]
+    numbers = [introspect.quantity(heat.top * 10**power, "") for power in powers]
     numbers = [number if k % _EVERY == 0 else "" for k, number in enumerate(numbers)]
     numbers[0] = f"≤{numbers[0]}"
     return Legend(f"Colour: {_TITLES[heat.kind]} of a node, all its runs", tuple(numbers))

@@ -11,7 +11,6 @@ from jax.core import Tracer
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._text.hints import hint_of
-from taxpr_jupyter._text.quantities import n_bytes, quantity
 
 LINE = 28  # characters in one line of a label
 _RESULTS = 6  # of an equation, of which the variables are told
@@ -52,13 +51,13 @@ def aval_text(aval: Any) -> str:
 def size_text(aval: Any) -> str:
     """` weak, 12 B`: the weak type and the size, which a label does not show."""
     weak = " weak" if getattr(aval, "weak_type", False) else ""
-    return f"{weak}, {quantity(size, 'B')}" if (size := _known_bytes(aval)) else weak
+    return f"{weak}, {introspect.quantity(size, 'B')}" if (size := _known_bytes(aval)) else weak
 
 
 def _known_bytes(aval: Any) -> int:
     """Its size; 0 where its shape is known only at run time."""
     try:
-        return n_bytes(aval)
+        return introspect.n_bytes(aval)
     except TypeError:
         return 0
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.names import is_of_jax
 from taxpr_jupyter._analysis.sizes import Size, Sizes
 from taxpr_jupyter._analysis.structural_hash import Keys
@@ -51,10 +50,10 @@ class Fold:
 
     def __init__(self, program: Any, budget: int, keys: Keys, only: Only | None = None):
         self.sizes = Sizes()
-        self._item_sizes: ByIdentity[Size] = ByIdentity()
-        self._parts: ByIdentity[bool] = ByIdentity()
-        self._of_library: ByIdentity[bool] = ByIdentity()
-        self._addresses: ByIdentity[tuple[str, ...]] = ByIdentity()
+        self._item_sizes: introspect.ByIdentity[Size] = introspect.ByIdentity()
+        self._parts: introspect.ByIdentity[bool] = introspect.ByIdentity()
+        self._of_library: introspect.ByIdentity[bool] = introspect.ByIdentity()
+        self._addresses: introspect.ByIdentity[tuple[str, ...]] = introspect.ByIdentity()
         self.budget = budget
         self.visible = 0
         self.most: float = budget

@@ -17,7 +17,6 @@ from typing import Any
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short as _text
 from taxpr_jupyter._text.elements import Row
@@ -53,7 +52,9 @@ class Groups:
         self._units = Units(items, keys)
         self._show_tags = len(items) - len(self._units) <= _TAGS
         self._pairs = [item.eqns[0] for item in items]
-        self._sizes: ByIdentity[int] = ByIdentity()  # how many units an item has
+        self._sizes: introspect.ByIdentity[int] = (
+            introspect.ByIdentity()
+        )  # how many units an item has
         # Groups of either pass by what they are groups of, to tell which belong together.
         self._made: dict[tuple[str, Any], list[Item]] = {}
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._analysis.by_identity import ByIdentity
 from taxpr_jupyter._analysis.liveness import Flow, pass_of
 from taxpr_jupyter._analysis.loss_boundary import Loss, loss_of
 from taxpr_jupyter._analysis.names import Names
@@ -163,7 +162,9 @@ class Block:
     items: Sequence[Item]
     flow: Flow
     names: Names
-    _turns: ByIdentity[list[Any]] = field(default_factory=ByIdentity, init=False)
+    _turns: introspect.ByIdentity[list[Any]] = field(
+        default_factory=introspect.ByIdentity, init=False
+    )
 
     @functools.cached_property
     def loss(self) -> Loss | None:

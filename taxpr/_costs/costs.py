@@ -11,17 +11,22 @@ XLA's `cost_analysis` needs a compiled program and has no numbers for single equ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.extend.core.primitives as p
+from jax import lax
 
-from taxpr import introspect
-from taxpr_jupyter._analysis import flops as _flops
-from taxpr_jupyter._analysis.by_identity import ByIdentity
-from taxpr_jupyter._analysis.structural_hash import open_jaxpr
-from taxpr_jupyter._text.quantities import quantity, size
+from taxpr import _compat
+from taxpr._by_identity import ByIdentity
+from taxpr._compat import JaxprEqn
+from taxpr._costs import flops as _flops
+from taxpr._costs.quantities import quantity, size
+from taxpr._hops.protocol import Nested
+from taxpr._hops.table import nested_jaxprs
+from taxpr._primitives.tag import is_tag
+
+_lax: Any = lax  # which declares no types of primitives
 
 _NONE: frozenset[str] = frozenset()
 
@@ -39,6 +44,7 @@ class Cost:
         unknown: Primitives whose operations are not counted.
 
     Example:
+        >>> from taxpr import Cost
         >>> str(Cost(flops=65536, bytes=12288))
         '65.5 kFLOP · 12.3 kB moved'
     """
@@ -54,6 +60,17 @@ class Cost:
     def operations(self) -> int:
         """Plain and transcendental operations."""
         return self.flops + self.transcendentals
+
+    @classmethod
+    def total(cls, costs: Iterable[Cost]) -> Cost:
+        """The sum of costs."""
+        every = list(costs)
+        return _merged(every, sum, any(cost.at_most for cost in every))
+
+    @classmethod
+    def dearest(cls, costs: Iterable[Cost]) -> Cost:
+        """The maximum of costs, number by number."""
+        return _merged(list(costs), lambda numbers: max(numbers, default=0), at_most=True)
 
     def times(self, number: int) -> Cost:
         """The cost of so many runs."""
@@ -74,8 +91,8 @@ class Cost:
 
     def lines(self, eqn: Any = None) -> tuple[str, ...]:
         """The numbers of one equation, or of several, and notes on what they include."""
-        text, notes = str(self), []
-        if eqn is not None and eqn.primitive is p.while_p:
+        text, notes = str(self), list[str]()
+        if eqn is not None and eqn.primitive is _compat.while_p:
             text += " each iteration"
         elif self.loops:
             notes.append("with one iteration of each while loop")
@@ -88,20 +105,6 @@ class Cost:
         return (text, *notes)
 
 
-FREE = Cost()
-
-
-def total(costs: Iterable[Cost]) -> Cost:
-    """The sum of costs."""
-    every = list(costs)
-    return _merged(every, sum, any(cost.at_most for cost in every))
-
-
-def dearest(costs: Iterable[Cost]) -> Cost:
-    """The maximum of costs, number by number."""
-    return _merged(list(costs), lambda numbers: max(numbers, default=0), at_most=True)
-
-
 def _merged(every: Sequence[Cost], merge: Callable[[Iterator[int]], int], at_most: bool) -> Cost:
     return Cost(
         merge(cost.flops for cost in every),
@@ -109,24 +112,35 @@ def _merged(every: Sequence[Cost], merge: Callable[[Iterator[int]], int], at_mos
         merge(cost.bytes for cost in every),
         at_most,
         any(cost.loops for cost in every),
-        frozenset().union(*(cost.unknown for cost in every)),
+        frozenset[str]().union(*(cost.unknown for cost in every)),
     )
 
 
 class Costs:
-    """Computes costs, of each jaxpr once."""
+    """Computes costs, of each jaxpr once.
+
+    Attributes:
+        known: The costs of the jaxprs so far.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import Costs, trace
+        >>> x = jnp.ones((8, 8))
+        >>> Costs().of_jaxpr(trace(jnp.dot)(x, x)).flops
+        1024
+    """
 
     def __init__(self) -> None:
-        self._known: ByIdentity[Cost] = ByIdentity()
+        self.known: ByIdentity[Cost] = ByIdentity()
 
     def of_jaxpr(self, jaxpr: Any) -> Cost:
         """The cost of running a jaxpr once."""
-        return self._known.of(jaxpr, lambda jaxpr: total(map(self.of_eqn, jaxpr.eqns)))
+        return self.known.of(jaxpr, lambda jaxpr: Cost.total(map(self.of_eqn, jaxpr.eqns)))
 
     def of_eqn(self, eqn: Any) -> Cost:
         """The cost of an equation, with its nested jaxprs."""
-        if introspect.is_tag(eqn):
-            return FREE
+        if is_tag(eqn):
+            return Cost()
         try:
             operations = _flops.operations(eqn)
             if operations is not None:
@@ -136,25 +150,20 @@ class Costs:
             return Cost(unknown=frozenset({eqn.primitive.name}))
         return self._nested(eqn)
 
-    def _nested(self, eqn: Any) -> Cost:
-        nested = introspect.nested_jaxprs(eqn)
-        if eqn.primitive is p.cond_p:
-            return dearest(self.of_jaxpr(branch.jaxpr) for branch in nested)
-        if eqn.primitive is p.while_p:
-            once = total(self.of_jaxpr(part.jaxpr) for part in nested)
-            return replace(once, loops=True)
+    def _nested(self, eqn: JaxprEqn) -> Cost:
         if (combinations := _combinations(eqn)) is not None:
             combiners = (eqn.params[name] for name in _COMBINERS if name in eqn.params)
-            each = total(self.of_jaxpr(open_jaxpr(one)) for one in combiners)
+            each = Cost.total(self.of_jaxpr(_compat.open_jaxpr(one)) for one in combiners)
             # The elements that a combiner gets are counted in what the equation moves.
             return replace(each.times(combinations), bytes=_flops.moved(eqn))
-        # A linear solve does not run the jaxprs that only its derivative needs. How often a kernel
-        # runs is unknown.
-        run = [(part, part.trips) for part in nested if not part.conditional]
-        if run and all(isinstance(trips, int) for _, trips in run):
-            parts = (self.of_jaxpr(part.jaxpr).times(trips or 0) for part, trips in run)
-            return total(parts).times(devices_of(eqn))
-        return self._stated(eqn)
+        parts = parts_of(eqn)
+        if not parts:
+            return self._stated(eqn)
+        costs = [self.of_jaxpr(part.jaxpr).times(trips) for part, trips in parts]
+        if eqn.primitive is _compat.cond_p:
+            return Cost.dearest(costs)
+        cost = Cost.total(costs)
+        return replace(cost, loops=True) if eqn.primitive is _compat.while_p else cost
 
     def _stated(self, eqn: Any) -> Cost:
         """The user's own estimate for a kernel; otherwise its bytes, and unknown operations."""
@@ -167,28 +176,63 @@ class Costs:
             return Cost(unknown=frozenset({eqn.primitive.name}))
 
 
-def devices_of(eqn: Any) -> int:
-    """The number of instances of an equation's jaxpr that run, on different devices.
+def parts_of(eqn: JaxprEqn) -> list[tuple[Nested, int]]:
+    """The jaxprs that an equation runs, and how often on all devices, see `trips_of`.
 
-    The devices along automatic axes of a mesh share one instance.
+    Each branch of a cond belongs to them. What is counted as a whole has no parts: an equation in
+    the table, a reduction, and a kernel, because nobody knows how often it runs.
     """
-    params = eqn.params
+    if _flops.is_known(eqn) or eqn.primitive in _REDUCTIONS:
+        return []
+    # A linear solve does not run the jaxprs that only its derivative needs.
+    all_run = eqn.primitive in (_compat.cond_p, _compat.while_p)
+    run = [part for part in nested_jaxprs(eqn) if all_run or not part.conditional]
+    parts = [(part, trips) for part in run if (trips := trips_of(eqn, part)) is not None]
+    return parts if len(parts) == len(run) else []
+
+
+def trips_of(eqn: JaxprEqn, nested: Nested) -> int | None:
+    """How often an equation runs one of its jaxprs, on all devices.
+
+    The devices along automatic axes of a mesh share one run. A while loop counts as one iteration.
+
+    Args:
+        eqn: The equation.
+        nested: The jaxpr, as `nested_jaxprs` gives it.
+
+    Returns:
+        The number; None if it is not known, as of a kernel, or a scan of symbolic length.
+
+    Example:
+        >>> import jax
+        >>> from taxpr import nested_jaxprs, trace, trips_of
+        >>> [eqn] = trace(lambda x: jax.lax.map(lambda x: x * 2, x))(jax.numpy.ones(5)).eqns
+        >>> [trips_of(eqn, nested) for nested in nested_jaxprs(eqn)]
+        [5]
+    """
+    trips = 1 if eqn.primitive is _compat.while_p else nested.trips
+    return trips * _devices(eqn.params) if isinstance(trips, int) else None
+
+
+def _devices(params: Mapping[str, Any]) -> int:
+    """The number of instances of an equation's jaxpr that run, on different devices."""
     if "axis_size" in params and "devices" in params:  # pmap, up to 0.8
         return params["axis_size"]
     manual = params.get("newly_manual_axes", params.get("manual_axes", ()))  # the latter up to 0.9
     return math.prod(params["mesh"].shape[name] for name in manual)
 
 
-# Params of reductions with a jaxpr; `introspect.nested_jaxprs` leaves out those of JAX itself.
+# Params of reductions with a jaxpr; `nested_jaxprs` leaves out those of JAX itself.
+_REDUCTIONS = _lax.reduce_p, _lax.reduce_window_p, _lax.select_and_scatter_p
 _COMBINERS = ("jaxpr", "select_jaxpr", "scatter_jaxpr")
 
 
 def _combinations(eqn: Any) -> int | None:
     """How often a reduction runs its jaxpr, which combines two elements; None for no reduction."""
-    if eqn.primitive not in (p.reduce_p, p.reduce_window_p, p.select_and_scatter_p):
+    if eqn.primitive not in _REDUCTIONS:
         return None
     ins, outs = size(eqn.invars[0].aval), size(eqn.outvars[0].aval)
-    if eqn.primitive is p.reduce_p:
+    if eqn.primitive is _lax.reduce_p:
         return ins - outs
     window = math.prod(eqn.params["window_dimensions"])
-    return outs * (window - 1) if eqn.primitive is p.reduce_window_p else ins * window
+    return outs * (window - 1) if eqn.primitive is _lax.reduce_window_p else ins * window

@@ -3,11 +3,17 @@
 import math
 from typing import Any
 
+from taxpr import _compat
+
 _UNITS = ("", "k", "M", "G", "T", "P", "E")
 
 
 def quantity(number: float, unit: str) -> str:
     """Write a number with three digits and a unit prefix.
+
+    Args:
+        number: The number.
+        unit: The unit, such as ``"B"``.
 
     Example:
         >>> quantity(65536, "FLOP")
@@ -26,7 +32,7 @@ def size(aval: Any) -> int:
         TypeError: If its shape is known only at run time.
     """
     shape = getattr(aval, "shape", None)
-    number = 0 if shape is None else math.prod(shape)
+    number: Any = 0 if shape is None else math.prod(shape)
     if not isinstance(number, int):
         raise TypeError(f"the size of {aval} is not known before it runs")
     return number
@@ -35,15 +41,19 @@ def size(aval: Any) -> int:
 def n_bytes(aval: Any) -> int:
     """The number of bytes of a value; 0 if it is no array or is a Ref.
 
+    Args:
+        aval: The type of the value.
+
     Raises:
         TypeError: If its shape is known only at run time.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import n_bytes, trace
+        >>> n_bytes(trace(jnp.sin)(jnp.ones(3)).in_avals[0])
+        12
     """
     dtype = getattr(aval, "dtype", None)
-    if dtype is None or is_ref(aval):
+    if dtype is None or _compat.is_ref(aval):
         return 0
     return size(aval) * getattr(dtype, "itemsize", 0)
-
-
-def is_ref(aval: Any) -> bool:
-    """Whether an aval is a Ref: memory that is read and written in place."""
-    return hasattr(aval, "inner_aval")

@@ -10,11 +10,14 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import jax.extend.core.primitives as p
-import jax.lax
-import numpy as np
+import numpy
+from jax import lax
 
-from taxpr_jupyter._text.quantities import n_bytes, size
+from taxpr import _compat
+from taxpr._costs.quantities import n_bytes, size
+
+np: Any = numpy  # which leaves types of arrays unknown
+_lax: Any = lax
 
 Operations = tuple[int, int]  # plain, transcendental
 Rule = Callable[[Any], Operations]
@@ -26,8 +29,17 @@ _EXACT_POSITIONS = 1_000_000  # for more positions of a window, the padding is c
 
 def operations(eqn: Any) -> Operations | None:
     """The operations of an equation; None if its primitive is not in the table."""
-    rule = RULES.get(eqn.primitive) or _NAMED.get(eqn.primitive.name)
+    rule = _rule(eqn)
     return rule(eqn) if rule else None
+
+
+def is_known(eqn: Any) -> bool:
+    """Whether the primitive of an equation is in the table."""
+    return _rule(eqn) is not None
+
+
+def _rule(eqn: Any) -> Rule | None:
+    return RULES.get(eqn.primitive) or _NAMED.get(eqn.primitive.name)
 
 
 def moved(eqn: Any) -> int:
@@ -167,16 +179,17 @@ def _random(eqn: Any) -> Operations:
 
 def _of_module(names: Iterable[str]) -> set[Any]:
     """The primitives with these names, as far as this version of JAX has them."""
-    found = (getattr(p, f"{n}_p", None) or getattr(jax.lax, f"{n}_p", None) for n in names)
+    homes = _lax, _lax.linalg
+    found = (getattr(home, f"{name}_p", None) for name in names for home in homes)
     return {primitive for primitive in found if primitive is not None}
 
 
 _FREE = """after_all all_gather all_to_all axis_index bitcast_convert_type broadcast_in_dim
     complex concatenate copy create_token device_put dynamic_slice dynamic_update_slice
-    empty2 gather get imag iota name pad ppermute ragged_all_to_all real reshape rev scatter
-    sharding_constraint slice split squeeze stack stop_gradient swap tile transpose
+    gather imag iota pad ppermute ragged_all_to_all real reshape rev scatter
+    sharding_constraint slice split squeeze stack stop_gradient tile transpose
     unstack"""
-_ELEMENTWISE = """abs add add_jaxvals and ceil clamp clz conj convert_element_type div eq eq_to
+_ELEMENTWISE = """abs add and ceil clamp clz conj convert_element_type div eq eq_to
     floor ge gt is_finite le le_to lt lt_to max min mul mulhi ne neg nextafter not
     one_minus_square or pmax pmin population_count psum reduce_precision rem round
     select_n shift_left shift_right_arithmetic shift_right_logical sign square sub xor"""
@@ -206,12 +219,11 @@ _RULES_OF: dict[Rule, str] = {
     lambda eqn: (_in(eqn) * eqn.invars[0].aval.shape[-1] // 3, 0): "cholesky",
     lambda eqn: (size(eqn.invars[1].aval) * eqn.invars[0].aval.shape[-1], 0): "triangular_solve",
     _lu: "lu",
-    _random: """random_bits random_fold_in random_seed random_split rng_bit_generator
-        threefry2x32""",
+    _random: "rng_bit_generator",
 }
 RULES: dict[Any, Rule] = {
     primitive: rule for rule, names in _RULES_OF.items() for primitive in _of_module(names.split())
-}
+} | {_compat.add_any_p: _each}
 """The table. A primitive that is missing here, and holds no jaxpr, has an unknown cost."""
 
 # Primitives that are not public in some versions of JAX. If one is renamed, its cost is unknown.
@@ -220,13 +232,15 @@ _NAMED_FREE = """all_gather_invariant all_gather_reduced dce_sink debug_callback
     optimization_barrier pbroadcast pin platform_index preduced pvary random_clone random_unwrap
     random_wrap reduced_vary_cast reshard swap tie to_edtype unpin vary_unreduced_cast
     with_memory_space_constraint zeros_like"""
+_NAMED_RANDOM = """random_bits random_fold_in random_seed random_split threefry2x32
+    threefry4x32"""
 _NAMED: dict[str, Rule] = {
     **dict.fromkeys(_NAMED_FREE.split(), _nothing),
     "addupdate": lambda eqn: (size(eqn.invars[1].aval), 0),
     "psum_invariant": _each,
     "ragged_dot_general": _ragged_dot,
     "reduce_scatter": _reduce,
-    "threefry4x32": _random,
+    **dict.fromkeys(_NAMED_RANDOM.split(), _random),
 }
 
 _TAKES_PART = _of_module(["dynamic_slice", "gather", "slice"])
