@@ -25,7 +25,7 @@ from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._questions.flow import Flow, FlowRow, flow
 from taxpr._recordings.recorded import Recorded
 from taxpr._recordings.recording import Recording, load_recording
-from taxpr._recordings.summary import Stats
+from taxpr._recordings.summary import Stats, array_stats
 from taxpr._recordings.watch import watch
 from taxpr._sweep.patch import patch
 from taxpr._sweep.sweep import sweep
@@ -64,6 +64,7 @@ __all__ = [
     "WhatIf",
     "WhatIfRow",
     "WhyCompiled",
+    "array_stats",
     "check",
     "check_grad",
     "compile_time",

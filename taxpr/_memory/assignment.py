@@ -30,14 +30,12 @@ class Allocation(NamedTuple):
         kind: ``"argument"``, ``"result"``, ``"temporary"``, or ``"other"``: constants, and what
             threads have on their stacks, which are no part of the total.
         parameter: The number of the parameter of an argument; None of others.
-        is_result: Whether a result is in it, which an argument that is donated may have, too.
     """
 
     number: int
     size: int
     kind: str
     parameter: int | None
-    is_result: bool
 
 
 class BufferPlace(NamedTuple):
@@ -82,7 +80,7 @@ def _allocation(fields: dict[int, list[Any]]) -> Allocation:
     if _number(fields, _THREAD_LOCAL) or _number(fields, _CONSTANT):
         kind = "other"
     parameter = _number(fields, _PARAMETER_NUMBER) if is_argument else None
-    return Allocation(_number(fields, _INDEX), _number(fields, _SIZE), kind, parameter, is_result)
+    return Allocation(_number(fields, _INDEX), _number(fields, _SIZE), kind, parameter)
 
 
 def _names(module: bytes) -> dict[int, str]:

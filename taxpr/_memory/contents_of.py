@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 from taxpr._address import Address
@@ -119,7 +118,7 @@ class Contents:
         if one.computation == self._hlo.entry.name:
             number = self._call.inputs.get(one.name)
             return UNKNOWN if number is None else Content(Address(f"in{number}"))
-        caller = self._callers.get(one.computation)
+        caller = self._hlo.callers.get(one.computation)
         if caller is None:
             return UNKNOWN
         if caller.opcode == "while":  # what the loop carries
@@ -143,7 +142,3 @@ class Contents:
 
     def _root(self, computation: str) -> Instruction:
         return self._hlo.computations[computation].root
-
-    @functools.cached_property
-    def _callers(self) -> dict[str, Instruction]:
-        return {name: one for one in self._hlo.instructions.values() for name in one.calls()}

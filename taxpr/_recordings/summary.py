@@ -33,7 +33,8 @@ class Stats:
     """Statistics of a recorded value.
 
     Each is a number, or with ``each=True`` an array with the axes of the loops and devices. Complex
-    numbers count by their absolute values. Where nothing is finite the first five are NaN.
+    numbers count by their absolute values; they are NaN if a part is, else -inf if a part is. Where
+    nothing is finite the first five are NaN.
 
     Attributes:
         mean: The mean of the finite elements.
@@ -79,8 +80,8 @@ class Stats:
 
 
 def has_stats(dtype: Any) -> bool:
-    """Whether there are statistics of values of a dtype: not of PRNG keys."""
-    return not _compat.is_extended(dtype)
+    """Whether there are statistics of values of a dtype: not of PRNG keys, nor of float0."""
+    return not _compat.is_extended(dtype) and dtype != _jax.dtypes.float0
 
 
 def summary(x: Any, axes: int, of: Any) -> Any:
@@ -94,7 +95,7 @@ def summary(x: Any, axes: int, of: Any) -> Any:
     """
     lead, wide = x.shape[:axes], of is np or x.dtype in (np.float64, np.complex128)
     dtype = of.float64 if wide else of.float32
-    x = of.abs(x) if of.issubdtype(x.dtype, of.complexfloating) else x
+    x = _size(x, of) if of.issubdtype(x.dtype, of.complexfloating) else x
     x = x.reshape((*lead, math.prod(x.shape[axes:])))
     if of is np and x.shape[-1] >= blocks.MANY:
         rows = [_of_row(row) for row in x.reshape((-1, x.shape[-1]))]
@@ -102,13 +103,22 @@ def summary(x: Any, axes: int, of: Any) -> Any:
     return _of_rows(x, of, dtype)
 
 
+def _size(x: Any, of: Any) -> Any:
+    """Absolute values of complex numbers; those that are not finite keep their kind."""
+    below = (x.real == -of.inf) | (x.imag == -of.inf)
+    return of.where(of.isnan(x), of.nan, of.where(below, -of.inf, of.abs(x)))
+
+
 def _of_row(row: Any) -> Any:
     """The numbers of a long row, by NumPy."""
-    found = blocks.numbers(row, BINS)
+    finite, shares = row, (0.0, 0.0, 0.0, 1.0)  # NaN, both infinities, and what is finite
+    if (found := blocks.numbers(row, BINS)) is None and not (whole := np.isfinite(row)).all():
+        finite, infinite = row[whole], (row == np.inf).mean()
+        shares = np.isnan(row).mean(), infinite, (row == -np.inf).mean(), whole.mean()
+        found = blocks.numbers(finite, BINS) if finite.size else None
     if found is None:
         return _of_rows(row, np, np.float64)
-    shares = 0.0, 0.0, 0.0, 1.0  # NaN, both infinities, and what is finite
-    return [*found[:6], *shares, *found[6:]]
+    return [*found[:5], found[5] * finite.size / row.size, *shares, *found[6:]]
 
 
 def _of_rows(x: Any, of: Any, dtype: Any) -> Any:
@@ -150,6 +160,23 @@ def _is_zero(x: Any, of: Any) -> Any:
         return x.astype(np.float64 if of is np else np.float32) == 0
     bits = jax.lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}")
     return bits << 1 == 0
+
+
+def array_stats(value: Array) -> Stats | None:
+    """Statistics of an array, computed on the host; None of PRNG keys and float0.
+
+    Args:
+        value: The array, of JAX or NumPy.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> stats = taxpr.questions.array_stats(jnp.array([1.0, 3.0, jnp.nan, jnp.inf]))
+        >>> stats.mean, stats.nan, stats.nonfinite
+        (2.0, 0.25, 0.5)
+    """
+    if not has_stats(value.dtype):
+        return None
+    return each_of(summary(np.asarray(value), 0, np), value.size)
 
 
 class Reduction(NamedTuple):

@@ -70,14 +70,14 @@ def replaced(where: Any, held: Callable[[Any, bool], Any], may_be_empty: bool = 
     return where
 
 
-def names_in(where: Any, may_be_empty: bool = False) -> list[tuple[Any, bool]]:
+def names_in(where: Any) -> list[tuple[Any, bool]]:
     """The texts and variables in a selector, and whether they may match nothing."""
     found: list[tuple[Any, bool]] = []
 
     def note(one: Any, may_be_empty: bool) -> None:
         found.append((one, may_be_empty))
 
-    replaced(where, note, may_be_empty)
+    replaced(where, note)
     return found
 
 

@@ -5,7 +5,6 @@ of JAX: integers, booleans, bfloat16 and smaller floats, complex numbers, PRNG k
 """
 
 import dataclasses
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import taxpr
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text.short import aval_text
 
@@ -20,6 +20,7 @@ _SHOWN = 6  # elements of an array in a short text
 _BLOCK = 2**15  # elements that are looked at together: some copies of them fit a cache
 _COPIED = 2**16  # the most bytes of an array that `glance` copies to the host
 NOT_FINITE = ("nan", "+inf", "-inf", "nonfinite")  # counted by `stats`; the last one is the sum
+_OF_FINITE = ("mean", "std", "min", "max", "norm")  # told by `stats` where something is finite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,62 +147,13 @@ def stats(value: Any) -> dict[str, float]:
     Counts as `taxpr.check_finite` does. Empty if the value holds no numbers (PRNG keys, float0, no
     elements).
     """
-    if is_key(value):
+    found = taxpr.questions.array_stats(value)
+    if found is None or not found.size:
         return {}
-    array = _host(value)
-    if array.dtype == jax.dtypes.float0 or not array.size:
-        return {}
-    counts, finite = np.zeros(len(NOT_FINITE), int), _Sums()
-    for (block,) in _blocks(array):
-        wide = _wide(block)
-        whole = np.isfinite(wide)
-        if whole.all():
-            finite.add(wide)
-            continue
-        finite.add(wide[whole])
-        nan = np.isnan(wide)
-        below = ((np.real(wide) == -np.inf) | (np.imag(wide) == -np.inf)) & ~nan
-        others = block.size - whole.sum()
-        counts += (nan.sum(), others - nan.sum() - below.sum(), below.sum(), others)
-    found = {} if not finite.count else finite.told()
-    return {**found, **dict(zip(NOT_FINITE, map(float, counts), strict=True))}
-
-
-@dataclasses.dataclass
-class _Sums:
-    """What `stats` says of finite numbers, as blocks of them come; of complex ones, of their size.
-
-    Mean and sum of squared deviations of two sets are merged as by Chan, Golub and LeVeque (1983),
-    which cancels nothing.
-    """
-
-    count: int = 0
-    mean: float = 0.0
-    deviations: float = 0.0
-    low: float = math.inf
-    high: float = -math.inf
-
-    def add(self, block: np.ndarray) -> None:
-        """Add finite numbers, as float64 or complex128."""
-        if not block.size:
-            return
-        real = np.abs(block) if np.iscomplexobj(block) else block
-        count, mean = self.count + real.size, float(real.mean())
-        apart = mean - self.mean
-        self.deviations += float(np.square(real - mean).sum())
-        self.deviations += apart**2 * self.count * real.size / count
-        self.mean += apart * real.size / count
-        self.low, self.high = min(self.low, float(real.min())), max(self.high, float(real.max()))
-        self.count = count
-
-    def told(self) -> dict[str, float]:
-        return {
-            "mean": self.mean,
-            "std": math.sqrt(self.deviations / self.count),
-            "min": self.low,
-            "max": self.high,
-            "norm": math.sqrt(self.deviations + self.count * self.mean**2),
-        }
+    shares = found.nan, found.posinf, found.neginf, found.nonfinite
+    counts = dict(zip(NOT_FINITE, (float(round(x * found.size)) for x in shares), strict=True))
+    shown = () if counts["nonfinite"] == found.size else _OF_FINITE
+    return {**{name: getattr(found, name) for name in shown}, **counts}
 
 
 def value_text(value: Any) -> str:

@@ -389,6 +389,35 @@ def test_statistics_of_many_numbers_are_those_of_numpy(dtype):
     assert stats.posinf * 120_000 == pytest.approx(float(with_inf is not x))
 
 
+@pytest.mark.parametrize("size", [8, 40_000])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
+def test_what_is_not_finite_counts_as_in_check_finite(dtype, size):
+    x = jnp.asarray(np.random.default_rng(0).normal(3, 50, size), dtype).at[-1].set(0)
+    bad = [jnp.nan, jnp.inf, -jnp.inf, -jnp.inf]
+    if dtype == "complex64":
+        bad = [
+            complex(np.nan, np.inf),
+            complex(0, np.inf),
+            complex(0, -np.inf),
+            complex(-np.inf, 1),
+        ]
+    x = x.at[: len(bad)].set(jnp.array(bad, dtype))
+    stats, row = taxpr.questions.array_stats(x), numbers(x[len(bad) :])
+    row = np.abs(row) if dtype == "complex64" else row
+    checked = taxpr.trace(lambda x: taxpr.tag(x, name="x"))(x).inject(taxpr.check_finite())
+    [counts] = checked.report(checked(checked.ctx, x)[1]).values()
+    shares = [float(counts[name]) / size for name in ("nan", "+inf", "-inf")]
+    assert [stats.nan, stats.posinf, stats.neginf] == shares == [1 / size, 1 / size, 2 / size]
+    found = stats.mean, stats.std, stats.min, stats.max, stats.norm, stats.zeros
+    expected = row.mean(), row.std(), row.min(), row.max(), np.linalg.norm(row), 1 / size
+    np.testing.assert_allclose(found, expected, 1e-9)
+    assert stats.histogram.tolist() == np.histogram(row, 16)[0].tolist()
+    on_device = taxpr.watch(lambda x: x * 1, "0:mul.0", keep="stats", memory=4)(x)[
+        "0:mul.0"
+    ].stats()
+    assert (on_device.nan, on_device.neginf) == pytest.approx((1 / size, 2 / size))
+
+
 def test_arguments_of_python_are_read():
     rec = taxpr.watch(jax.jit(lambda x, n: x * n, donate_argnums=(0,)))(jnp.ones(2), 3)
     assert (rec["n"].value, rec["n"].dtype, rec["n"].shape) == (3, jnp.int32, ())
