@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,18 +17,20 @@ import jax.numpy as jnp
 
 from taxpr._address import Address
 from taxpr._compat import PyTree
+from taxpr._editing.alteration import Alteration, Bound, alteration
 from taxpr._editing.edited import edit
-from taxpr._errors import ArgumentError, once_each, warnings_to
+from taxpr._editing.old_values import OLD, is_old, reads_old
+from taxpr._errors import ArgumentError, RefusedError, once_each, warnings_to
 from taxpr._injectors.edits import scale
 from taxpr._injectors.injector import Injector
 from taxpr._jaxprs.trees import named_leaves, to_array
+from taxpr._primitives.tag import keep
 from taxpr._programs.functions import trace
-from taxpr._programs.inside import elsewhere, maker_of
 from taxpr._programs.program import Injected, Program
 from taxpr._sites.criteria import is_list
 from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped
-from taxpr._source.statements import statements_of
+from taxpr._variables.held import is_tracer
 from taxpr._variables.select import Var
 from taxpr._variables.table import Variable
 from taxpr._where.meaning import is_mapping, said, variables_of
@@ -121,7 +123,7 @@ def edited_first(
     keys = list(plain.first_ctx) if several else [""]  # as they were given
     first = plain.ctx if several else {"": plain.ctx}
     of_call = (now if several else {"": now}) if now is not None else first
-    where = dict[Var, Injector]()
+    where = dict[Var, Alteration]()
     for key, variables, (_, one) in zip(keys, found, given, strict=True):
         # A context of another structure is refused later.
         fits = is_mapping(of_call) and key in of_call
@@ -131,14 +133,18 @@ def edited_first(
                 program.name, f"ctx{[key] if several else ''}", of_call[key], first[key]
             )
         values: Any = (of_call if fits else first)[key]["values"] if variables else {}
-        where |= {each: dataclasses.replace(one, values=values) for each in variables}
+        for each in variables:
+            where[each] = _leaving_the_old(dataclasses.replace(one, values=values))
     rest = {at: one for variables, (at, one) in zip(found, given, strict=True) if not variables}
     args, kwargs = call
     try:
         inner = trace(edit(fun, where), names=bool(rest))(*args, **kwargs)
+        is_another = reads_old(inner.jaxpr)
+        if any(is_old(site.eqn) for site in inner.tags()):
+            inner = inner.dissolve({"name": OLD})
     except Exception:  # it cannot be made: the injection warns, and says the edit, which says why
         return None
-    if (inner.out_tree, _types(inner)) != (program.out_tree, _types(program)):
+    if is_another or (inner.out_tree, _types(inner)) != (program.out_tree, _types(program)):
         return None
     if rest:
         inner = inner.inject(rest, custom_rules=more["custom_rules"], shards=more["shards"])
@@ -188,52 +194,38 @@ def _editable(program: Program, where: Any, injector: Any) -> list[Var]:
     # A value within a vmap has the shape of one example where the source binds it.
     mapped = any(one.mapped for one in held)
     numbers = all(jnp.ndim(leaf) == 0 for leaf in jax.tree.leaves(injector.values))
-    if not stale or (mapped and not numbers) or not _alone(program, held):
+    if not stale or (mapped and not numbers) or any(_is_given(program, one) for one in held):
+        return []
+    if len({one.address for one in held}) < len(held):  # an edit would change it once more
         return []
     return [_with_function(each, some) for each, some in zip(every, of_each, strict=True)]
 
 
 def _with_function(where: Var, held: Sequence[Variable]) -> Var:
     """A variable with its function, if others that it is handed to have one of its name."""
-    if not where.text.startswith(held[0].name):
+    name = held[0].name
+    if not where.text.startswith(name) or where.text[len(name) :][:1] not in ("", "[", "."):
         return where
     function = held[0].function.replace(".<locals>", "")
     return dataclasses.replace(where, text=f"{function}.{where.text}")
 
 
-def _computed_there(program: Program, one: Variable) -> bool:
-    """Whether the statement that binds a variable computes its value, and has no other use of it.
-
-    If it takes the value from elsewhere, such as a dict of results, others may have it from there.
-    The rest of a statement that binds by ``:=`` computes with the value before the edit.
-    """
-    maker = maker_of(program, one.address)
-    if maker is None:
-        return True
-    walrus = re.compile(rf"\b{re.escape(one.name)}\s*:=")
-    return any(
-        made.file == one.file
-        and made.line <= one.line <= (made.place[2] if made.place[2:] else made.line)
-        and not walrus.search(made.text)
-        for made in statements_of(maker)
-    )
-
-
-def _alone(program: Program, held: Sequence[Variable]) -> bool:
-    """Whether all that uses the values has them of these variables, once they are bound."""
+def _is_given(program: Program, one: Variable) -> bool:
+    """Whether a variable holds an array that is known, or does so where it is bound once more."""
     untraced = program.named.untraced if program.named else {}
-    at: dict[str, list[Variable]] = {}
-    for one in program.variables():
-        at.setdefault(one.address, []).append(one)
-    for one in held:
-        first, *others = at[one.address]
-        together = [each for each in others if (each.owner, each.line) == (one.owner, one.line)]
-        if (
-            first not in held
-            or any(each.name != one.name for each in together)
-            or not _computed_there(program, one)
-            or Address(one.address).kind == "const"
-            or (one.function, one.name) in untraced
-        ):
-            return False
-    return not elsewhere(program, held)
+    return Address(one.address).kind == "const" or (one.function, one.name) in untraced
+
+
+def _leaving_the_old(injector: Injector) -> Alteration:
+    """What an injector does to a variable; it leaves a tag on the old value."""
+    found, made = alteration(injector), dict[int, weakref.ref[Any]]()
+
+    def make(bound: Bound) -> Any:
+        if (last := made.get(id(bound.value))) is not None and last() is bound.value:
+            raise RefusedError(f"{bound.text} is bound to itself: an injection changes it once.")
+        new = found.make(dataclasses.replace(bound, value=keep(bound.value, name=OLD)))
+        if is_tracer(new):
+            made[id(new)] = weakref.ref(new)
+        return new
+
+    return dataclasses.replace(found, make=make)

@@ -116,11 +116,6 @@ def elsewhere(program: Traced, held: Iterable[Variable]) -> dict[str, str]:
     return {address: said for address, said in found.items() if said}
 
 
-def maker_of(program: Traced, address: str) -> JaxprEqn | None:
-    """The equation that makes the value at an address; None for one that a jaxpr is given."""
-    return _maker(locate(program.jaxpr, address))[0]
-
-
 def _elsewhere(program: Traced, address: str, held: Sequence[Variable]) -> str:
     calls = [program.named.call_of(one) if program.named else None for one in held]
     known = [call for call in calls if call is not None]

@@ -339,7 +339,75 @@ def memo(w, x):
     return h + 3 * MEMO["v"]
 
 
-@pytest.mark.parametrize("fun", [walrus, memo])
+def kept(w, x):
+    if "v" not in MEMO:
+        MEMO["v"] = jnp.exp(w * x)
+    return MEMO["v"]
+
+
+def twice_in_a_line(w, x):
+    MEMO.clear()
+    h = kept(w, x)
+    return h + kept(w, x)
+
+
+def by_another_name(w, x):
+    MEMO.clear()
+    h = kept(w, x)
+    other = kept(w, x)
+    return h + 3 * other
+
+
+def in_a_loop_after_it(w, x):
+    MEMO.clear()
+    h = kept(w, x)
+    return jax.lax.fori_loop(0, 3, lambda _, c: c + kept(w, x), h)
+
+
+def as_the_carry(w, x):
+    def body(c, _):
+        MEMO.clear()
+        h = kept(c, x)
+        return kept(c, x) - 0.5, h
+
+    last, every = jax.lax.scan(body, w, None, length=3)
+    return last + every.sum()
+
+
+def used_before_it_is_returned(w, x):
+    rest = []
+
+    def of(w):
+        found = jnp.exp(w * x)
+        rest.append(found * 3)
+        return found
+
+    h = of(w)
+    return h + rest[0]
+
+
+def bound_to_itself(w, x):
+    h = jnp.exp(w * x)
+    h = (lambda h: h)(h)
+    return h * 2
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        walrus,
+        memo,
+        twice_in_a_line,
+        by_another_name,
+        in_a_loop_after_it,
+        as_the_carry,
+        used_before_it_is_returned,
+        bound_to_itself,
+        jax.jit(by_another_name),
+        jax.jit(jax.checkpoint(twice_in_a_line)),
+        jax.jit(as_the_carry),
+    ],
+)
 def test_a_value_that_others_have_from_elsewhere_stays_an_injection(fun):
     injected = taxpr.inject(jax.value_and_grad(fun), taxpr.scale(0.5), where="h")
     with pytest.warns(errors.StaleDerivativeWarning):
@@ -347,6 +415,35 @@ def test_a_value_that_others_have_from_elsewhere_stays_an_injection(fun):
     (loss, _), _ = injected(ctx, 0.7, 0.3)
     plain = taxpr.inject(fun, taxpr.scale(0.5), where="h")
     assert loss == plain(plain.init(0.7, 0.3), 0.7, 0.3)[0]
+
+
+def in_a_branch(w, x):
+    def yes(x):
+        y = jnp.exp(w * x)
+        return y * 2
+
+    return jax.lax.cond(x > 0, yes, lambda x: x, x)
+
+
+def weights_of_a_scan(w, x):
+    def body(c, _):
+        h = jax.nn.softmax(jnp.stack([c, x, c * x]))
+        return (h * jnp.arange(3.0)).sum(), None
+
+    return jax.lax.scan(body, w, None, length=3)[0]
+
+
+@pytest.mark.parametrize(
+    ("fun", "where"),
+    [(in_a_branch, "y"), (in_a_branch, "yes.y"), (weights_of_a_scan, "h")],
+)
+@pytest.mark.parametrize("whole", [lambda f: f, jax.jit, jax.checkpoint])
+def test_the_derivative_of_the_line_may_read_its_value(fun, where, whole):
+    injected = taxpr.inject(jax.value_and_grad(whole(fun)), taxpr.scale(0.5), where=where)
+    plain = taxpr.inject(fun, taxpr.scale(0.5), where=where)
+    ctx = plain.init(0.7, 0.3)
+    by_hand = jax.value_and_grad(lambda w, x: plain(ctx, w, x)[0])(0.7, 0.3)
+    close(injected(injected.init(0.7, 0.3), 0.7, 0.3)[0], by_hand)
 
 
 def squares(w, x):
