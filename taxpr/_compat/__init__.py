@@ -25,6 +25,7 @@ from taxpr._compat._avals import (
 from taxpr._compat._compiling import (
     JittedCall,
     Stage,
+    call_of_jitted,
     hear,
     hear_no_more,
     without_transformations,

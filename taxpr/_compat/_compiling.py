@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
@@ -57,12 +58,14 @@ class Stage(NamedTuple):
         seconds: How long it took.
         name: What JAX calls the function.
         call: The outermost call of a jitted function that is running; None where there is none.
+        failed: Whether it raised.
     """
 
     kind: str
     seconds: float
     name: str
     call: JittedCall | None
+    failed: bool = False
 
 
 _listeners: list[Callable[[Stage], None]] = []
@@ -98,7 +101,7 @@ def _on_event(event: str, duration_secs: float, **kwargs: Any) -> None:
     if any(frame.f_code.co_name != _INNER for frame in frames[:-1]):
         return  # within the call of another one
     call = _call_of(frames[-1]) if frames else None
-    stage = Stage(kind, duration_secs, str(kwargs.get("fun_name", "")), call)
+    stage = Stage(kind, duration_secs, str(kwargs.get("fun_name", "")), call, _has_raised(frames))
     for listener in list(_listeners):
         listener(stage)
 
@@ -117,20 +120,48 @@ def _frames() -> list[FrameType]:
     return found
 
 
+def _has_raised(calls: Sequence[FrameType]) -> bool:
+    """Whether the traced function raised: JAX tells its time in a ``finally``, too.
+
+    An error that the user handles around the call came through other frames.
+    """
+    error, frame = sys.exception(), sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    through = {id(one) for one, _ in traceback.walk_tb(error.__traceback__ if error else None)}
+    while frame is not None and frame not in calls:
+        if id(frame) in through:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _call_of(frame: FrameType) -> JittedCall:
     known: Any = frame.f_locals
     jitted = known.get("jit_func")
     fun = known.get("fun") if jitted is None else getattr(jitted, "_fun", None)
     info: Any = known.get("jit_info") if jitted is None else getattr(jitted, "_jit_info", None)
-    fields = info._asdict() if hasattr(info, "_asdict") else dict(getattr(info, "__dict__", {}))
     return JittedCall(
         fun if frame.f_code.co_name != _INNER else None,
         known.get("args", known.get("args_", ())),
         known.get("kwargs", known.get("kwargs_", {})),
-        {name: value for name, value in fields.items() if name not in _NO_OPTIONS},
+        _options(info),
         id(frame),
         frame.f_back,
     )
+
+
+def call_of_jitted(
+    jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> JittedCall | None:
+    """A call as `hear` tells it, of a function of `jax.jit`; None of another function."""
+    if not hasattr(jitted, "_cache_size"):
+        return None
+    info: Any = getattr(jitted, "_jit_info", None)
+    return JittedCall(jitted.__wrapped__, args, kwargs, _options(info), 0, None)
+
+
+def _options(info: Any) -> dict[str, Any]:
+    fields = info._asdict() if hasattr(info, "_asdict") else dict(getattr(info, "__dict__", {}))
+    return {name: value for name, value in fields.items() if name not in _NO_OPTIONS}
 
 
 _KINDS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import types
@@ -205,16 +206,33 @@ def _first_difference(old: Any, new: Any, path: str = "") -> tuple[str, str, str
     kinds, children = (_node(one) for one in (old, new)), (old.children(), new.children())
     a, b = kinds
     if a != b or len(children[0]) != len(children[1]):
-        if a is not None and b is not None and a[0] is b[0] is Static:
-            values = [jax.tree.unflatten(one, ()).value for one in (old, new)]
-            inner, before, now = _first_in_values(*values)
-            return f"{path}{inner}", before, now, True
+        if a is not None and b is not None and a[0] is b[0]:
+            for name, *values in _static_values(a[0], old, new):
+                inner, before, now = _first_in_values(*values)
+                return f"{path}{name}{inner}", before, now, True
         return path, *_texts(old, new), False
     keys = _keys(old)
     for key, one, other in zip(keys, *children, strict=True):
         if one != other:
             return _first_difference(one, other, f"{path}{key}")
     return path, *_texts(old, new), False
+
+
+def _static_values(kind: Any, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The static values that two nodes of one class have and that differ, with their names."""
+    trees = old, new
+    if kind is Static:
+        before, now = (jax.tree.unflatten(one, ()).value for one in trees)
+        yield "", before, now
+    if not dataclasses.is_dataclass(kind):
+        return
+    children = {*_keys(old)}
+    with contextlib.suppress(Exception):  # of a class of the user's, which takes no numbers
+        nodes = [_jax.tree.unflatten(one, range(one.num_leaves)) for one in trees]
+        for field in dataclasses.fields(kind):
+            before, now = (getattr(one, field.name, None) for one in nodes)
+            if f".{field.name}" not in children and not _same(before, now):
+                yield f".{field.name}", before, now
 
 
 def _first_in_values(old: Any, new: Any, path: str = "") -> tuple[str, str, str]:
@@ -272,6 +290,8 @@ def _kind(tree: Any) -> str:
     data = _node(tree)
     if data is None:
         return "an array" if tree.num_leaves else "None"
+    if data[0] is Static:
+        return short(jax.tree.unflatten(tree, ()).value)
     count = len(tree.children())
     return f"{data[0].__name__} of {count}"
 

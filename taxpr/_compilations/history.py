@@ -25,6 +25,7 @@ class KnownFunction:
         kind: What it is, see `kind_of`.
         calls: The signatures of its calls that were traced or compiled, the latest last.
         dropped: Those that are in no cache any more.
+        earlier: Whether it was compiled before somebody asked, too.
         variables: What it held beside its code when it was first compiled, in words.
     """
 
@@ -33,6 +34,7 @@ class KnownFunction:
         self.name, self.kind = name, kind_of(fun)
         self.calls: list[Signature] = []
         self.dropped: list[Signature] = []
+        self.earlier = False
         self.variables = variables_of(fun)
 
     def fun(self) -> Any:

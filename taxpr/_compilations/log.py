@@ -10,7 +10,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from taxpr import _compat
 from taxpr._answers.answer import Answer
-from taxpr._compilations.recorder import FIRST, Entry, Recorder
+from taxpr._compilations.as_called import called
+from taxpr._compilations.recorder import FAILED, FIRST, Entry, Recorder
 from taxpr._compilations.stale import Seen, StaleRow, changed_since, seen_by
 from taxpr._errors import name_of, refuse_no_function
 from taxpr._given import refuse_no_flag
@@ -72,7 +73,9 @@ class CompileLog:
             every = list(self.entries)
         shown = [one.row for one in every if self._eager or not one.eager or _again(one)]
         hidden = [one.row for one in every if one.row not in shown]
-        again = sum(row.cause != FIRST for row in shown)
+        failed = [one.row for one in every if one.failed]
+        made = [row for row in shown if row not in failed]
+        again = sum(row.cause not in (FIRST, FAILED) for row in made)
         spent = [sum(row.seconds for row in rows) for rows in (shown, hidden)]
         notes = [
             f"{row.function} does not see that {row.variable} has changed from {row.before} to "
@@ -84,9 +87,13 @@ class CompileLog:
                 f"Outside of jit {len(hidden)} operations of JAX were compiled, too, in "
                 f"{spent[1]:.2f} s: eager=True lists them."
             )
-        failed = dict.fromkeys(_recorder.failed[self._before :])
-        notes += [f"No cause was found for {one}" for one in failed]
-        headline = f"{self._what}: {len(shown)} compiles, {again} again, {spent[0]:.2f} s"
+        notes += [
+            f"{row.function} raised while it was traced, and was not compiled: {row.line}."
+            for row in failed
+        ]
+        missed = dict.fromkeys(_recorder.failed[self._before :])
+        notes += [f"No cause was found for {one}" for one in missed]
+        headline = f"{self._what}: {len(made)} compiles, {again} again, {spent[0]:.2f} s"
         return Compiles(headline, shown, tuple(notes), stale=list(self._stale.values()))
 
     def look(self) -> None:
@@ -174,6 +181,7 @@ class WhyCompiled(Generic[_P, _R]):
         self._call = fun
         self._log = CompileLog(name_of(fun))
         self._size = 0  # of what is compiled
+        self._asked = False  # whether a call has returned
 
     @property
     def compiles(self) -> Compiles:
@@ -184,14 +192,16 @@ class WhyCompiled(Generic[_P, _R]):
         jitted: Any = self._call if hasattr(self._call, "_cache_size") else None
         if jitted is not None and jitted._cache_size() < self._size:
             _recorder.drop(jitted.__wrapped__)
-        through = contextlib.nullcontext()
-        if jitted is None:
-            through = _recorder.calling(self._call, args, kwargs)
-        with self._log.listening(), through:
+        fun, call = (None, None) if self._asked else called(self._call, args, kwargs)
+        with self._log.listening():
             try:
-                return self._call(*args, **kwargs)
+                out = self._call(*args, **kwargs)
             finally:
                 self._size = 0 if jitted is None else jitted._cache_size()
+        if fun is not None and not self._log.entries:
+            _recorder.found(fun, call)
+        self._asked = True
+        return out
 
 
 def why_compiled(fun: Callable[_P, _R]) -> WhyCompiled[_P, _R]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import threading
-from collections.abc import Generator, Hashable, Mapping
+from collections.abc import Hashable
 from types import FrameType
 from typing import Any
 
 import jax
 
 from taxpr import _compat
-from taxpr._calls.libraries import libraries
-from taxpr._calls.static import marked
 from taxpr._compat import JittedCall, Stage
+from taxpr._compilations.as_called import as_called
 from taxpr._compilations.causes import CURES, CallChange, changes
 from taxpr._compilations.history import CompileHistory, KnownFunction, changed_object, inner
 from taxpr._compilations.signature import Signature, signature_of
@@ -33,6 +31,7 @@ UNKNOWN = "unknown"
 CLEARED = "cleared caches"
 OUTSIDE = "outside of jit"
 FAILED = "an error before"
+EARLIER = "another call before"
 _NEW_OBJECT = (
     "Call jax.jit once, outside of the loop or function, and keep what it returns: what it has "
     "compiled it finds by the object that it was given."
@@ -43,6 +42,8 @@ _CURES = {
     "anew each time: put jax.jit around the function that has it.",
     CLEARED: "Call jax.clear_caches, or clear_cache of the function, less often.",
     FAILED: "The same call raised while it was traced, so nothing was kept of it.",
+    EARLIER: "It was compiled before somebody asked, for a call with other arguments. Ask before "
+    "its first call, to see which.",
     UNKNOWN: "The same call was compiled before: its entry may have been dropped, where there are "
     "too many, or clear_cache was called. Or there was no call, as of .compile() ahead of time.",
     FIRST: "",
@@ -99,6 +100,7 @@ class Entry:
         row: What is known until now.
         key: The number of its call.
         signature: What JAX looks it up by; None where there is no call.
+        failed: Whether it raised while it was traced, so that nothing is compiled.
         seen: What its variables from outside held when it was traced.
     """
 
@@ -107,6 +109,7 @@ class Entry:
     row: CompileRow
     key: int
     signature: Signature | None
+    failed: bool = False
     seen: Seen | None = None
 
     def takes(self, kind: str, key: int, name: str) -> bool:
@@ -138,35 +141,19 @@ class Recorder:
         self._open: list[Entry] = []
         self._probed: set[Hashable] = set()
         self._probing = False
-        self._called = threading.local()
 
-    @contextlib.contextmanager
-    def calling(
-        self, fun: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Generator[None, None, None]:
-        """A context in which a function is called that jits another one by itself.
+    def found(self, fun: Any, call: JittedCall | None) -> None:
+        """Note that a function was compiled before somebody asked, as a call compiled nothing.
 
-        A library may take the arguments apart before `jax.jit` has them, as equinox does.
+        Args:
+            fun: The function.
+            call: Its call; None if its arguments are not known.
         """
-        before = getattr(self._called, "last", None)
-        self._called.last = fun, args, kwargs
-        try:
-            yield
-        finally:
-            self._called.last = before
-
-    def _as_called(self, call: JittedCall) -> JittedCall:
-        """A call with the arguments as the user gave them."""
-        last: tuple[Any, Any, Any] = getattr(self._called, "last", None) or (None, (), {})
-        fun, args, kwargs = last
-        if fun is None or call.fun is None or name_of(call.fun) != name_of(fun):
-            return call
-        code = getattr(inner(call.fun), "__code__", None)
-        if code is None or not is_library_file(code.co_filename):
-            return call
-        keeps = any(library.takes_numbers(fun) for library in libraries())
-        args, kwargs = marked((tuple(args), dict(kwargs)), keeps_numbers=keeps)
-        return call._replace(fun=fun, args=args, kwargs=kwargs, options={})
+        with self.lock:
+            known, _ = self._history.of(fun, name_of(fun), "")
+            known.earlier = True
+            if call is not None and not (known.calls or known.dropped):
+                known.add(signature_of(call))
 
     def hear(self, stage: Stage) -> None:
         """Called after each trace and compile."""
@@ -201,19 +188,20 @@ class Recorder:
         entry.add(stage)
 
     def _entry(self, stage: Stage, key: int) -> Entry:
-        call, fun, name = stage.call, stage.call.fun if stage.call else None, _called(stage)
+        name, call = _called(stage), None if stage.call is None else as_called(stage.call)
+        fun = None if call is None else call.fun
         place, code = _caller(call.caller if call else None)
         eager = not self._history.has(name) if fun is None else _is_of_jax(fun)
         known, other = self._history.of(fun, name, place if eager else "")
-        signature = None if call is None else signature_of(self._as_called(call))
+        signature = None if call is None else signature_of(call)
         cause, *more = self._why(known, other, signature, stage.kind == "trace")
         if eager and other is not None:
             cause = CallChange(OUTSIDE, "", "", "")
-        if signature is not None:
+        if signature is not None and not stage.failed:
             known.add(signature)
         cure = _NEW_OBJECT if cause.cause.startswith("new object") else _CURES[cause.cause]
         row = CompileRow(name, *cause, (), 0.0, place, code, cure, tuple(more))
-        return Entry(known, eager, row, key, signature)
+        return Entry(known, eager, row, key, signature, stage.failed)
 
     def _why(
         self,
@@ -228,7 +216,9 @@ class Recorder:
         if signature is None:
             return [CallChange(UNKNOWN, "", "", "")]
         if not (known.calls or known.dropped):
-            return [CallChange(FIRST, "", "", "")]
+            is_again = traced and self._has_failed(known, signature)
+            first = EARLIER if known.earlier else FIRST
+            return [CallChange(FAILED if is_again else first, "", "", "")]
         every = [*known.dropped, *known.calls]
         found = [changes(before, signature, traced) for before in reversed(every)]
         if least := min(found, key=len):
@@ -239,11 +229,9 @@ class Recorder:
         return [CallChange(CLEARED if cleared else UNKNOWN, "", "", "")]
 
     def _has_failed(self, known: KnownFunction, signature: Signature) -> bool:
-        """Whether the last call that was alike was traced, and nothing came after that."""
+        """Whether a call that was alike raised while it was traced."""
         return any(
-            one.row.stages == ("trace",)
-            and one.signature is not None
-            and not changes(one.signature, signature, True)
+            one.failed and one.signature is not None and not changes(one.signature, signature, True)
             for one in self._open
             if one.known is known
         )

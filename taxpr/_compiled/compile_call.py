@@ -12,10 +12,9 @@ import jax
 
 from taxpr import _compat
 from taxpr._address import Address
-from taxpr._compat import PyTree
+from taxpr._compat import J, JaxprEqn, PyTree, StoredJaxpr, Var
 from taxpr._compiled.hlo import HloModule, Instruction, hlo_module
 from taxpr._compiled.stamped import stamped
-from taxpr._hops.places import numbered
 from taxpr._primitives.tag import is_tag
 from taxpr._programs.functions import trace
 from taxpr._programs.program import Program
@@ -96,6 +95,7 @@ def compile_call(
     program = program_of(fun, args, kwargs)
     structs = program.structs(args, dict(kwargs))
     jaxpr, addresses = stamped(program.jaxpr)
+    jaxpr = _with_all_results(jaxpr)
     run = _compat.jaxpr_as_fun(jaxpr)
     of_jit, donated = jit_options(program)
 
@@ -108,13 +108,39 @@ def compile_call(
     return CompiledCall(program, addresses, executable, donated)
 
 
+def _with_all_results(jaxpr: J) -> J:
+    """A jaxpr with all results of its jitted function, if it is the call of one.
+
+    `jax.jit` compiles those that the caller drops, too, such as the marker of `eqx.filter_jit`.
+    """
+    eqn = _jitted(jaxpr)
+    if eqn is None:
+        return jaxpr
+    new: Any = eqn
+    inner = _compat.open_jaxpr(jaxpr)
+    outvars = [x if not _compat.is_dropped(x) else _fresh(x) for x in eqn.outvars]
+    eqns = [new.replace(outvars=outvars) if one is eqn else one for one in inner.eqns]
+    more = [x for x in outvars if x not in inner.outvars]
+    return _compat.rebuilt(jaxpr, eqns=eqns, outvars=[*inner.outvars, *more])
+
+
+def _fresh(var: Any) -> Var:
+    return _compat.fresh_var(_compat.aval_of(var))
+
+
+def _jitted(jaxpr: StoredJaxpr) -> JaxprEqn | None:
+    """The equation of a jitted function, if it is the only one."""
+    eqns = [eqn for eqn in _compat.open_jaxpr(jaxpr).eqns if not is_tag(eqn)]
+    return eqns[0] if len(eqns) == 1 and eqns[0].primitive is _compat.jit_p else None
+
+
 def jit_options(program: Program) -> tuple[dict[str, Any], tuple[int, ...]]:
     """What a jitted function was told that matters to XLA: options, and what is donated."""
-    eqns = [eqn for _, eqn in numbered(program) if not is_tag(eqn)]
-    if len(eqns) != 1 or eqns[0].primitive is not _compat.jit_p:
+    eqn = _jitted(program.jaxpr)
+    if eqn is None:
         return {}, ()
-    params, inputs = eqns[0].params, {id(var): k for k, var in enumerate(program.invars)}
-    pairs = zip(eqns[0].invars, params["donated_invars"], strict=True)
+    params, inputs = eqn.params, {id(var): k for k, var in enumerate(program.invars)}
+    pairs = zip(eqn.invars, params["donated_invars"], strict=True)
     donated = tuple(sorted({inputs[id(x)] for x, is_so in pairs if is_so and id(x) in inputs}))
     options: dict[str, Any] = {"donate_argnums": donated, "keep_unused": params["keep_unused"]}
     given: Any = params.get("compiler_options_kvs")

@@ -113,7 +113,7 @@ def _ends(call: CompiledCall, words: Attributions) -> Iterator[Holding]:
         if shape.path not in aliased:
             made = contents.of((entry.root.name, shape.path))
             made = UNKNOWN if made.address is None or made.address.is_argument else made
-            name = names[k] if len(names) == len(entry.root.shapes) else ""
+            name = names[k] if k < len(names) else ""
             yield Holding(shape.bytes, made, "result", name)
 
 

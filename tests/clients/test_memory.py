@@ -122,3 +122,21 @@ def test_what_the_layers_of_a_module_keep():
     assert kept["pre"].bytes % size == 0
     assert kept["act"].bytes % size == 0
     assert kept["act"].code == "act = jax.nn.gelu(pre)"
+
+
+def test_the_total_of_filter_jit_is_xlas_to_the_byte():
+    @eqx.filter_jit
+    def step(model, x, rate=0.1):
+        grads = eqx.filter_grad(lambda model: jnp.mean(jax.vmap(model)(x) ** 2))(model)
+        return eqx.apply_updates(model, jax.tree.map(lambda g: -rate * g, grads)), x
+
+    args = eqx.nn.MLP(3, 2, 8, 2, key=jax.random.key(0)), jnp.ones((4, 3))
+    use, stats = taxpr.memory(step)(*args), step.lower(*args).compile().compiled.memory_analysis()
+    assert (use.arguments, use.results) == (
+        stats.argument_size_in_bytes,
+        stats.output_size_in_bytes,
+    )
+    assert use.temporaries == stats.temp_size_in_bytes
+    assert sum(row.bytes for row in use.rows) == use.total
+    names = {row.variable for row in use.rows if row.why == "result"}
+    assert "out[0].layers[0].weight" in names

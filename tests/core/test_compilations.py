@@ -159,8 +159,38 @@ def test_an_error_of_the_function_is_its_own():
     found = why.compiles.rows
     assert [row.stages for row in found] == [("trace",)] * 2
     assert [row.cause for row in found] == ["first call", "an error before"]
+    assert "0 compiles, 0 again" in why.compiles.headline
     with pytest.raises(taxpr.TaxprError, match="3 is a int, not a function"):
         taxpr.why_compiled(3)
+
+
+def test_what_raised_is_no_compile():
+    @jax.jit
+    def square(x):
+        return x @ x
+
+    why = taxpr.why_compiled(square)
+    try:
+        why(np.ones((4, 3), np.float32))
+    except TypeError:
+        new()(ONE)  # which has not raised, though an error is handled
+        why(np.ones((3, 3), np.float32))
+    assert [(row.cause, row.stages) for row in why.compiles.rows] == [
+        ("first call", ("trace",)),
+        ("first call", ("trace", "lower", "compile")),
+    ]
+    assert "1 compiles, 0 again" in why.compiles.headline
+    assert "square raised while it was traced, and was not compiled" in why.compiles.notes[0]
+    why(np.ones((2, 2), np.float32))
+    assert why.compiles.rows[-1].before == "float32[3,3]"
+
+
+def test_a_call_before_one_asked_is_no_first_call():
+    f = new()
+    f(THREE)
+    assert [(row.cause, row.before) for row in asked(f, (THREE,), (THREE[:2],)).rows] == [
+        ("shape", "float32[3]")
+    ]
 
 
 def helper(x):

@@ -1,0 +1,118 @@
+"""Why functions that libraries jit are compiled again, in the words of the user."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import nnx
+
+import taxpr
+
+X = jnp.ones((4, 3))
+
+
+def mlp(width=8, depth=2, activation=jax.nn.relu):
+    return eqx.nn.MLP(3, 2, width, depth, activation, key=jax.random.key(0))
+
+
+def plain(model, x, scale=1.0, mode="a"):
+    return jax.vmap(model)(x).sum() * scale
+
+
+# What differs from the call `step(mlp(), X, 1.0)`, and how it is told.
+CALLS = {
+    "shape": (lambda step: step(mlp(), X[:2], 1.0), ("shape", "x", "float32[4,3]", "float32[2,3]")),
+    "by name": (lambda step: step(mlp(), scale=2.0, x=X), ("static value", "scale", "1.0", "2.0")),
+    "text": (
+        lambda step: step(mlp(), X, 1.0, "b"),
+        ("number of arguments", "mode", "not given", "given"),
+    ),
+    "array": (
+        lambda step: step(mlp(), X, jnp.ones(())),
+        ("tree structure", "scale", "1.0", "an array"),
+    ),
+    "width": (lambda step: step(mlp(9), X, 1.0), ("static value", "model.width_size", "8", "9")),
+    "depth": (lambda step: step(mlp(8, 1), X, 1.0), ("static value", "model.depth", "2", "1")),
+    "activation": (
+        lambda step: step(mlp(activation=jnp.tanh), X, 1.0),
+        ("static value", "model.activation", "relu", "tanh"),
+    ),
+}
+
+
+def of_step(log):
+    rows = [row for row in log.compiles.rows if row.function == "step"]
+    return [(row.cause, row.argument, row.before, row.now) for row in rows]
+
+
+def new():
+    def step(model, x, scale=1.0, mode="a"):
+        return plain(model, x, scale, mode)
+
+    return eqx.filter_jit(step)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_arguments_of_filter_jit_are_those_of_the_user(name):
+    call, told = CALLS[name]
+    step = new()
+    with taxpr.compiles() as log:
+        step(mlp(), X, 1.0)
+        step(mlp(), x=X, scale=1.0)  # which equinox finds
+        call(step)
+    assert of_step(log)[1:] == [told]
+
+
+def test_functions_of_one_name_are_told_apart():
+    with taxpr.compiles() as log:
+        new()(mlp(), X, 1.0)
+        new()(mlp(), X[:2], 1.0)
+    _, other = of_step(log)
+    assert other[0] == "new object: function"
+
+
+class Scaled(eqx.Module):
+    weight: jax.Array
+    power: int = eqx.field(static=True)
+
+    @eqx.filter_jit
+    def run(self, x):
+        return x * self.weight**self.power
+
+    def __call__(self, x):
+        return x * self.weight**self.power
+
+
+def test_a_method_and_a_module_that_is_called():
+    for made in (lambda one: one.run, eqx.filter_jit):
+        with taxpr.compiles() as log:
+            for power, size in ((2, 3), (3, 3), (3, 4)):
+                made(Scaled(jnp.ones(3), power))(jnp.ones((size, 3)))
+        rows = [row for row in log.compiles.rows if row.function in ("run", "Scaled", "__call__")]
+        assert [(row.cause, row.argument) for row in rows] == [
+            ("first call", ""),
+            ("static value", "self.power"),
+            ("shape", "x"),
+        ]
+
+
+def test_a_call_before_one_asked_is_no_first_call():
+    step = new()
+    step(mlp(), X)
+    why = taxpr.why_compiled(step)
+    why(mlp(), X)
+    assert not why.compiles
+    why(mlp(), X[:2])
+    assert of_step(why) == [("shape", "x", "float32[4,3]", "float32[2,3]")]
+
+    @nnx.jit
+    def step(model, x):
+        return model(x).sum()
+
+    model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+    step(model, X)
+    why = taxpr.why_compiled(step)
+    why(model, X)
+    why(model, X[:2])
+    why(model, X[:1])
+    assert [row[:2] for row in of_step(why)] == [("another call before", ""), ("shape", "x")]
