@@ -6,23 +6,38 @@ import inspect
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from taxpr import _compat
-from taxpr._check.asked import Held, is_asked_of
 from taxpr._check.findings import Suspicion
 from taxpr._check.levels import Examined, Level, Op
 from taxpr._sites.walk import iter_eqns
 from taxpr._source.files import is_library_file
 from taxpr._source.statements import Statement
-from taxpr._source.uses import asks_for_type
+from taxpr._source.uses import asks_for_type, uses
 
 LARGE = 1 << 20  # bytes of a constant
+
+
+class _Holder(NamedTuple):
+    """A variable that holds a value.
+
+    Attributes:
+        file: The file of its function.
+        function: The qualified name of the function.
+        name: The variable.
+        line: The line that bound it.
+    """
+
+    file: str
+    function: str
+    name: str
+    line: int
 
 
 def large_constant(program: Examined) -> Iterator[Suspicion]:
@@ -86,7 +101,7 @@ def _unused_arguments(program: Examined) -> Iterator[Suspicion]:
     for argument, leaves in whole.items():
         if not any(leaves) and not argument.startswith("_"):
             of = [k for k, name in enumerate(traced.in_names) if _argument(name) == argument]
-            if not is_asked_of(_holders(program, of, argument, whole=True)):
+            if not _are_asked_of(_holders(program, of, argument, whole=True)):
                 said = f"The argument {argument} is not used."
                 yield Suspicion(said, (), f"in{of[0]}", argument)
     first = next(iter(whole), "")
@@ -99,7 +114,7 @@ def _unused_arguments(program: Examined) -> Iterator[Suspicion]:
         # Others of a dict of parameters are used; a batch may have more than a function needs.
         if one or not is_float or not beside or _argument(name) != first:
             continue
-        if not is_asked_of(_holders(program, [k], name, whole=False)):
+        if not _are_asked_of(_holders(program, [k], name, whole=False)):
             yield Suspicion(f"{name} is not used, and others beside it are.", (), f"in{k}", name)
 
 
@@ -107,15 +122,15 @@ def _argument(name: str) -> str:
     return re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
-def _holders(program: Examined, at: list[int], name: str, whole: bool) -> Iterator[Held]:
+def _holders(program: Examined, at: list[int], name: str, whole: bool) -> Iterator[_Holder]:
     """The variables that hold some arguments, or the PyTree that they are of."""
     if function := _compat.function_of(program.program.jaxpr):
         file, line = function
-        yield Held(file, program.program.name, name, line)
+        yield _Holder(file, program.program.name, name, line)
     level = program.levels[0]
     for k in at:
         for one in program.held(level, level.ins[k]):
-            yield Held(one.file, one.function, one.name if whole else one.text, one.line)
+            yield _Holder(one.file, one.function, one.name if whole else one.text, one.line)
 
 
 def _unused_results(program: Examined, level: Level) -> Iterator[Suspicion]:
@@ -183,9 +198,11 @@ def _is_asked_of(program: Examined, level: Level, op: Op, names: list[str]) -> b
     statement = op.statements[0]
     if asks_for_type(statement.file, statement.part):
         return True
-    of = [Held(statement.file, statement.function, name, statement.line) for name in names]
+    of = [_Holder(statement.file, statement.function, name, statement.line) for name in names]
     every = (one for number in op.outs for one in program.held(level, number))
-    return is_asked_of([*of, *(Held(one.file, one.function, one.name, one.line) for one in every)])
+    return _are_asked_of(
+        [*of, *(_Holder(one.file, one.function, one.name, one.line) for one in every)]
+    )
 
 
 def _bound(statement: Statement) -> list[str]:
@@ -253,3 +270,29 @@ def callback_in_loop(program: Examined) -> Iterator[Suspicion]:
                     op.statements,
                     op.address,
                 )
+
+
+def _are_asked_of(held: Iterable[_Holder]) -> bool:
+    """Whether the user's functions use a value that no equation reads.
+
+    They ask for its shape, compute in a branch of Python that was not taken, or hand it to a
+    function that is not theirs. A function of theirs that gets it is looked at itself.
+
+    Args:
+        held: The variables that hold the value, in the order in which they were bound.
+    """
+    order = list(dict.fromkeys(held))
+    found = {one: uses(*one) for one in order}
+    every = [use for some in found.values() for use in some]
+    if any(use.asks or not use.to for use in every):
+        return True
+    called = {use.to for use in every}
+    for k, one in enumerate(order):
+        later = {other.function for other in order[k + 1 :] if other.function != one.function}
+        names = [function.split(".") for function in later]
+        # A library may call the user's functions, as `model.apply` does.
+        by_library = any(called.isdisjoint(parts) for parts in names)
+        for use in found[one]:
+            if not by_library and not any(use.to in parts for parts in names):
+                return True
+    return False

@@ -19,7 +19,8 @@ from taxpr._hops.protocol import Nested
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag import is_tag
 from taxpr._programs.program import Program
-from taxpr._recordings.run import KeptValue, run
+from taxpr._recordings.part import KeptValue
+from taxpr._recordings.run import run
 from taxpr._sites.values import values_of
 
 np: Any = numpy  # which leaves types of arrays unknown

@@ -14,7 +14,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._hops.places import addresses_of
 from taxpr._hops.table import nested_jaxprs
-from taxpr._recordings.run import KeptValue
+from taxpr._recordings.part import KeptValue
 from taxpr._sites.values import Value
 
 np: Any = numpy  # which leaves types of arrays unknown

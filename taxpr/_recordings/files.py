@@ -16,8 +16,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._errors import ArgumentError
 from taxpr._jaxprs.trees import named_leaves
-from taxpr._recordings.part import Part
-from taxpr._recordings.run import KeptValue
+from taxpr._recordings.part import KeptValue, Part
 from taxpr._sites.skipped import Skipped
 from taxpr._variables.table import Variable
 

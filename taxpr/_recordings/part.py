@@ -1,4 +1,4 @@
-"""`Part`: one value that a recording kept, by one of its names."""
+"""`KeptValue`: what a run kept of a value; and `Part`, that with one of the value's names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,38 @@ import numpy
 
 from taxpr._errors import ArgumentError
 from taxpr._places import place_text
-from taxpr._recordings.run import KeptValue
-from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of
+from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of, summary
 from taxpr._variables.table import Variable
 
 np: Any = numpy  # which leaves types of arrays unknown
+
+
+@dataclasses.dataclass(eq=False)
+class KeptValue:
+    """One value as a run kept it.
+
+    Attributes:
+        axes: The loops and mesh axes that are the leading axes of what was kept.
+        shape: The shape of the value each time.
+        dtype: Its dtype.
+        value: All of it; None where only statistics were kept.
+        table: The summaries, with the leading axes, and with those of lanes where it has each lane
+            apart; None where they are made when asked for.
+        fired: For each iteration and device whether the value was computed; None for all.
+    """
+
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: Any
+    value: Any = None
+    table: Any = None
+    fired: Any = None
+
+    def summaries(self) -> Any:
+        """The summaries of each iteration and device."""
+        if self.table is None:
+            self.table = summary(np.asarray(self.value), len(self.axes), np)
+        return self.table
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from taxpr._programs.program import Program
 from taxpr._programs.question import question
 from taxpr._recordings.axes import UNTOLD, conditions, lanes_of, shape_of, with_lanes
 from taxpr._recordings.cotangents import loss_of, with_gradient
-from taxpr._recordings.part import Part
+from taxpr._recordings.part import KeptValue, Part
 from taxpr._recordings.recording import Recording, few
-from taxpr._recordings.run import KeptValue, Ran, run
+from taxpr._recordings.run import Ran, run
 from taxpr._recordings.summary import WHOLE, by_lanes
 from taxpr._recordings.wanted import EVERY_VARIABLE, NOTHING, Wanted, wanted
 from taxpr._sites.criteria import Selector

@@ -6,21 +6,19 @@ the condition in it. Above the branches of a choice stands a bar of their operan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from taxpr import introspect
 from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, Seen, Then
 from taxpr_jupyter._drawing.canvas import Canvas
-from taxpr_jupyter._drawing.choices import shared_operands
-from taxpr_jupyter._drawing.loops import While, while_of
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import Cluster, ClusterKind, Node
 from taxpr_jupyter._text import paths, short
 from taxpr_jupyter._text.elements import operands_of
 from taxpr_jupyter._tree import labels
-from taxpr_jupyter._tree.tree import Block, Item
+from taxpr_jupyter._tree.tree import Block, End, Item
 
 
 class DrawsNested(Protocol):
@@ -65,7 +63,7 @@ class Opened:
         self._drawing, self._canvas, self._tips = drawing, drawing.canvas, drawing.tips
         self._scope, self._item, self._around = scope, item, cluster
         eqn = item.eqn
-        self._loop = while_of(eqn, item.blocks)
+        self._loop = _while_of(eqn, item.blocks)
         entered = {k for _, nested in item.blocks for k in nested.operands}
         returned = {k for _, nested in item.blocks for k in nested.results}
         self._bare_operands = [k for k in range(len(eqn.invars)) if k not in entered]
@@ -146,7 +144,7 @@ class Opened:
             hidden = self._drawing.borders.hidden
             hidden[node] = (*hidden.get(node, (node,)), block.address / f"in{i}")
 
-    def _condition(self, loop: While, body: Block) -> Then:
+    def _condition(self, loop: _While, body: Block) -> Then:
         """Draws the condition of a while when the inputs of its body are there."""
         item = self._item
         block, nested = next(one for one in item.blocks if one[0].address == loop.condition)
@@ -201,7 +199,7 @@ class Opened:
 
         One operand alone leads into all branches by lines that do not cross, and needs no bar.
         """
-        groups = shared_operands(self._item.blocks) if self._chooses else []
+        groups = _shared_operands(self._item.blocks) if self._chooses else []
         if sum(map(len, groups)) < 2:
             return {}
         names: dict[int, str] = {}
@@ -271,3 +269,63 @@ def _is_tagged(block: Block, i: int) -> bool:
     graph = block.flow.graph
     used = graph.used.get(block.jaxpr.invars[i], ())
     return any(at < len(graph.eqns) and introspect.is_tag(graph.eqns[at]) for at in used)
+
+
+def _shared_operands(blocks: Sequence[tuple[Block, introspect.Nested]]) -> list[list[int]]:
+    """The numbers of the operands of all branches: those together that share a node in one."""
+    groups: list[list[int]] = []
+    for block, nested in blocks:
+        for end in _closed(block.ins):
+            found = {k for i in end.indices if (k := nested.operands[i]) is not None}
+            touched = [group for group in groups if not found.isdisjoint(group)]
+            if found:
+                groups = [group for group in groups if group not in touched]
+                groups.append(sorted(found.union(*touched)))
+    return sorted(groups)
+
+
+def _closed(ends: Sequence[End]) -> Iterator[End]:
+    """Inputs that have a node each."""
+    for end in ends:
+        if end.open:
+            yield from _closed(end.children)
+        else:
+            yield end
+
+
+class _While(NamedTuple):
+    """The two jaxprs of a loop with a condition.
+
+    Attributes:
+        condition: The address of the condition.
+        body: The address of the body.
+        shared: For the number of each input of the condition that the body has too, its number
+            there: all of the state, and constants that both take.
+    """
+
+    condition: str
+    body: str
+    shared: Mapping[int, int]
+
+
+def _while_of(eqn: Any, blocks: Sequence[tuple[Block, introspect.Nested]]) -> _While | None:
+    """The two jaxprs of an equation that is a loop with a condition; None if it is none."""
+    bodies = [(block, nested) for block, nested in blocks if nested.back]
+    others = [(block, nested) for block, nested in blocks if not nested.back]
+    if len(bodies) != 1 or len(others) != 1:
+        return None
+    (body, looping), (condition, reads) = *bodies, *others
+    carried = {i for _, i in looping.back}
+    states: dict[int, int] = {}
+    constants: dict[int, int] = {}  # by the identity of the operand
+    for i, k in enumerate(looping.operands):
+        if k is not None and i in carried:
+            states[k] = i
+        elif k is not None and not introspect.is_literal(eqn.invars[k]):
+            constants[id(eqn.invars[k])] = i
+    shared = {
+        i: states[k] if k in states else constants[id(eqn.invars[k])]
+        for i, k in enumerate(reads.operands)
+        if k is not None and (k in states or id(eqn.invars[k]) in constants)
+    }
+    return _While(condition.address, body.address, shared)

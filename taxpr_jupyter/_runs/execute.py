@@ -14,21 +14,20 @@ import numpy as np
 
 import taxpr
 from taxpr import introspect
-from taxpr.libraries import plain
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._edits.attach import Attached, noted_already
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
-from taxpr_jupyter._runs.array_diff import ArrayDifference, alone, compare, glance
 from taxpr_jupyter._runs.callback_errors import callback_message
 from taxpr_jupyter._runs.clock import Clock, OnPhase
 from taxpr_jupyter._runs.closure_key import reads
 from taxpr_jupyter._runs.compiled import Compiled, compiled_totals
-from taxpr_jupyter._runs.devices import device_name, device_named, devices, placed_on
+from taxpr_jupyter._runs.devices import device_named, devices, placed_on
 from taxpr_jupyter._runs.gradients import Slopes, slopes_of
-from taxpr_jupyter._runs.run import LEFT, PHASES, Record, Run, record_of
-from taxpr_jupyter._runs.state_runs import parts, state_runs, written
-from taxpr_jupyter._runs.switches import calls_out, switched_off, values_of, with_switch
+from taxpr_jupyter._runs.looked import Computed, looked_at
+from taxpr_jupyter._runs.plan import Plan
+from taxpr_jupyter._runs.run import LEFT, PHASES, Run
+from taxpr_jupyter._runs.switches import calls_out, switched_off, with_switch
 from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
 from taxpr_jupyter._text.hints import hint
 
@@ -38,54 +37,6 @@ _Of = Callable[[Callable[..., Any]], Callable[..., Any]]
 _KEPT = 8  # cached compiled programs of one session
 _WRITES = 256  # the most values to keep of a state that is written in a while loop,
 _WRITTEN_BYTES = 2**26  # and the most bytes of them
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """The description of one run.
-
-    Attributes:
-        number: The number of the run.
-        edition: Counts the changes of the session, see `Session.stale`.
-        untouched: The program as traced at first.
-        program: The program with the changes of its source.
-        edited: That with the added tags.
-        sites: The tags of ``edited``.
-        code: Python that does the same.
-        tags: The added tags, as a hashable object.
-        states: The initial values of the states by name.
-        watched: The writes to the states, as in `Edits`.
-        numbers: What the program takes besides: the numbers of the changes of its source.
-        gradients: Whether to compare the gradients of the first result that is a single float.
-    """
-
-    number: int
-    edition: int
-    untouched: taxpr.Program
-    program: taxpr.Program
-    edited: taxpr.Program
-    sites: Sequence[SiteRow]
-    code: str
-    tags: Any
-    states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
-    numbers: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    gradients: bool = False
-
-    @property
-    def attached(self) -> dict[str, Attached]:
-        """The injectors by key, also those that are edits of the source."""
-        return {site.key: site.injector for site in self.sites if site.injector}
-
-    @property
-    def injected(self) -> dict[str, Attached]:
-        """Those that are injected into the program."""
-        return {key: one for key, one in self.attached.items() if not one.edits}
-
-    @property
-    def rewritten(self) -> bool:
-        """Whether the source was changed."""
-        return self.program is not self.untouched
 
 
 class Executor:
@@ -127,7 +78,7 @@ class Executor:
         try:
             clock.check()
             computed = self._computed(plan, device, clock)
-            look = functools.partial(_looked_at, plan, run, computed)
+            look = functools.partial(looked_at, plan, run, computed)
             run = clock.stoppable("look", lambda: look(live=True, finish=look) if live else look())
         except CancelledError as stopped:
             left = LEFT[clock.name] if stopped.left else ""
@@ -163,7 +114,7 @@ class Executor:
         """Drop everything that another run can make again."""
         self._baselines, self._slopes, self._compiled = {}, {}, introspect.Recent[_Ready](_KEPT)
 
-    def _computed(self, plan: Plan, device: str | None, clock: Clock) -> _Computed:
+    def _computed(self, plan: Plan, device: str | None, clock: Clock) -> Computed:
         broken = next((a for a in plan.attached.values() if a.error), None)
         if broken is not None:
             raise PanelError(f"Nothing was run. {broken.error}")
@@ -190,7 +141,7 @@ class Executor:
                 self._baselines[target] = found
                 outputs, of_untouched = found
                 slopes = self._gradients(plan, target, (args, kwargs), clock)
-                return _Computed(outputs, outputs, {}, {}, {"untouched": of_untouched}, slopes)
+                return Computed(outputs, outputs, {}, {}, {"untouched": of_untouched}, slopes)
             changes = bool(plan.attached) or plan.rewritten
             clock.program = "injected" if changes else "untouched"
             ctx = jax.device_put(ctx, target) if target else ctx
@@ -237,7 +188,7 @@ class Executor:
         xla = {"untouched": of_untouched}
         if changes:
             xla["injected"] = injected.totals
-        return _Computed(baseline, outputs, ctx, watched, xla, slopes)
+        return Computed(baseline, outputs, ctx, watched, xla, slopes)
 
     def _untouched(
         self, plan: Plan, target: Any, inputs: tuple[Any, ...], clock: Clock
@@ -343,85 +294,6 @@ class _Ready:
     alive: Any
 
 
-@dataclasses.dataclass(frozen=True)
-class _Computed:
-    """The results of both programs. ``watched`` has the injectors at each tag."""
-
-    baseline: Any
-    outputs: Any
-    ctx: Mapping[str, Any]
-    watched: Mapping[taxpr.program.Site, list[taxpr.injectors.Injector]]
-    xla: Mapping[str, Compiled | None]
-    slopes: Slopes
-
-
-def _looked_at(
-    plan: Plan,
-    run: Run,
-    computed: _Computed,
-    live: bool = False,
-    finish: Callable[[], Run] | None = None,
-) -> Run:
-    """The run with its results, differences and records; ``live`` only glances at them."""
-    before, before_states = parts(plan.untouched, computed.baseline)
-    after, after_states = parts(plan.program, computed.outputs)
-    leaves = jax.tree.leaves(before), jax.tree.leaves(after)
-    before, after = plain(before), plain(after)  # with what is no array
-    compared = glance if live else compare
-    records = {} if live else _records(plan, computed)
-    where = ", ".join(sorted(device_name(d) for d in placed_on((computed.outputs, computed.ctx))))
-    return dataclasses.replace(
-        run,
-        device=where or run.device,
-        outputs=after,
-        baseline=before,
-        differences=_differences(plan, compared, *leaves),
-        states=state_runs(
-            plan.program,
-            (plan.states, before_states, after_states),
-            {} if live else written(plan.watched, plan.sites, records),
-            compared,
-        ),
-        final_states=after_states,
-        baseline_states=before_states,
-        records=records,
-        ctx={
-            site.key: _own(site.injector, computed.ctx[site.address])
-            for site in plan.sites
-            if site.injector and not site.injector.edits
-        },
-        xla={name: totals for name, totals in computed.xla.items() if totals is not None},
-        gradients=computed.slopes.compared(),
-        gradient_note=computed.slopes.note,
-        live=live,
-        finish=finish,
-    )
-
-
-def _differences(
-    plan: Plan, compared: Callable[..., ArrayDifference], before: list[Any], after: list[Any]
-) -> tuple[ArrayDifference, ...]:
-    """The differences of the outputs; an edit may give the program other ones."""
-    olds, news = plan.untouched.out_names[: len(before)], plan.program.out_names[: len(after)]
-    if olds == news:
-        return tuple(map(compared, news, before, after))
-    there, now = (dict(zip(*pair, strict=True)) for pair in ((olds, before), (news, after)))
-    return tuple(
-        compared(name, there[name], now[name])
-        if name in there and name in now
-        else alone(name, now.get(name), there.get(name))
-        for name in dict.fromkeys([*news, *olds])
-    )
-
-
-def _records(plan: Plan, computed: _Computed) -> dict[str, Record]:
-    reports: dict[str, list[Any]] = {
-        site.address: list(map(_said, row, computed.ctx[site.address]))
-        for site, row in computed.watched.items()
-    }
-    return {site.key: _record(site, reports.get(site.address)) for site in plan.sites}
-
-
 def _own_copy(leaf: Any) -> Any:
     """A copy, so that later writes to a NumPy array of the notebook do not change an argument."""
     return leaf.copy() if isinstance(leaf, np.ndarray) and leaf.flags.writeable else leaf
@@ -462,27 +334,6 @@ def _watched(row: SiteRow, slots: int | None = None) -> list[taxpr.injectors.Inj
     """The injector followed by `taxpr.record`, which records the value after the tag."""
     own = [with_switch(row.injector, row.site)] if row.injector and not row.injector.edits else []
     return [*own, taxpr.record(slots=slots)]
-
-
-def _said(injector: taxpr.injectors.Injector, ctx: Any) -> dict[str, Any]:
-    """The report of an injector that is at one tag."""
-    [report] = injector.report_of(ctx).values()
-    return report
-
-
-def _record(site: SiteRow, reports: Sequence[Mapping[str, Any]] | None) -> Record:
-    if reports is None:
-        return Record(site.key, site.name or site.address, note=f"not recorded: {site.refused}")
-    *own, seen = reports
-    return record_of(site, seen, own[0] if own else {})
-
-
-def _own(attached: Attached, ctx: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The context of the injector alone, without what the run has added."""
-    state = ctx[0]["state"]
-    if not attached.injector.shared:
-        (state,) = state.values()
-    return {"values": values_of(attached, ctx[0]), "state": state}
 
 
 def _structure(attached: Mapping[str, Attached], ctx: Any) -> Any:

@@ -17,7 +17,7 @@ import taxpr
 from taxpr import var
 from taxpr._compat import open_jaxpr
 from taxpr._engine.hand_out import hand_out
-from taxpr._recordings.run import _Runner
+from taxpr._recordings.passes import Passes
 from taxpr._sites.values import values_of
 
 X = jnp.arange(1.0, 5.0)
@@ -584,7 +584,7 @@ def in_three_passes(x):
 
 def stops_in(monkeypatch, last):
     """Interrupt a pass of recordings, counted over all of them from 1."""
-    passes, every = [], _Runner._pass
+    passes, every = [], Passes._pass
 
     def one(self, *args):
         passes.append(args)
@@ -592,7 +592,7 @@ def stops_in(monkeypatch, last):
             raise KeyboardInterrupt
         return every(self, *args)
 
-    monkeypatch.setattr(_Runner, "_pass", one)
+    monkeypatch.setattr(Passes, "_pass", one)
 
 
 def test_what_is_interrupted_keeps_the_passes_that_are_done(monkeypatch, tmp_path):
