@@ -5,7 +5,7 @@ docs/how-to/new-library.md shows how.
 
 from taxpr._calls.bound import Statics, without_statics
 from taxpr._calls.door import Door, door_of
-from taxpr._calls.held import objects
+from taxpr._calls.in_place import objects
 from taxpr._calls.libraries import Library, is_object
 from taxpr._calls.model import Held, Opened, PureCode, Taken, Unbound, is_held, like
 from taxpr._calls.objects import parameters_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from taxpr import _compat
-from taxpr._check.changed import results_of, with_changes
+from taxpr._check.argument_changes import results_of, with_changes
 from taxpr._check.findings import Finding, Findings, Rule, Suspicion
 from taxpr._check.levels import Examined
 from taxpr._check.rules import RULES

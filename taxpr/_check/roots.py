@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy
 
 from taxpr import _compat
-from taxpr._check.dataflow import SHAPES, is_constant, origin, readers
 from taxpr._check.findings import Suspicion
+from taxpr._check.follow import SHAPES, is_constant, origin, readers
 from taxpr._check.levels import Examined, Level, Op
 from taxpr._check.steps import constant
 

@@ -1,7 +1,7 @@
 """The table of rules of `check`: one entry each."""
 
 from taxpr._check.findings import Rule
-from taxpr._check.gradients import unsafe_where
+from taxpr._check.hidden_nan import unsafe_where
 from taxpr._check.repeated import computed_twice, unrolled_loop
 from taxpr._check.roots import unsafe_root
 from taxpr._check.types import promotion

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy
 
-from taxpr._check.dataflow import SHAPES
+from taxpr._check.follow import SHAPES
 from taxpr._check.levels import Level
 
 np: Any = numpy  # which leaves types of arrays unknown

@@ -14,7 +14,7 @@ from taxpr import _compat
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import Array, PyTree
 from taxpr._compiled.attribution import Attributions
-from taxpr._derivatives.calls import (
+from taxpr._derivatives.equations import (
     DerivedCall,
     Differentiated,
     Given,
@@ -22,7 +22,7 @@ from taxpr._derivatives.calls import (
     ruled_calls,
     single_equations,
 )
-from taxpr._derivatives.compared import Compared, compare, is_float
+from taxpr._derivatives.finite_differences import Compared, compare, is_float
 from taxpr._derivatives.rows import GradCheck, GradRow
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._places import place_text

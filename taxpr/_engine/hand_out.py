@@ -22,7 +22,7 @@ from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, Mesh, Stored
 from taxpr._engine.hop_thread import ThreadedJaxpr
 from taxpr._engine.pack import Packs, packed, unpacked
 from taxpr._engine.retraced import moved, retraced, with_origin
-from taxpr._engine.wanted import Slot, Summary, Wanted
+from taxpr._engine.wanted_tree import Slot, Summary, Wanted
 from taxpr._errors import RefusedError
 from taxpr._hops.protocol import Beside, Emission, Emits, Made, Nested, Options
 from taxpr._hops.rebuild import Slots, slotted, wrong_entry

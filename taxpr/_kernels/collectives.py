@@ -8,7 +8,7 @@ from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._compiled.attribution import Attribution
 from taxpr._compiled.hlo import Instruction
-from taxpr._kernels.dataflow import maker, readers
+from taxpr._kernels.hlo_dataflow import maker, readers
 from taxpr._kernels.kernels import Kernel, Kernels
 from taxpr._kernels.mesh_axes import axes_of, groups_of, mesh_of
 from taxpr._kernels.placements import Placements

@@ -11,7 +11,7 @@ from taxpr._address import Address
 from taxpr._compiled.attribution import Attribution, Attributions
 from taxpr._compiled.compile_call import CompiledCall
 from taxpr._compiled.hlo import Computation, HloModule, Instruction
-from taxpr._kernels.dataflow import MOVES, maker, readers
+from taxpr._kernels.hlo_dataflow import MOVES, maker, readers
 
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 # What runs nothing: it names a value, groups values, waits, or runs a computation whose

@@ -10,7 +10,7 @@ from flax import nnx
 from flax.errors import TraceContextError
 
 from taxpr._calls.code import taking
-from taxpr._calls.held import objects
+from taxpr._calls.in_place import objects
 from taxpr._calls.model import PureCode, States
 from taxpr._calls.objects import Apart
 from taxpr._errors import RefusedError

@@ -30,7 +30,7 @@ from taxpr._programs.arguments import arguments_of
 from taxpr._programs.closed import closed_over
 from taxpr._programs.edit import tag_values
 from taxpr._programs.program import SAY_WHICH, Program
-from taxpr._programs.static import asked_static, say_static, static_both_ways
+from taxpr._programs.static_arguments import asked_static, say_static, static_both_ways
 from taxpr._programs.until import keep_until
 from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site

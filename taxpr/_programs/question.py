@@ -14,7 +14,7 @@ import numpy as np
 from taxpr._errors import ArgumentError, name_of
 from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
-from taxpr._programs.static import has_statics, left_static, with_statics
+from taxpr._programs.static_arguments import has_statics, left_static, with_statics
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

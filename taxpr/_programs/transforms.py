@@ -18,7 +18,7 @@ from taxpr._programs.edited_first import EditedFirst, edited_first
 from taxpr._programs.functions import Tracing, called_as
 from taxpr._programs.injecting import check_ctx
 from taxpr._programs.program import Injected, Program
-from taxpr._programs.static import has_statics, with_statics
+from taxpr._programs.static_arguments import has_statics, with_statics
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import Skipped
 from taxpr._variables.frames import unwatched

@@ -12,7 +12,7 @@ import jax
 from taxpr import _compat
 from taxpr._compat import Array, ClosedJaxpr
 from taxpr._engine.hand_out import HandedOut, hand_out
-from taxpr._engine.wanted import Summary
+from taxpr._engine.wanted_tree import Summary
 from taxpr._hops.past_errors import Raised, past_errors
 from taxpr._sites.values import Value
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import Graph
+from taxpr_jupyter._analysis.def_use import DefUse
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._text.elements import Row, place_of, row_of
 
@@ -64,9 +64,9 @@ class Home:
         return range(self.stop - len(self.jaxpr.outvars), self.stop)
 
     @functools.cached_property
-    def graph(self) -> Graph:
+    def graph(self) -> DefUse:
         """Where its values are made and used."""
-        return Graph(self.jaxpr)
+        return DefUse(self.jaxpr)
 
 
 @dataclasses.dataclass(eq=False, slots=True)

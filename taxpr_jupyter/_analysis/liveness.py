@@ -7,7 +7,7 @@ from typing import Any
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import Graph
+from taxpr_jupyter._analysis.def_use import DefUse
 
 Eqns = Sequence[tuple[taxpr.Address, Any]]  # with their addresses
 
@@ -47,7 +47,7 @@ class Flow:
     """
 
     def __init__(self, jaxpr: Any, within_backward: bool) -> None:
-        self.graph = Graph(jaxpr)
+        self.graph = DefUse(jaxpr)
         self._within_backward = within_backward
         self._known: introspect.ByIdentity[InsAndOuts] = introspect.ByIdentity()
 

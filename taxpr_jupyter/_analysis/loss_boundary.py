@@ -12,7 +12,7 @@ import jax.extend.core.primitives as p
 import jax.numpy as jnp
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import Graph, Source
+from taxpr_jupyter._analysis.def_use import DefUse, Source
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._text.short import scalar_text
 
@@ -38,7 +38,7 @@ class Loss(NamedTuple):
     firsts: tuple[Any, ...]
 
 
-def loss_of(graph: Graph) -> Loss | None:
+def loss_of(graph: DefUse) -> Loss | None:
     """The loss of a jaxpr that has a forward and a backward pass; None if it is not known."""
     eqns = graph.eqns
     firsts: dict[introspect.Source, list[int]] = {}
@@ -91,7 +91,7 @@ def _is_scalar(aval: Any) -> bool:
     return jnp.issubdtype(dtype, jnp.floating)
 
 
-def _summed(graph: Graph, source: Source, scalars: Mapping[Source, Any]) -> list[int]:
+def _summed(graph: DefUse, source: Source, scalars: Mapping[Source, Any]) -> list[int]:
     """The equation that makes a scalar and, if that is a sum, those that make its terms."""
     todo, found = [source], []
     while todo and len(found) < _MOST:

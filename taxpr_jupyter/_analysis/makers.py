@@ -5,7 +5,7 @@ from typing import Any
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import INPUT, Graph
+from taxpr_jupyter._analysis.def_use import INPUT, DefUse
 
 
 def made_at(program: taxpr.Program, outputs: Iterable[int]) -> dict[int, str]:
@@ -15,11 +15,11 @@ def made_at(program: taxpr.Program, outputs: Iterable[int]) -> dict[int, str]:
     conditional it is the result of the equation: what an iteration or a branch makes is another
     value, and may not be made at all.
     """
-    found = {k: _maker(Graph(program), program.outvars[k], taxpr.Address()) for k in outputs}
+    found = {k: _maker(DefUse(program), program.outvars[k], taxpr.Address()) for k in outputs}
     return {k: address for k, address in found.items() if address}
 
 
-def _maker(graph: Graph, atom: Any, within: taxpr.Address) -> str:
+def _maker(graph: DefUse, atom: Any, within: taxpr.Address) -> str:
     if introspect.is_literal(atom):
         return ""
     (at, k), _ = graph.behind(atom)
@@ -32,6 +32,6 @@ def _maker(graph: Graph, atom: Any, within: taxpr.Address) -> str:
             nested.jaxpr.outvars, nested.results, nested.out_roles, strict=True
         ):
             if once and result == k and role == "out":
-                inside = _maker(Graph(nested.jaxpr), inner, within / local / nested.label)
+                inside = _maker(DefUse(nested.jaxpr), inner, within / local / nested.label)
                 return inside or f"{within / local}.{k}"
     return f"{within / local}.{k}"

@@ -24,7 +24,7 @@ import numpy as np
 from jax.core import Tracer
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import Graph
+from taxpr_jupyter._analysis.def_use import DefUse
 from taxpr_jupyter._text.short import literal_text, without_places
 
 LARGE = 2**26  # bytes; the values of larger arrays are not compared
@@ -269,7 +269,7 @@ class Keys:
 
     def _alike_jaxpr(self, number: int) -> int:
         if number not in self._alike:
-            graph = Graph(open_jaxpr(self._objects[number]))
+            graph = DefUse(open_jaxpr(self._objects[number]))
             eqns = tuple((self.alike(eqn), graph.sources(eqn.invars)) for eqn in graph.eqns)
             outs = graph.sources(graph.jaxpr.outvars)
             self._alike[number] = self.number(("alike", eqns, outs))
@@ -277,7 +277,7 @@ class Keys:
 
     def _of_jaxpr(self, jaxpr: Any, of: Callable[[Any], int]) -> int:
         inner, consts = open_jaxpr(jaxpr), getattr(jaxpr, "consts", None) or ()
-        graph = Graph(inner)
+        graph = DefUse(inner)
         parts: list[Any] = [
             self.types((*inner.constvars, *inner.invars)),
             len(inner.invars),

@@ -12,7 +12,7 @@ import jax
 from taxpr.libraries import PureCode
 from taxpr_jupyter._code.names import Names
 from taxpr_jupyter._code.values import value_code
-from taxpr_jupyter._states.model import PureCall
+from taxpr_jupyter._states.pure_call import PureCall
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import Source
+from taxpr_jupyter._analysis.def_use import Source
 from taxpr_jupyter._analysis.sizes import Sizes
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import pairing
 from taxpr_jupyter._diff.changes import EqnDifference, different
 from taxpr_jupyter._diff.match import Matching
 from taxpr_jupyter._diff.pairing import Pairs
-from taxpr_jupyter._diff.part import End, Inner, Part, Side, Status
 from taxpr_jupyter._diff.seen import Seen
+from taxpr_jupyter._diff.status import End, Inner, Part, Side, Status
 from taxpr_jupyter._diff.wiring import Wiring
 from taxpr_jupyter._diff.wrappers import Contents, Opened
 

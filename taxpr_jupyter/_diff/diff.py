@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import taxpr
 from taxpr_jupyter._diff.differ import Differ
 from taxpr_jupyter._diff.grouped import Change, changes_of
-from taxpr_jupyter._diff.part import STATUSES, Part, Status, pairs, statuses
+from taxpr_jupyter._diff.status import STATUSES, Part, Status, pairs, statuses
 from taxpr_jupyter._text.short import Where
 
 _SAID = 3  # changes in a summary

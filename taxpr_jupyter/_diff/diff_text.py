@@ -7,7 +7,7 @@ import taxpr
 from taxpr import introspect
 from taxpr_jupyter._diff.changes import joined, type_text
 from taxpr_jupyter._diff.diff import Diff
-from taxpr_jupyter._diff.part import QUIET, Part, Side, atom_of, borders
+from taxpr_jupyter._diff.status import QUIET, Part, Side, atom_of, borders
 from taxpr_jupyter._text.short import Tooltips, Where, shortened
 
 _LETTERS = 20_000  # equations; in larger programs JAX takes too long to assign letters

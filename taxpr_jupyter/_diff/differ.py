@@ -10,7 +10,7 @@ from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import pairing
 from taxpr_jupyter._diff.align_jaxprs import Comparing
 from taxpr_jupyter._diff.pairing import Pairs
-from taxpr_jupyter._diff.part import Part
+from taxpr_jupyter._diff.status import Part
 from taxpr_jupyter._diff.wrappers import Contents, Opened, looked_through
 
 

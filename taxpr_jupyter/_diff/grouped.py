@@ -16,8 +16,8 @@ import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.sizes import Sizes
 from taxpr_jupyter._diff import phrases
-from taxpr_jupyter._diff.part import QUIET, Inner, Part, Status, borders
 from taxpr_jupyter._diff.phrases import NAME, Rank
+from taxpr_jupyter._diff.status import QUIET, Inner, Part, Status, borders
 from taxpr_jupyter._text.short import Where, shortened, visible
 
 _MOST = 1000  # addresses of one change

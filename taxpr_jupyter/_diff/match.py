@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source
+from taxpr_jupyter._analysis.def_use import INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import numbering
 from taxpr_jupyter._diff.gaps import gaps

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source
+from taxpr_jupyter._analysis.def_use import INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff.pairing import Pairs
 from taxpr_jupyter._diff.seen import Seen

@@ -6,7 +6,7 @@ from typing import Any
 
 from taxpr import introspect
 from taxpr_jupyter._diff.changes import type_text
-from taxpr_jupyter._diff.part import Side, atom_of
+from taxpr_jupyter._diff.status import Side, atom_of
 from taxpr_jupyter._diff.wrappers import wrapped
 from taxpr_jupyter._text.short import shortened
 

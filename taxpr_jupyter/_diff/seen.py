@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import CONST, INPUT, LITERAL, Source
+from taxpr_jupyter._analysis.def_use import CONST, INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import EqnKeys, Keys
 from taxpr_jupyter._diff.wrappers import wrapped
 

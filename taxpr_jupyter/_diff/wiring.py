@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import INPUT, LITERAL, Source
+from taxpr_jupyter._analysis.def_use import INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import pairing
 from taxpr_jupyter._diff.changes import literal_change, one_value

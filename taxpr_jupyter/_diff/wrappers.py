@@ -13,7 +13,7 @@ import numpy as np
 
 from taxpr import introspect
 from taxpr_jupyter._analysis.structural_hash import Keys
-from taxpr_jupyter._diff.part import Part, Side
+from taxpr_jupyter._diff.status import Part, Side
 
 ROUNDS = 8  # of opening wrappers in wrappers
 _ROOM = 20_000  # equations in opened wrappers, beside as many as there are without them

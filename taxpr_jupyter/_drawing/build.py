@@ -10,14 +10,14 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._drawing.annotate import Annotator, Facts
-from taxpr_jupyter._drawing.compared import Compared
+from taxpr_jupyter._drawing.compared_side import Compared
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.program import ProgramDrawing
 from taxpr_jupyter._drawing.subgraph import Parts
-from taxpr_jupyter._lines.listing import Line, Lines
+from taxpr_jupyter._lines.line import Line, Lines
 from taxpr_jupyter._model.model import UNMARKED, Counts, HeatKind, Marked, Picture
-from taxpr_jupyter._text.held import Held
 from taxpr_jupyter._text.short import Tooltips, Where, file_and_line, visible
+from taxpr_jupyter._text.variables_at import Held
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.fold import BUDGET, MORE_THAN, Fold
 from taxpr_jupyter._tree.reveal import Revealed, path_to, reveal

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import Graph
+from taxpr_jupyter._analysis.def_use import DefUse
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.program import ProgramDrawing
@@ -33,7 +33,7 @@ class Touched:
     """
 
     wanted: Collection[Any]
-    graph: Graph
+    graph: DefUse
     at: Sequence[int]
 
     def has(self, item: Item) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import INPUT
+from taxpr_jupyter._analysis.def_use import INPUT
 from taxpr_jupyter._analysis.index import Index, Place
 from taxpr_jupyter._tracing.sources import source_line
 

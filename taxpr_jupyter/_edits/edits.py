@@ -24,7 +24,7 @@ from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._edits.tagged import Tagged
 from taxpr_jupyter._errors import PanelError, nearest
 from taxpr_jupyter._lines.assignments import Assignment, assignments
-from taxpr_jupyter._lines.listing import Line, Lines
+from taxpr_jupyter._lines.line import Line, Lines
 from taxpr_jupyter._model.model import Marked
 from taxpr_jupyter._text.short import Tooltips
 from taxpr_jupyter._tracing.changed import Change

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from taxpr import Address
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
-from taxpr_jupyter._lines.listing import Line
+from taxpr_jupyter._lines.line import Line
 from taxpr_jupyter._lines.rows import outline_rows, plain
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text.short import visible

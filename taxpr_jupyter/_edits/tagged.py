@@ -11,7 +11,7 @@ from taxpr_jupyter._analysis.sizes import Size, Sizes
 from taxpr_jupyter._analysis.slices import Slices
 from taxpr_jupyter._edits.sites import SiteRow, site_rows
 from taxpr_jupyter._search.find import Finder
-from taxpr_jupyter._text.held import Held
+from taxpr_jupyter._text.variables_at import Held
 from taxpr_jupyter._tracing.sources import source_text
 
 

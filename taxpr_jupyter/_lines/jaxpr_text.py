@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
-from taxpr_jupyter._lines.listing import Line
+from taxpr_jupyter._lines.line import Line
 from taxpr_jupyter._lines.rows import Row, Span, Spans, range_of, row_of
 from taxpr_jupyter._text.short import shortened
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from taxpr_jupyter._lines.listing import Line
+from taxpr_jupyter._lines.line import Line
 
 SpanKind = Literal[
     "name",  # the subject of the row, in the colour of its kind

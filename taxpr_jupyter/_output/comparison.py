@@ -14,7 +14,7 @@ from taxpr_jupyter._analysis.structural_hash import is_jaxpr, open_jaxpr
 from taxpr_jupyter._diff.diff import Diff, diff
 from taxpr_jupyter._diff.diff_text import diff_text
 from taxpr_jupyter._drawing.build import build_picture
-from taxpr_jupyter._drawing.compared import Compared
+from taxpr_jupyter._drawing.compared_side import Compared
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import to_dot

@@ -16,10 +16,10 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.arranged import Layout, RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import TIMEOUT, LaidOut, lay_out
-from taxpr_jupyter._lines.listing import Line
+from taxpr_jupyter._lines.line import Line
 from taxpr_jupyter._model.model import HeatKind, Marked, Picture
 from taxpr_jupyter._output import files, page, saved
-from taxpr_jupyter._output.views import View, finder_of, found_view
+from taxpr_jupyter._output.view import View, finder_of, found_view
 from taxpr_jupyter._svg.in_cells import for_outputs
 from taxpr_jupyter._svg.raster import raster
 from taxpr_jupyter._svg.svg import finish_svg

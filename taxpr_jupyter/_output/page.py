@@ -36,7 +36,7 @@ from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._output.inner import NO_ROOM, NO_TIME, Inner, walk
 from taxpr_jupyter._output.known import known_places
 from taxpr_jupyter._output.modules import linked
-from taxpr_jupyter._output.views import View
+from taxpr_jupyter._output.view import View
 from taxpr_jupyter._search.grammar import GRAMMAR
 from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._text.short import visible

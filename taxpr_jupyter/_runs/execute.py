@@ -21,13 +21,13 @@ from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._runs.callback_errors import callback_message
 from taxpr_jupyter._runs.clock import Clock, OnPhase
 from taxpr_jupyter._runs.closure_key import reads
-from taxpr_jupyter._runs.compiled import Compiled, compiled_totals
 from taxpr_jupyter._runs.devices import device_named, devices, placed_on
 from taxpr_jupyter._runs.gradients import Slopes, slopes_of
 from taxpr_jupyter._runs.looked import Computed, looked_at
-from taxpr_jupyter._runs.plan import Plan
 from taxpr_jupyter._runs.run import LEFT, PHASES, Run
+from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._runs.switches import calls_out, switched_off, with_switch
+from taxpr_jupyter._runs.totals import Compiled, compiled_totals
 from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
 from taxpr_jupyter._text.hints import hint
 

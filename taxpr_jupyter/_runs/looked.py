@@ -13,13 +13,13 @@ from taxpr.libraries import plain
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._runs.array_diff import ArrayDifference, alone, compare, glance
-from taxpr_jupyter._runs.compiled import Compiled
 from taxpr_jupyter._runs.devices import device_name, placed_on
 from taxpr_jupyter._runs.gradients import Slopes
-from taxpr_jupyter._runs.plan import Plan
 from taxpr_jupyter._runs.run import Record, Run, record_of
+from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._runs.state_runs import parts, state_runs, written
 from taxpr_jupyter._runs.switches import values_of
+from taxpr_jupyter._runs.totals import Compiled
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,8 +14,8 @@ from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.array_diff import NOT_FINITE, ArrayDifference, stats, value_text
-from taxpr_jupyter._runs.compiled import Compiled
 from taxpr_jupyter._runs.state_runs import StateRun
+from taxpr_jupyter._runs.totals import Compiled
 
 __all__ = ["PHASES", "ArrayDifference", "Phase", "Record", "Run", "record_of"]
 

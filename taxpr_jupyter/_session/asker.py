@@ -13,8 +13,8 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._model.questions import question_of
 from taxpr_jupyter._runs.gradients import losses_of
-from taxpr_jupyter._runs.held import held_with_injectors
-from taxpr_jupyter._runs.plan import Plan
+from taxpr_jupyter._runs.injected_values import held_with_injectors
+from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._session.runner import Runner
 from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._session.tracer import Tracer

@@ -18,9 +18,9 @@ from taxpr_jupyter._runs.clock import OnPhase
 from taxpr_jupyter._runs.devices import devices
 from taxpr_jupyter._runs.execute import Executor
 from taxpr_jupyter._runs.gradients import is_loss
-from taxpr_jupyter._runs.plan import Plan
 from taxpr_jupyter._runs.released import Released, trimmed
 from taxpr_jupyter._runs.run import LEFT, PHASES, Phase, Run
+from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._runs.switches import calls_out
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.states import States

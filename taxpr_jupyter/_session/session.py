@@ -12,7 +12,7 @@ from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._model.model import HeatKind, checked_heat, checked_limits
 from taxpr_jupyter._output import saved
-from taxpr_jupyter._output.views import View
+from taxpr_jupyter._output.view import View
 from taxpr_jupyter._runs.devices import device_named
 from taxpr_jupyter._runs.execute import Executor
 from taxpr_jupyter._runs.released import KEPT_BYTES

@@ -14,7 +14,7 @@ from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._session.state_rows import StateRow, state_row
 from taxpr_jupyter._session.state_values import fitted, fitted_leaf, parsed
 from taxpr_jupyter._session.store import Store
-from taxpr_jupyter._states.model import PureCall
+from taxpr_jupyter._states.pure_call import PureCall
 from taxpr_jupyter._states.writes import writes_of
 
 

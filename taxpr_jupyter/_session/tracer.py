@@ -16,8 +16,8 @@ from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._session.states import States
 from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._stoppable import STOPPING
-from taxpr_jupyter._text.held import Held
 from taxpr_jupyter._text.short import visible
+from taxpr_jupyter._text.variables_at import Held
 from taxpr_jupyter._tracing.changed import Change, changed, ignoring, numbers_of, traced_changed
 from taxpr_jupyter._tracing.trace import TracedCall
 

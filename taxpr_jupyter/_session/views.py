@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._output.views import View, found_view
+from taxpr_jupyter._output.view import View, found_view
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.store import Store
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from taxpr.libraries import Held, Opened, is_held, like
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.model import PureCall
+from taxpr_jupyter._states.pure_call import PureCall
 
 _CHANGED = (
     "{name} of {library} is {before} before the call and {after} after it. A state has to keep its "

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import taxpr
 from taxpr_jupyter._diff.diff import diff
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.model import PureCall
+from taxpr_jupyter._states.pure_call import PureCall
 
 
 class Write(NamedTuple):

@@ -26,7 +26,7 @@ from taxpr_jupyter._layout.geometry import (
 )
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Node, Picture
-from taxpr_jupyter._svg.gaps import broken
+from taxpr_jupyter._svg.interrupted_lines import broken
 from taxpr_jupyter._svg.label_places import Places, Text
 from taxpr_jupyter._svg.titles import Titles
 

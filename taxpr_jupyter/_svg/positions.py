@@ -14,8 +14,8 @@ from taxpr_jupyter._layout.geometry import Box, Curves, Point, centred, middle_o
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.enclosing import depths_of
 from taxpr_jupyter._model.model import Cluster, Edge, Picture
-from taxpr_jupyter._svg.gaps import finer
 from taxpr_jupyter._svg.heat_legend import FONT_SIZE, Legend, legend_of
+from taxpr_jupyter._svg.interrupted_lines import finer
 from taxpr_jupyter._svg.label_layout import Placed, placed
 
 _TEXT = {"shape": "plaintext", "fixedsize": "true", "fontcolor": theme.MUTED}

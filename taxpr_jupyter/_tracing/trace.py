@@ -21,9 +21,9 @@ from taxpr.libraries import (
     without_statics,
 )
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.model import PureCall
 from taxpr_jupyter._states.of_libraries import pure_call
-from taxpr_jupyter._states.traced import traced_pure
+from taxpr_jupyter._states.pure_call import PureCall
+from taxpr_jupyter._states.trace_pure import traced_pure
 from taxpr_jupyter._text.hints import LEAKED
 from taxpr_jupyter._text.short import shortened
 from taxpr_jupyter._tracing.advice import advise, uncallable

@@ -6,12 +6,12 @@ from typing import Any
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._analysis.graph import Graph
+from taxpr_jupyter._analysis.def_use import DefUse
 from taxpr_jupyter._analysis.liveness import Flow
 from taxpr_jupyter._analysis.names import Names, names_inside, names_of
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._analysis.structural_hash import Keys
-from taxpr_jupyter._text.held import Held
+from taxpr_jupyter._text.variables_at import Held
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.groups import Groups
 from taxpr_jupyter._tree.ports import ends_of
@@ -40,7 +40,7 @@ class Tree:
         self._few, self._keys, self._plain = few, keys, plain
         self._only, self._limit = only, limit
         self._names: dict[str, Names] = {}  # of the jaxprs in the tree, by address
-        self._values: dict[str, tuple[Graph, Sequence[Item]]] = {}  # and their equations
+        self._values: dict[str, tuple[DefUse, Sequence[Item]]] = {}  # and their equations
 
     def root(self, program: taxpr.Program) -> Block:
         """The program."""

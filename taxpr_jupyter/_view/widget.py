@@ -13,9 +13,9 @@ from taxpr_jupyter._output.saved import WIDGET_MIME, mark_of
 from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import interrupts
+from taxpr_jupyter._view.actions import Messages
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import Jobs
-from taxpr_jupyter._view.messages import Messages
 from taxpr_jupyter._view.parts.asking import AskView
 from taxpr_jupyter._view.parts.comparing import CompareView
 from taxpr_jupyter._view.parts.controls import InjectorControls

@@ -11,7 +11,7 @@ from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._edits.inspect import Inspection, ValueRow
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
-from taxpr_jupyter._lines.listing import Line
+from taxpr_jupyter._lines.line import Line
 from taxpr_jupyter._lines.rows import outline_rows
 from taxpr_jupyter._model import messages
 from taxpr_jupyter._model.model import count_of

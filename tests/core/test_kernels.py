@@ -10,7 +10,7 @@ from compiled_programs import PROGRAMS, arguments
 import taxpr
 from taxpr._compiled.compile_call import compile_call
 from taxpr._errors import ArgumentError
-from taxpr._kernels.dataflow import maker, readers
+from taxpr._kernels.hlo_dataflow import maker, readers
 from taxpr._kernels.kernels import Kernels
 from taxpr._kernels.mesh_axes import axes_of, groups_of
 

@@ -4,7 +4,7 @@ import pytest
 from drawn_programs import PROGRAMS
 
 import taxpr
-from taxpr_jupyter._analysis.graph import LITERAL
+from taxpr_jupyter._analysis.def_use import LITERAL
 from taxpr_jupyter._analysis.index import Index
 
 

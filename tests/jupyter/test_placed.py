@@ -20,7 +20,7 @@ from taxpr_jupyter._layout.geometry import Lines, flattened
 from taxpr_jupyter._layout.layout import convert, lay_out
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._svg import raster
-from taxpr_jupyter._svg.gaps import broken
+from taxpr_jupyter._svg.interrupted_lines import broken
 from taxpr_jupyter._svg.label_layout import placed
 from taxpr_jupyter._svg.positions import with_positions
 

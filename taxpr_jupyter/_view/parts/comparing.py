@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from taxpr_jupyter._diff.diff import Diff
-from taxpr_jupyter._diff.part import Status
+from taxpr_jupyter._diff.status import Status
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.messages import Comparison, Count, Message

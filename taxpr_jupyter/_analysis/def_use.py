@@ -15,7 +15,7 @@ INPUT, CONST, LITERAL = -1, -2, -3
 Source = tuple[int, int]
 
 
-class Graph:
+class DefUse:
     """The graph of one jaxpr. Each part is computed when it is first needed.
 
     Args:

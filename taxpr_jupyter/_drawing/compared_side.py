@@ -7,7 +7,7 @@ from typing import Any
 
 from taxpr import Address
 from taxpr_jupyter._diff.diff import Diff
-from taxpr_jupyter._diff.part import QUIET, Status
+from taxpr_jupyter._diff.status import QUIET, Status
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Cluster, Node, Picture
 from taxpr_jupyter._text import short

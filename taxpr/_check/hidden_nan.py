@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy
 
 from taxpr import _compat
-from taxpr._check.dataflow import SAME, is_constant, roots
 from taxpr._check.findings import Suspicion
+from taxpr._check.follow import SAME, is_constant, roots
 from taxpr._check.levels import Examined, Level, Op
 from taxpr._check.steps import after, at_value, constant, steps_to
 

@@ -9,7 +9,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._edits.attach import noted_already
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._runs.plan import Plan
+from taxpr_jupyter._runs.run_plan import Plan
 
 _HELD = "value of a variable"  # the name of tags that only a recording sees
 

@@ -11,7 +11,7 @@ from taxpr import introspect
 from taxpr.libraries import PureCode, Statics, like, plain, without_statics
 from taxpr_jupyter._analysis.stateful import stateful_program
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._states.model import PureCall
+from taxpr_jupyter._states.pure_call import PureCall
 
 TWO_KINDS = (
     "This function uses states of {library}, and a taxpr.State besides ({state}). The picture and "
