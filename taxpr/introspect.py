@@ -5,6 +5,7 @@ For front ends and tools. What a person types to ask or to change something is i
 
 from taxpr._address import Address
 from taxpr._by_identity import ByIdentity
+from taxpr._compat import JaxprEqn as JaxprEqn  # of JAX, for signatures
 from taxpr._compat import (
     Source,
     is_dropped,

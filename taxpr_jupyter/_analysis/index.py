@@ -270,6 +270,6 @@ class Index:
         return f"There is no value {address!r} in the program{near}"
 
 
-def _refusal(eqn: Any, nested: introspect.Nested) -> str | None:
+def _refusal(eqn: introspect.JaxprEqn, nested: introspect.Nested) -> str | None:
     reason = introspect.injectable(eqn, nested)
     return None if reason is None else f"{eqn.primitive.name}: {reason}"

@@ -12,7 +12,7 @@ from taxpr_jupyter._analysis.def_use import DefUse
 Eqns = Sequence[tuple[taxpr.Address, Any]]  # with their addresses
 
 
-def pass_of(eqn: Any) -> str:
+def pass_of(eqn: introspect.JaxprEqn) -> str:
     """`"backward"` if transposing made an equation, `"forward"` if only `jvp` did, else ""."""
     transformations = introspect.transformations_of(eqn)
     if "transpose" in transformations:
@@ -81,7 +81,7 @@ class Flow:
             return set()
         start, end = passes.index("forward"), len(passes) - passes[::-1].index("backward")
 
-        def is_taken_forward(eqn: Any) -> bool:
+        def is_taken_forward(eqn: introspect.JaxprEqn) -> bool:
             users = (i for var in eqn.outvars for i in used.get(var, ()) if i < end)
             return any(passes[i] == "forward" for i in users)
 
@@ -89,7 +89,7 @@ class Flow:
         found = (eqns[i] for i in range(start, end) if not passes[i])
         return {id(eqn) for eqn in found if not is_taken_forward(eqn)}
 
-    def is_unused(self, eqn: Any) -> bool:
+    def is_unused(self, eqn: introspect.JaxprEqn) -> bool:
         """Whether an equation has results, none of which is used, and no effects.
 
         Where tracing failed, nobody knows what would have been used.
@@ -119,7 +119,7 @@ class Flow:
                     results += [var] if self._last_use(eqn, uses) >= stop else []
         return InsAndOuts(tuple(ins), outs, results)
 
-    def _last_use(self, eqn: Any, uses: Sequence[int]) -> int:
+    def _last_use(self, eqn: introspect.JaxprEqn, uses: Sequence[int]) -> int:
         """The last use of an equation's result, without uses as a residual; -1 if there is none."""
         kept = len(uses)
         returned = bool(uses) and uses[-1] == len(self.graph.eqns)

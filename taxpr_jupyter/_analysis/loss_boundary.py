@@ -33,7 +33,7 @@ class Loss(NamedTuple):
             sum, one for each term.
     """
 
-    eqn: Any
+    eqn: introspect.JaxprEqn
     var: Any
     firsts: tuple[Any, ...]
 
@@ -104,7 +104,7 @@ def _summed(graph: DefUse, source: Source, scalars: Mapping[Source, Any]) -> lis
     return found
 
 
-def _is_transpose(first: Any, eqn: Any) -> bool:
+def _is_transpose(first: Any, eqn: introspect.JaxprEqn) -> bool:
     """Whether `first` may be the transpose of an equation from the same source line."""
     pair = eqn.primitive, first.primitive
     if pair[0] is pair[1] or pair in _TRANSPOSES:

@@ -70,7 +70,7 @@ def names_of(program: taxpr.Program, variable: Callable[[int], str] = lambda k: 
 
 def names_inside(
     outer: Names,
-    eqn: Any,
+    eqn: introspect.JaxprEqn,
     nested: introspect.Nested,
     held: Sequence[str] | None = None,
     variable: Callable[[Any], str] = lambda atom: "",
@@ -206,7 +206,7 @@ def _in_names(
 
 
 def _out_names(
-    outer: Names, eqn: Any, nested: introspect.Nested, in_names: Mapping[int, str]
+    outer: Names, eqn: introspect.JaxprEqn, nested: introspect.Nested, in_names: Mapping[int, str]
 ) -> list[str]:
     """The names of outputs. A carry has the name of the input to which it goes back."""
     back = {j: in_names[i] for j, i in nested.back}

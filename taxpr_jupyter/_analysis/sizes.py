@@ -42,11 +42,11 @@ class Sizes:
         """The size of a jaxpr."""
         return self._known.of(jaxpr, self._count_jaxpr)
 
-    def of_eqn(self, eqn: Any) -> Size:
+    def of_eqn(self, eqn: introspect.JaxprEqn) -> Size:
         """The size of an equation, itself included."""
         return self._known.of(eqn, self._count_eqn)
 
-    def inside(self, eqn: Any) -> Size:
+    def inside(self, eqn: introspect.JaxprEqn) -> Size:
         """The size of its nested jaxprs."""
         nested = introspect.nested_jaxprs(eqn)
         if not nested:
@@ -63,7 +63,7 @@ class Sizes:
         ends = len(jaxpr.constvars) + len(jaxpr.invars) + len(jaxpr.outvars)
         return total([Size(others=ends), self.of_eqns(jaxpr.eqns)])
 
-    def _count_eqn(self, eqn: Any) -> Size:
+    def _count_eqn(self, eqn: introspect.JaxprEqn) -> Size:
         inside, size = self.inside(eqn), _TAG if introspect.is_tag(eqn) else _EQN
         if inside is _NOTHING:
             return size
@@ -78,6 +78,6 @@ def total(sizes: Iterable[Size]) -> Size:
     return Size(sum(eqns), sum(tags), sum(others), sum(loops), first)
 
 
-def is_loop(eqn: Any) -> bool:
+def is_loop(eqn: introspect.JaxprEqn) -> bool:
     """Whether an equation is a scan or a while loop, or another that says so of its jaxprs."""
     return any(nested.back or "length" in nested.facts for nested in introspect.nested_jaxprs(eqn))

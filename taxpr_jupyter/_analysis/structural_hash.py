@@ -91,7 +91,7 @@ class _Form:
         unnamed: The result of `Keys.unnamed`, once it is known.
     """
 
-    eqn: Any
+    eqn: introspect.JaxprEqn
     operands: tuple[int, ...]
     results: tuple[int, ...]
     params: tuple[tuple[str, Any], ...]
@@ -141,14 +141,14 @@ class Keys:
         digest = data if len(data) <= 64 else hashlib.blake2b(data).digest()
         return self.number(("value", str(array.dtype), array.shape, digest))
 
-    def eqn(self, eqn: Any) -> EqnKeys:
+    def eqn(self, eqn: introspect.JaxprEqn) -> EqnKeys:
         """The numbers of an equation."""
         form = self._eqns.of(eqn, self._read)
         if form.keys is None:
             form.keys = self._of_form(form)
         return form.keys
 
-    def alike(self, eqn: Any) -> int:
+    def alike(self, eqn: introspect.JaxprEqn) -> int:
         """The number shared by equations that compute the same way, such as those of equal layers.
 
         They have the same primitive, types, literals, params and nested jaxprs. Functions among the
@@ -166,7 +166,7 @@ class Keys:
             form.alike = self.number(("alike", eqn.primitive, *parts))
         return form.alike
 
-    def unnamed(self, eqn: Any) -> int:
+    def unnamed(self, eqn: introspect.JaxprEqn) -> int:
         """As ``own`` of `eqn`, but without the names of functions, here and in its jaxprs."""
         form = self._eqns.of(eqn, self._read)
         if form.unnamed is None:
@@ -222,7 +222,7 @@ class Keys:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _read(self, eqn: Any) -> _Form:
+    def _read(self, eqn: introspect.JaxprEqn) -> _Form:
         operands = tuple(
             [self.literal(a) if introspect.is_literal(a) else self.aval(a.aval) for a in eqn.invars]
         )

@@ -42,7 +42,7 @@ class Trait:
     words: str
 
 
-def traits(eqn: Any) -> Iterator[Trait]:
+def traits(eqn: introspect.JaxprEqn) -> Iterator[Trait]:
     """The traits of an equation."""
     # The name stack begins anew in a nested jaxpr, so a vmap around it is not seen there.
     if "vmap" in introspect.transformations_of(eqn):
@@ -58,12 +58,12 @@ def traits(eqn: Any) -> Iterator[Trait]:
         yield Trait("donated", "donates", f"takes the memory of {word} {', '.join(donated)}")
 
 
-def traits_of_operand(eqn: Any, k: int) -> Iterator[Trait]:
+def traits_of_operand(eqn: introspect.JaxprEqn, k: int) -> Iterator[Trait]:
     """The traits that an operand has because an equation with nested jaxprs takes it."""
     if _donates(eqn, k):
         yield Trait("donated", "donated", f"donated: {eqn.primitive.name} may reuse its memory")
     for param in ("in_shardings", "in_specs"):
-        shardings = eqn.params.get(param)
+        shardings: Any = eqn.params.get(param)
         spec = spec_text(shardings[k]) if _reaches(shardings, k) else ""
         if spec:
             yield Trait("sharded", spec, f"sharded {spec}")
@@ -88,27 +88,27 @@ def spec_text(sharding: Any) -> str:
     return f"P({', '.join([*map(repr, entries), *said])})" if split else ""
 
 
-def precision_change(eqn: Any) -> tuple[str, str] | None:
+def precision_change(eqn: introspect.JaxprEqn) -> tuple[str, str] | None:
     """The types before and after a conversion that changes precision, such as `f32` and `bf16`.
 
     None for all other equations, also for conversions from or to integers.
     """
     if eqn.primitive is not p.convert_element_type_p:
         return None
-    avals = [eqn.invars[0].aval, eqn.outvars[0].aval]
+    avals: list[Any] = [eqn.invars[0].aval, eqn.outvars[0].aval]
     if not all(jnp.issubdtype(aval.dtype, jnp.inexact) for aval in avals):
         return None
     old, new = (aval_text(aval).partition("[")[0] for aval in avals)
     return (old, new) if old != new else None
 
 
-def _effects(eqn: Any) -> list[str]:
+def _effects(eqn: introspect.JaxprEqn) -> list[str]:
     kinds = {type(effect) for effect in eqn.effects}
     names = {kind.__name__ for kind in kinds if not kind.__module__.startswith("taxpr.")}
     return sorted(_EFFECTS.get(name, name) for name in names - _NO_EFFECTS)
 
 
-def _specs(eqn: Any) -> Sequence[str]:
+def _specs(eqn: introspect.JaxprEqn) -> Sequence[str]:
     """The shardings of an equation's results, or the one that the equation asks for."""
     if asked := spec_text(eqn.params.get("sharding")):
         return [asked]
@@ -116,8 +116,8 @@ def _specs(eqn: Any) -> Sequence[str]:
     return list(dict.fromkeys(text for text in found if text))
 
 
-def _donates(eqn: Any, k: int) -> bool:
-    donated = eqn.params.get("donated_invars")
+def _donates(eqn: introspect.JaxprEqn, k: int) -> bool:
+    donated: Any = eqn.params.get("donated_invars")
     return _reaches(donated, k) and bool(donated[k])
 
 

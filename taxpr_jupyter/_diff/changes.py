@@ -111,18 +111,18 @@ def _param_text(value: Any) -> str:
     return value.__name__ if known else short.param_text(value)
 
 
-def _shown_params(eqn: Any) -> dict[str, Any]:
+def _shown_params(eqn: introspect.JaxprEqn) -> dict[str, Any]:
     if not introspect.is_tag(eqn):
         return dict(eqn.params)
     return {str(name): value for name, value in introspect.tag_params(eqn).items()}
 
 
-def _is_shape(value: Any, eqn: Any) -> bool:
+def _is_shape(value: Any, eqn: introspect.JaxprEqn) -> bool:
     """Whether a param only repeats the shape of a result."""
     return isinstance(value, tuple) and any(value == np.shape(v.aval) for v in eqn.outvars)
 
 
-def _is_dtype(value: Any, eqn: Any) -> bool:
+def _is_dtype(value: Any, eqn: introspect.JaxprEqn) -> bool:
     return isinstance(value, np.dtype) and any(value == _dtype(v.aval) for v in eqn.outvars)
 
 

@@ -193,7 +193,9 @@ class _Reader:
             key = what, introspect.source_of(ours), source
             yield key, group, after.names[before.partner[i]]
 
-    def _alone(self, status: Status, eqn: Any, word: str, size: int) -> tuple[Any, _ChangeGroup]:
+    def _alone(
+        self, status: Status, eqn: introspect.JaxprEqn, word: str, size: int
+    ) -> tuple[Any, _ChangeGroup]:
         source = introspect.source_of(eqn)
         group = _ChangeGroup(Rank.ALONE, status, source, Counter([word]), "equations", count=size)
         return (status, source), group

@@ -33,14 +33,14 @@ def ended(sides: tuple[Side, Side], name: str, partner: str, what: str) -> str:
     return "another value" if text == "sharding" and "const" in name else text
 
 
-def word(eqn: Any) -> str:
+def word(eqn: introspect.JaxprEqn) -> str:
     """An equation for people: `sin`, `jit layer`, `tag h`."""
     if introspect.is_tag(eqn):
         return f"tag {shortened(str(introspect.tag_params(eqn).get('name', '')), NAME)}".strip()
     return f"{eqn.primitive.name} {called(eqn)}".strip()
 
 
-def wrapper(eqn: Any) -> str:
+def wrapper(eqn: introspect.JaxprEqn) -> str:
     """A wrapper for people: `jit around layer`."""
     nested = wrapped(eqn)
     assert nested is not None, "only these are opened"
@@ -50,7 +50,7 @@ def wrapper(eqn: Any) -> str:
     return f"{title} around {name}" if name else title
 
 
-def called(eqn: Any) -> str:
+def called(eqn: introspect.JaxprEqn) -> str:
     """The name of the function that an equation calls."""
     names = (one.facts.get("name") for one in introspect.nested_jaxprs(eqn))
     return shortened(str(next(filter(None, names), "")), NAME)

@@ -137,10 +137,11 @@ class Seen:
         return [of(atom) for atom in jaxpr.outvars]
 
 
-def _converts_a_number(eqn: Any, jaxpr: Any) -> bool:
+def _converts_a_number(eqn: introspect.JaxprEqn, jaxpr: Any) -> bool:
     """Whether an equation converts a number of Python that its jaxpr is given, and it stays one."""
     if eqn.primitive is not lax.convert_element_type_p or eqn.invars[0] not in jaxpr.invars:
         return False
-    given, dtype = eqn.invars[0].aval, eqn.outvars[0].aval.dtype
+    given: Any = eqn.invars[0].aval
+    made: Any = eqn.outvars[0].aval
     wider = {"i": jnp.number, "f": jnp.inexact, "c": jnp.complexfloating}
-    return given.weak_type and jnp.issubdtype(dtype, wider.get(given.dtype.kind, given.dtype))
+    return given.weak_type and jnp.issubdtype(made.dtype, wider.get(given.dtype.kind, given.dtype))

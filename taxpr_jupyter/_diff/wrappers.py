@@ -22,7 +22,7 @@ LIKE = 3  # one equation of so many has to be found on the other side
 Opened = tuple[Collection[str], Collection[str]]  # the names of wrappers before and after
 
 
-def wrapped(eqn: Any) -> introspect.Nested | None:
+def wrapped(eqn: introspect.JaxprEqn) -> introspect.Nested | None:
     """The jaxpr of an equation that does nothing but evaluate it once; None for other equations."""
     nested = introspect.nested_jaxprs(eqn)
     if len(nested) != 1:
@@ -41,7 +41,7 @@ def wrapped(eqn: Any) -> introspect.Nested | None:
     return one if same else None
 
 
-def _all(eqn: Any) -> tuple[range, range]:
+def _all(eqn: introspect.JaxprEqn) -> tuple[range, range]:
     return range(len(eqn.invars)), range(len(eqn.outvars))
 
 
@@ -55,7 +55,7 @@ class Contents:
         )
         self._outlines: introspect.ByIdentity[Counter[int]] = introspect.ByIdentity()
 
-    def of(self, eqn: Any) -> tuple[Counter[int], frozenset[int]]:
+    def of(self, eqn: introspect.JaxprEqn) -> tuple[Counter[int], frozenset[int]]:
         """What stands in the place of an equation when all wrappers are opened.
 
         Returns:
@@ -93,7 +93,7 @@ class Contents:
         ours, theirs = (self._outlines.of(eqn, self._outline) for eqn in (before, after))
         return not ours & theirs
 
-    def _outline(self, eqn: Any) -> Counter[int]:
+    def _outline(self, eqn: introspect.JaxprEqn) -> Counter[int]:
         """What its jaxprs consist of, wrappers not opened."""
         inside = (inner for nested in introspect.nested_jaxprs(eqn) for inner in nested.jaxpr.eqns)
         return Counter(

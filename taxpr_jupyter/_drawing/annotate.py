@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from taxpr import introspect
 from taxpr_jupyter._analysis import traits as _traits
@@ -83,7 +82,7 @@ class Facts:
         cost = introspect.Cost.total(part.cost.times(number) for part, number in parts.items())
         return _OfItem(cost, every, common)
 
-    def _of_eqn(self, eqn: Any) -> _OfItem:
+    def _of_eqn(self, eqn: introspect.JaxprEqn) -> _OfItem:
         key = self._keys.alike(eqn), introspect.transformations_of(eqn)
         known = self._by_key.get(key)
         if known is None:

@@ -7,7 +7,7 @@ the condition in it. Above the branches of a choice stands a bar of their operan
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from taxpr import introspect
 from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, Seen, Then
@@ -308,7 +308,9 @@ class _While(NamedTuple):
     shared: Mapping[int, int]
 
 
-def _while_of(eqn: Any, blocks: Sequence[tuple[Block, introspect.Nested]]) -> _While | None:
+def _while_of(
+    eqn: introspect.JaxprEqn, blocks: Sequence[tuple[Block, introspect.Nested]]
+) -> _While | None:
     """The two jaxprs of an equation that is a loop with a condition; None if it is none."""
     bodies = [(block, nested) for block, nested in blocks if nested.back]
     others = [(block, nested) for block, nested in blocks if not nested.back]

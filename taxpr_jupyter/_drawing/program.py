@@ -231,7 +231,7 @@ class ProgramDrawing:
         self._items(scope, block, item.tags, cluster)
 
 
-def _heads(eqn: Any, is_hop: bool) -> Sequence[Role | None]:
+def _heads(eqn: introspect.JaxprEqn, is_hop: bool) -> Sequence[Role | None]:
     """The texts at the ends of the edges to an equation's operands."""
     if not is_hop:
         ordered = labels.ordered(eqn)

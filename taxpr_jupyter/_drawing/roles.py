@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from taxpr import introspect
 from taxpr_jupyter._analysis.names import argument_names, is_of_jax, is_of_library, numbered
@@ -32,7 +31,7 @@ class Role:
     name: str
 
 
-def operand_roles(eqn: Any) -> list[Role]:
+def operand_roles(eqn: introspect.JaxprEqn) -> list[Role]:
     """The role of each operand of an equation with nested jaxprs."""
     nested_jaxprs = introspect.nested_jaxprs(eqn)
     found: dict[int, Role] = {}
@@ -69,7 +68,7 @@ def _end_of(name: str) -> str:
     return shortened("…" + "".join(parts), _WHOLE)
 
 
-def result_roles(eqn: Any) -> list[Role]:
+def result_roles(eqn: introspect.JaxprEqn) -> list[Role]:
     """The role of each result of an equation with nested jaxprs."""
     made = [Role("", str(k)) for k in range(len(eqn.outvars))]
     for nested in introspect.nested_jaxprs(eqn):

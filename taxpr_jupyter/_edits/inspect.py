@@ -133,7 +133,7 @@ class Inspector:
             refused=home.refused,
         )
 
-    def _equation(self, address: str, eqn: Any, home: Home) -> Inspection:
+    def _equation(self, address: str, eqn: introspect.JaxprEqn, home: Home) -> Inspection:
         source = introspect.source_of(eqn)
         site = self._by_address.get(address)
         made = self._maker_source(site) if site and not site.added else None
@@ -165,11 +165,11 @@ class Inspector:
         held = self._held
         return {self._index.variable(address): held.name(address) for address in held.addresses}
 
-    def _title(self, address: str, eqn: Any) -> str:
+    def _title(self, address: str, eqn: introspect.JaxprEqn) -> str:
         name = self._names.get(eqn.outvars[0]) if len(eqn.outvars) == 1 else None
         return f"{name} = {eqn.primitive.name}" if name else eqn.primitive.name
 
-    def _params(self, address: str, eqn: Any) -> tuple[tuple[str, str], ...]:
+    def _params(self, address: str, eqn: introspect.JaxprEqn) -> tuple[tuple[str, str], ...]:
         params = tuple((key, _param(value)) for key, value in eqn.params.items())
         return (*self._variables(taxpr.Address(address).value(0)), *params)
 

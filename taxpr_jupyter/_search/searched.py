@@ -115,16 +115,16 @@ class Searched:
         }
 
 
-def _scope_of(eqn: Any) -> str:
+def _scope_of(eqn: introspect.JaxprEqn) -> str:
     return visible(introspect.scope_of(eqn))
 
 
-def _tag_name(eqn: Any) -> str:
+def _tag_name(eqn: introspect.JaxprEqn) -> str:
     name = introspect.tag_params(eqn).get("name") if introspect.is_tag(eqn) else None
     return "" if name is None else str(name)
 
 
-def _label(eqn: Any) -> str:
+def _label(eqn: introspect.JaxprEqn) -> str:
     """The label of an equation's node without types; for a tag, all its params."""
     if introspect.is_tag(eqn):
         params = introspect.tag_params(eqn).items()

@@ -119,7 +119,7 @@ def passed(jaxpr: Any) -> list[int | None]:
     return [None if introspect.is_literal(atom) else place.get(atom) for atom in inner.outvars]
 
 
-def _passed_by(eqn: Any) -> dict[int, int]:
+def _passed_by(eqn: introspect.JaxprEqn) -> dict[int, int]:
     """For each result of an equation that equals an operand, the positions of both."""
     found: dict[int, set[int | None]] = {}
     for nested in introspect.nested_jaxprs(eqn):

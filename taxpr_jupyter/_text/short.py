@@ -147,7 +147,7 @@ class Tooltips:
         self._where = where or file_and_line
         self._values: dict[int, tuple[Any, str]] = {}  # by id, with the atom to keep it alive
 
-    def results(self, address: str, eqn: Any) -> str:
+    def results(self, address: str, eqn: introspect.JaxprEqn) -> str:
         """The variables that held the results of an equation: `s, _, ys`, or ""."""
         values = map(taxpr.Address(address).value, range(len(eqn.outvars)))
         names = list(map(self.held, values)) if len(eqn.outvars) <= _RESULTS else []
@@ -168,7 +168,7 @@ class Tooltips:
         letter = "_" if introspect.is_dropped(atom) else self._letters.get(atom, "")
         return f"{letter}:{aval_text(atom.aval)}" if letter else aval_text(atom.aval)
 
-    def eqn(self, address: str, eqn: Any) -> str:
+    def eqn(self, address: str, eqn: introspect.JaxprEqn) -> str:
         """An equation: address, line as in `print(jaxpr)`, tag params, scope, source line."""
         if failure := introspect.failure_of(eqn):
             return tooltip([address, *self._failed(failure)])

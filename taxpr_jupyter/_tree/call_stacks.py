@@ -296,6 +296,6 @@ def _place(file: str, line: int) -> str:
     return f"from {name}:{line}" if told else f"called in line {line}"
 
 
-def _scopes(eqn: Any) -> tuple[str, ...]:
+def _scopes(eqn: introspect.JaxprEqn) -> tuple[str, ...]:
     """The scopes that people set: not those of `jax.numpy.einsum`, such as `ij,jk->ik`."""
     return tuple(name for name in introspect.scopes_of(eqn) if "->" not in name)

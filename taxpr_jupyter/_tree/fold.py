@@ -229,7 +229,7 @@ class Fold:
         return hidden / dear / max(1, self.unfolded_cost(item))
 
 
-def _is_of_user(eqn: Any) -> bool:
+def _is_of_user(eqn: introspect.JaxprEqn) -> bool:
     """Whether an equation holds more than a function of JAX, such as `jax.nn.relu`."""
     return any(
         takes_part(nested) and not is_of_jax(nested) for nested in introspect.nested_jaxprs(eqn)

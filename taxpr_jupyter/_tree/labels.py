@@ -47,13 +47,13 @@ _DULL_PARAMS = frozenset(
 )
 
 
-def ordered(eqn: Any) -> bool:
+def ordered(eqn: introspect.JaxprEqn) -> bool:
     """Whether a reader must know which operand is which."""
     values = sum(not introspect.is_literal(atom) for atom in eqn.invars)
     return values > 1 and eqn.primitive not in _COMMUTATIVE
 
 
-def eqn_lines(eqn: Any, title: str = "", name: str = "") -> list[str]:
+def eqn_lines(eqn: introspect.JaxprEqn, title: str = "", name: str = "") -> list[str]:
     """The label of a first-order equation, such as `mul(•, 2.0)` and `f32[3]`.
 
     Args:
@@ -67,10 +67,12 @@ def eqn_lines(eqn: Any, title: str = "", name: str = "") -> list[str]:
     return [*source_lines(title), *lines]
 
 
-def is_plumbing(eqn: Any) -> bool:
+def is_plumbing(eqn: introspect.JaxprEqn) -> bool:
     """Whether an equation only arranges values: their shape, or a type that is as precise."""
     if eqn.primitive is p.convert_element_type_p:
-        return eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype
+        given: Any = eqn.invars[0].aval
+        made: Any = eqn.outvars[0].aval
+        return given.dtype == made.dtype
     # JAX exports no pvary: it says along which axes of a mesh a value may differ.
     return eqn.primitive in _PLUMBING or eqn.primitive.name == "pvary"
 
@@ -113,7 +115,7 @@ def failure_lines(failure: introspect.Failure) -> list[str]:
     return [line for line in (*lines, *reason) if line]
 
 
-def operation_lines(eqn: Any) -> list[str]:
+def operation_lines(eqn: introspect.JaxprEqn) -> list[str]:
     """The label of a first-order equation without the types of its results."""
     if failure := introspect.failure_of(eqn):
         return failure_lines(failure)
@@ -126,10 +128,11 @@ def operation_lines(eqn: Any) -> list[str]:
     return [short.shortened(head, short.LINE), *params]
 
 
-def _convolution(eqn: Any) -> list[str]:
+def _convolution(eqn: introspect.JaxprEqn) -> list[str]:
     """The kernel and how it goes over its operand: `kernel 3×3 stride 2×2`, `padding 1`."""
     params = eqn.params
-    kernel = [eqn.invars[1].aval.shape[k] for k in params["dimension_numbers"].rhs_spec[2:]]
+    given: Any = eqn.invars[1].aval
+    kernel = [given.shape[k] for k in params["dimension_numbers"].rhs_spec[2:]]
     first = f"kernel {_sides(kernel)}"
     if set(params["window_strides"]) - {1}:
         first += f" stride {_sides(params['window_strides'])}"
@@ -151,7 +154,7 @@ def _sides(sizes: Sequence[Any]) -> str:
     return "×".join(map(str, sizes))
 
 
-def _result_lines(eqn: Any, name: str = "") -> list[str]:
+def _result_lines(eqn: introspect.JaxprEqn, name: str = "") -> list[str]:
     """The types of the results with their variables; no line where there are none."""
     text = short.avals_text([var.aval for var in eqn.outvars])
     if name and len(eqn.outvars) == 1:
@@ -176,7 +179,7 @@ def _is_small(value: Any) -> bool:
     return type(value) is int
 
 
-def param_texts(eqn: Any) -> list[str]:
+def param_texts(eqn: introspect.JaxprEqn) -> list[str]:
     """The params in the text of an equation: `axes=(0,)`. Left out is what is None, False or empty.
 
     Of a tag they are the user's; of what holds jaxprs, numbers and names only.
@@ -197,7 +200,7 @@ def _is_empty(value: Any) -> bool:
     return value is None or value is False or (type(value) in (tuple, str) and not value)
 
 
-def tag_lines(eqn: Any) -> list[str]:
+def tag_lines(eqn: introspect.JaxprEqn) -> list[str]:
     """The label of a tag: its name, its other params, its type."""
     params = introspect.tag_params(eqn)
     name = params.pop("name", None)
@@ -212,14 +215,14 @@ def tag_lines(eqn: Any) -> list[str]:
     return [*lines, *_result_lines(eqn)]
 
 
-def open_title(eqn: Any, source: str) -> tuple[str, ...]:
+def open_title(eqn: introspect.JaxprEqn, source: str) -> tuple[str, ...]:
     """The label of the box around an open equation, which is all of a statement."""
     if failure := introspect.failure_of(eqn):
         return tuple(failure_lines(failure))
     return (*source_lines(source), short.visible(eqn.primitive.name))
 
 
-def hop_title(eqn: Any) -> str:
+def hop_title(eqn: introspect.JaxprEqn) -> str:
     """The label of an equation with nested jaxprs: `jit softmax`, `scan ×5`, `while`."""
     nested = introspect.nested_jaxprs(eqn)
     if len(nested) == 1 and takes_part(nested[0]):
@@ -272,7 +275,7 @@ def content(size: Size) -> str:
     return " · ".join(texts)
 
 
-def hop_lines(eqn: Any, size: Size, source: str = "", name: str = "") -> list[str]:
+def hop_lines(eqn: introspect.JaxprEqn, size: Size, source: str = "", name: str = "") -> list[str]:
     """The label of a folded equation that holds so much, and is all of a statement."""
     title = short.shortened(hop_title(eqn), short.LINE)
     facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]

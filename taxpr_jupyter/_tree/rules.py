@@ -1,7 +1,6 @@
 """Find what the user's rules for derivatives made."""
 
 import inspect
-from typing import Any
 
 import jax
 
@@ -11,7 +10,7 @@ _CALL = inspect.unwrap(jax.custom_vjp.__call__).__code__
 _INNER = 20  # frames: those of JAX within a call with a rule are fewer
 
 
-def is_of_rule(eqn: Any) -> bool:
+def is_of_rule(eqn: introspect.JaxprEqn) -> bool:
     """Whether a rule that the user gave to `jax.custom_vjp` made an equation of a backward pass.
 
     JAX gives to such equations the traceback of the call; the rule itself is not in it.
