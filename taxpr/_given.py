@@ -95,7 +95,9 @@ def is_no_array(leaf: Any) -> bool:
 
 
 # Python's own words where a call does not fit, and not an error of what was called.
-_OF_A_CALL = re.compile(r"\S+\(\) (missing|takes|got) ")
+_OF_A_CALL = re.compile(
+    r"\S+\(\) (missing|takes|got) |differentiating .* requires at least \d+ pos"
+)
 
 
 def refuse_unfit(

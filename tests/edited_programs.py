@@ -195,6 +195,64 @@ def f(x):
     return (y * z).sum()
 args = (X,)
 
+#### bound and read on one line
+def f(x):
+    # EDIT x = f.y
+    y = jnp.sin(x); return (y * y).sum()  # with a comment
+args = (X,)
+# BY HAND
+def f(x):
+    y = jnp.sin(x)
+    y = change(y)
+    return (y * y).sum()
+args = (X,)
+
+#### bound and read on one line of an inner function
+def f(x):
+    def body(c, w):
+        # EDIT x = body.y
+        y = jnp.tanh(c @ w); return (y if y.ndim else c), y
+    last, every = lax.scan(body, x, WS)
+    for y in (1.0, 2.0): last = last * y
+    return last.sum() + every.sum()
+args = (X,)
+# BY HAND
+def f(x):
+    def body(c, w):
+        y = jnp.tanh(c @ w)
+        y = change(y)
+        return (y if y.ndim else c), y
+    last, every = lax.scan(body, x, WS)
+    for y in (1.0, 2.0): last = last * y
+    return last.sum() + every.sum()
+args = (X,)
+
+#### bound and read on one line at the end of a loop
+@jax.jit
+def g(x):
+    if x.ndim:
+        # EDIT x = g.y
+        for w in WS: y = jnp.tanh(x @ w); x = y
+    else:
+        x = (
+            x
+        )
+    return x
+def f(x):
+    return g(x).sum() + g(x * 2).sum()
+args = (X,)
+# BY HAND
+@jax.jit
+def g(x):
+    for w in WS:
+        y = jnp.tanh(x @ w)
+        y = change(y)
+        x = y
+    return x
+def f(x):
+    return g(x).sum() + g(x * 2).sum()
+args = (X,)
+
 #### while loop of python
 def f(x):
     k = 0

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from taxpr import _compat
@@ -83,6 +84,12 @@ class Alteration:
             raise ArgumentError(
                 f"edit: {self.text} returned None for {bound.text} ({bound.place}). It returns "
                 "the value that takes the place of the one it was given."
+            )
+        if _is_float(bound.value) and _is_bool(new):
+            raise ArgumentError(
+                f"edit: {self.text} makes truth values of {bound.text} ({bound.place}), which "
+                f"holds {shown(bound.value)}. For the numbers 0 and 1 say so: "
+                "'(x > 0).astype(x.dtype)'. The new value stands alone, or behind one '='."
             )
         return new
 
@@ -242,6 +249,16 @@ def _is_number(leaf: Any) -> bool:
 
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, (jax.Array, np.ndarray)) or _compat.is_tracer(leaf)
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, float) or (
+        _is_array(value) and bool(jnp.issubdtype(value.dtype, jnp.inexact))
+    )
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_) or (_is_array(value) and value.dtype == np.bool_)
 
 
 def _is_of_arrays(value: Any) -> bool:

@@ -7,8 +7,8 @@ import inspect
 import types
 from collections.abc import Iterator, Sequence
 
+from taxpr._editing.fused import FusedError, Place
 from taxpr._editing.spelled import RETURN, Key, Spelled, keys_of, owners_of
-from taxpr._errors import RefusedError
 from taxpr._places import place_text
 from taxpr._variables.assigned import goes_on
 from taxpr._variables.codes import instructions_of
@@ -68,7 +68,7 @@ def plan_of(code: types.CodeType, wanted: Sequence[Spelled]) -> Plan | None:
         wanted: The variable of each edit.
 
     Raises:
-        RefusedError: If a variable is bound and read by one instruction.
+        FusedError: If a variable is bound and read by one instruction.
     """
     if not code.co_flags & inspect.CO_OPTIMIZED:
         return None
@@ -94,10 +94,11 @@ def plan_of(code: types.CodeType, wanted: Sequence[Spelled]) -> Plan | None:
         )
         if found:
             if one.opname == "STORE_FAST_LOAD_FAST" and len(set(one.argval)) == 1:
-                raise RefusedError(
+                raise FusedError(
                     f"edit: {found[0].name} ({place_text(code.co_filename, line)}) is bound and "
                     "read again in one line, between which nothing can come. Write what follows "
-                    "in a line of its own."
+                    "in a line of its own.",
+                    Place(code.co_filename, code.co_qualname, code.co_firstlineno, found[0].name),
                 )
             stores[one.offset] = found
     if not parameters and not stores:
@@ -153,7 +154,7 @@ def near(codes: Sequence[types.CodeType], of: Spelled) -> tuple[list[str], list[
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             known[f"{owner}.{name}" if "." in of.text else name] = None
             if of.rest(file, function, name) is not None:
-                lines.add(code.co_firstlineno)
+                lines.add(line_of_def(code))
     return list(known), sorted(lines)
 
 

@@ -15,6 +15,7 @@ from taxpr import _compat
 from taxpr._editing.alteration import Alteration, Bound
 from taxpr._editing.bindings import Binds, Plan, plan_of
 from taxpr._editing.functions import with_result
+from taxpr._editing.fused import FusedError, Place
 from taxpr._editing.spelled import Spelled, part_at, parts_of, with_part
 from taxpr._errors import SelectorError, TaxprError, say_where
 from taxpr._places import place_text
@@ -64,6 +65,7 @@ class Edits:
         owners: For each edit the functions whose variable was changed: file and name.
         missed: For each edit why something of its name was not changed.
         codes: The user's functions that ran.
+        fused: Variables that an instruction binds and reads, as far as it is known.
     """
 
     def __init__(self, edits: Sequence[Edit]) -> None:
@@ -72,6 +74,7 @@ class Edits:
         self.owners: dict[int, dict[tuple[str, str], str]] = defaultdict(dict)
         self.missed: dict[int, str] = {}
         self.codes: dict[int, types.CodeType] = {}
+        self.fused: dict[Place, None] = {}
         self._plans: dict[int, tuple[types.CodeType, Plan | None]] = {}
         # What takes the place of a line or of a function changes no variable.
         self._wanted = [
@@ -81,7 +84,11 @@ class Edits:
     def plan(self, code: types.CodeType) -> Plan | None:
         """Where a function binds what is edited."""
         if (known := self._plans.get(id(code))) is None:
-            plan = plan_of(code, self._wanted)
+            try:
+                plan = plan_of(code, self._wanted)
+            except FusedError as error:
+                self.fused[error.place] = None
+                raise
             known = self._plans[id(code)] = code, plan
             if is_user_file(code.co_filename):
                 self.codes[id(code)] = code
@@ -164,7 +171,11 @@ class Changer:
 
     def wants(self, code: types.CodeType) -> bool:
         """Whether a function binds what is edited."""
-        return self.edits.plan(code) is not None
+        try:
+            return self.edits.plan(code) is not None
+        except FusedError as error:
+            self.error = self.error or error  # the user's code may catch it
+            raise
 
     def offsets(self, code: types.CodeType) -> frozenset[int]:
         """The instructions that bind it, and those before which a line has done so."""

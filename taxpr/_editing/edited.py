@@ -13,11 +13,12 @@ from typing import Any, cast
 
 from taxpr._editing.alteration import Alteration, Bound, alteration, shown
 from taxpr._editing.changer import Changer, Edit, Edits
-from taxpr._editing.exchange import exchanged, in_place_of
+from taxpr._editing.exchange import exchanged, in_place_of, own_code
 from taxpr._editing.functions import found_at, full_path, in_module, plain, with_result
+from taxpr._editing.fused import FusedError, functions_with, set_apart
 from taxpr._editing.lines import Owner, owners, reads_too_early, with_line
 from taxpr._editing.occurrences import occurrences
-from taxpr._editing.spelled import RETURN, Spelled, selected
+from taxpr._editing.spelled import RETURN, Spelled, place_of, selected
 from taxpr._editing.unfound import why_unfound
 from taxpr._errors import (
     ArgumentError,
@@ -30,7 +31,6 @@ from taxpr._errors import (
     say_where,
 )
 from taxpr._given import NOT_GIVEN
-from taxpr._places import place_text
 from taxpr._sites.criteria import Maybe
 from taxpr._variables.frames import changers, changing
 from taxpr._variables.select import Var
@@ -133,8 +133,9 @@ class _Edited:
     def __init__(self, fun: Callable[..., Any], pairs: Sequence[tuple[Any, Any]]) -> None:
         self._fun = fun
         self._given: dict[int, types.FunctionType] = {}  # functions that were given themselves
+        self._put: set[int] = set()  # the edits that put another function in the place of one
         self._owners: dict[tuple[int, int], Owner] = {}  # of lines that are other ones
-        self._made: dict[tuple[int, int], Callable[..., Any]] = {}
+        self._made: dict[tuple[int, int], tuple[Callable[..., Any], str]] = {}  # with the places
         self._kept: list[Any] = []  # whose ids are in there
         edits: list[Edit] = []
         for place, change in pairs:
@@ -142,6 +143,7 @@ class _Edited:
             if isinstance(place, str) and callable(change) and (function := full_path(place)):
                 self._given[len(edits)] = function
                 put = Alteration(name_of(change), lambda _, change=change: change)
+                self._put.add(len(edits))
                 edits.append(Edit(Spelled(place), None, put, optional, True))
             elif isinstance(place, str | Var):
                 edits.append(_of_variable(place, alteration(change), optional))
@@ -165,6 +167,17 @@ class _Edited:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(one, Changer) and one.edits is self._edits for one in changers()):
             return self._fun(*args, **kwargs)  # it calls itself
+        known = len(self._edits.fused)
+        apart = dict.fromkeys(functions_with(self._edits.fused), self._apart)
+        try:
+            with exchanged(apart):
+                return self._run(args, kwargs)
+        except FusedError:
+            if len(self._edits.fused) == known:
+                raise
+        return self(*args, **kwargs)
+
+    def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         chosen = self._chosen(args, kwargs)
         changer = Changer(self._edits, chosen)
         key = object() if chosen else self._edits.key
@@ -186,6 +199,14 @@ class _Edited:
             raise changer.error  # the user's code has caught it
         self._refuse_unfound()
         return out
+
+    def _apart(self, now: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that binds edited variables and reads them by an instruction each."""
+        key = -1 - len(self._edits.fused), id(now)
+        if key not in self._made:
+            self._made[key] = set_apart(cast(Any, now), self._edits.fused), ""
+            self._kept.append(now)
+        return self._made[key][0]
 
     def _exchanges(
         self, changer: Changer
@@ -219,24 +240,23 @@ class _Edited:
         numbers: Sequence[int],
         now: Callable[..., Any],
     ) -> Callable[..., Any]:
-        code = now.__code__ if isinstance(now, types.FunctionType) else function.__code__
-        place = place_text(code.co_filename, code.co_firstlineno)
+        code = own_code(function)
         for number in numbers:
-            name = function.__qualname__
+            name, key = function.__qualname__, (number, id(now))
             if (own := self._owners.get((number, id(function)))) is not None:
                 name = f"{own.code.co_qualname}.{own.name}"
-            changer.found(number, (code.co_filename, name), place)
-            if (number, id(now)) not in self._made:
-                edit = self._edits.edits[number]
-                self._made[number, id(now)] = (
-                    in_place_of(
-                        function, now, functools.partial(self._of_function, number, place=place)
+            if key not in self._made:
+                edit, place = self._edits.edits[number], place_of(code)
+                if own is None:
+                    make = functools.partial(self._of_function, number, place=place)
+                    self._made[key] = in_place_of(function, now, make), place
+                else:
+                    self._made[key] = with_line(
+                        cast(Any, now), own, edit.line, edit.alteration.line
                     )
-                    if own is None
-                    else with_line(cast(Any, now), own, edit.line, edit.alteration.line)
-                )
                 self._kept.append(now)
-            now = self._made[number, id(now)]
+            now, place = self._made[key]
+            changer.found(number, (code.co_filename, name), place)
         return now
 
     def _of_function(
@@ -268,11 +288,16 @@ class _Edited:
         return new
 
     def _said(self, changer: Changer) -> str:
-        texts = (
-            f"{self._edits.edits[number]!r} ({place}) was changed by "
-            f"{self._edits.edits[number].alteration.text}"
-            for number, place in changer.applied.items()
-        )
+        texts: list[str] = []
+        for number, place in changer.applied.items():
+            one = self._edits.edits[number]
+            how = one.alteration.text
+            if number in self._put:
+                how += (
+                    f", which takes the place of {one.text} and is called with its arguments: to "
+                    "make another function of it, give the function itself and not its name"
+                )
+            texts.append(f"{one!r} ({place}) was changed by {how}")
         return "; ".join(texts) + "."
 
     def _refuse_too_early(self, error: UnboundLocalError) -> None:

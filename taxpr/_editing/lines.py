@@ -6,16 +6,24 @@ import ast
 import dataclasses
 import gc
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from taxpr._editing.alteration import Statement, statement_of
 from taxpr._editing.exchange import made_here, own_code, with_code
-from taxpr._editing.spelled import RETURN, Spelled
+from taxpr._editing.spelled import RETURN, Spelled, place_of
 from taxpr._errors import ArgumentError, RefusedError
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
-from taxpr._source.parsed import Parsed, parsed_of, parsed_text, position_of, remember
+from taxpr._source.parsed import (
+    Parsed,
+    Position,
+    codes_in,
+    parsed_of,
+    parsed_text,
+    position_of,
+    remember,
+)
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _RETURN = RETURN.removeprefix(".")
@@ -47,19 +55,12 @@ def owners(of: Spelled) -> Iterator[Owner]:
         in_full = not is_user_file(whole.co_filename)
         if in_full and function.__qualname__.split(".")[0] != first:
             continue
-        for code in _codes(whole):
+        for code in codes_in(whole):
             if of.rest(code.co_filename, code.co_qualname, name) != "":
                 continue
             known = name in (*code.co_varnames, *code.co_cellvars, _RETURN)
             if known and (of.line is None or of.line in _lines(code)):
                 yield Owner(function, code, name)
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _codes(const)
 
 
 def _lines(code: types.CodeType) -> range:
@@ -69,7 +70,7 @@ def _lines(code: types.CodeType) -> range:
 
 def with_line(
     now: types.FunctionType, owner: Owner, line: int | None, statement: str
-) -> types.FunctionType:
+) -> tuple[types.FunctionType, str]:
     """A function in which another line takes the place of the one that binds a variable.
 
     Args:
@@ -78,13 +79,16 @@ def with_line(
         line: Its number; None if there is one alone.
         statement: The other line.
 
+    Returns:
+        The function, and the place of the line.
+
     Raises:
         ArgumentError: If there is no such line, or several.
         RefusedError: If the source is not there.
     """
     code = now.__code__
     before = parsed_of(code)
-    place = place_text(code.co_filename, line or owner.code.co_firstlineno)
+    place = place_text(code.co_filename, line) if line else place_of(owner.code)
     said = f"edit: {statement!r} ({place})"
     if before is None:
         raise RefusedError(
@@ -92,6 +96,8 @@ def with_line(
             "was imported, so that no line of it can be another one. Give a function of the value."
         )
     node = _statement(before, owner, line, said)
+    place = place_text(code.co_filename, node.lineno)
+    said = f"edit: {statement!r} ({place})"
     new = statement_of(statement)
     if new is None or owner.name not in _bound(new):
         does = f"bind {owner.name}, which the line there binds"
@@ -103,7 +109,7 @@ def with_line(
         raise ArgumentError(f"{said}: Python cannot compile the source with it.")
     remember(found, after, before)
     try:
-        return with_code(now, found)
+        return with_code(now, found), place
     except KeyError as error:
         raise RefusedError(
             f"{said}: {error} is a variable of a function around {owner.code.co_qualname}, which "
@@ -111,14 +117,20 @@ def with_line(
         ) from None
 
 
+def functions_of(parsed: Parsed, code: types.CodeType) -> Iterator[_Function]:
+    """The function in a text that has some code."""
+    for node in ast.walk(parsed.tree):
+        if not isinstance(node, _Function) or node.name != code.co_name:
+            continue
+        if code.co_firstlineno in range(_first(node), node.lineno + 1):
+            yield node
+
+
 def _statements(parsed: Parsed, code: types.CodeType, name: str) -> list[Statement]:
     """The statements of a function that bind a variable, or return from it."""
     return [
         node
-        for function in ast.walk(parsed.tree)
-        if isinstance(function, _Function)
-        and function.name == code.co_name
-        and code.co_firstlineno in range(_first(function), function.lineno + 1)
+        for function in functions_of(parsed, code)
         for node in _own(function)
         if isinstance(node, Statement) and name in _bound(node)
     ]
@@ -168,7 +180,7 @@ def reads_too_early(statement: str, owner: Owner, error: UnboundLocalError) -> s
         value = ast.BinOp(ast.Name(owner.name, ast.Load()), node.op, value)
     if not any(isinstance(one, ast.Name) and one.id == owner.name for one in ast.walk(value)):
         return ""
-    place = place_text(owner.code.co_filename, owner.code.co_firstlineno)
+    place = place_of(owner.code)
     return (
         f"{statement!r} takes the place of the line that binds {owner.name} in "
         f"{owner.code.co_qualname} ({place}), and reads {owner.name}, which nothing has bound "
@@ -200,10 +212,14 @@ def _replaced(parsed: Parsed, node: Statement, statement: str) -> str:
     """The text with another statement, and as many lines."""
     position = position_of(node)
     assert position is not None
-    first, last = parsed.lines[position.line - 1], parsed.lines[position.end_line - 1]
+    one = ast.unparse(ast.parse(statement))  # in one line
+    return "\n".join(spliced(parsed.lines, position, one))
+
+
+def spliced(lines: Sequence[str], position: Position, new: str) -> list[str]:
+    """As many lines with another part, which is of one line."""
+    first, last = lines[position.line - 1], lines[position.end_line - 1]
     left = first.encode()[: position.column].decode()
     right = last.encode()[position.end_column :].decode()
-    one = ast.unparse(ast.parse(statement))  # in one line
     more = [""] * (position.end_line - position.line)
-    lines = [*parsed.lines[: position.line - 1], left + one + right, *more]
-    return "\n".join([*lines, *parsed.lines[position.end_line :]])
+    return [*lines[: position.line - 1], left + new + right, *more, *lines[position.end_line :]]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from taxpr._address import Address
 from taxpr._errors import ArgumentError, SelectorError
+from taxpr._places import place_text
 from taxpr._source.files import is_user_file
 from taxpr._variables.select import Var, named_var
+from taxpr._variables.watch import line_of_def
 
 RETURN = ".return"  # what a function returns, after its name
 _SHOWN = 8  # parts in a message
@@ -25,6 +28,11 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         return f".{self.key}" if self.is_attribute else f"[{self.key!r}]"
+
+
+def place_of(code: types.CodeType) -> str:
+    """Where the ``def`` of a function is, such as ``"model.py:12"``."""
+    return place_text(code.co_filename, line_of_def(code))
 
 
 def owners_of(function: str) -> list[str]:

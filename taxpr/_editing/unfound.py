@@ -13,9 +13,8 @@ import jax
 from taxpr._editing.bindings import in_comprehension, near
 from taxpr._editing.changer import Edits
 from taxpr._editing.functions import found_at
-from taxpr._editing.spelled import RETURN, Spelled, owners_of
+from taxpr._editing.spelled import RETURN, Spelled, owners_of, place_of
 from taxpr._errors import RefusedError
-from taxpr._places import place_text
 from taxpr._sites.criteria import nearest
 
 _LATER = (
@@ -62,7 +61,7 @@ def _of_rules(edits: Edits, of: Spelled) -> str:
             continue
         rules = ".".join(owners_of(ruled.co_qualname))
         kind = "fwd" if hasattr(function, "fwd") else "jvp"
-        place = place_text(ruled.co_filename, ruled.co_firstlineno)
+        place = place_of(ruled)
         return (
             f"{name} has a derivative rule of its own, and where a derivative is taken that runs "
             f"in its place: {rules} ({place}) as {kind}. Edit a variable of the rule, such as "
@@ -96,7 +95,7 @@ def _of_function(text: str, fun: Callable[..., Any]) -> str:
         return ""
     code, name = found[0].__code__, text.rpartition(".")[2]
     return (
-        f"it is a function ({place_text(code.co_filename, code.co_firstlineno)}) and no variable. "
+        f"it is a function ({place_of(code)}) and no variable. "
         f"Give what makes another function of it, such as lambda {name}: jax.checkpoint({name}), "
         f"or the function itself in place of its name: edit(fun, {name}, "
         f"'jax.checkpoint({name})')."

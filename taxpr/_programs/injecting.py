@@ -86,15 +86,23 @@ def report_of(name: str, attached: Attached, options: Options) -> Callable[[PyTr
             raise ArgumentError(
                 f"report: the ctx has the structure {jax.tree.structure(final)}, and that of "
                 f"{name} has {tree}. Give the ctx that a run returned: "
-                "out, ctx = injected(injected.ctx, ...)."
+                "out, ctx = injected(injected.ctx, ...). With an edit around that, put it around "
+                "report, too: taxpr.edit(injected.report, where, change)(ctx, *args)."
             )
         return told(final, ctx if options.shards == "stack" else None)
 
     return report
 
 
-def check_ctx(name: str, args: Sequence[PyTree], ctx: PyTree, call: str) -> None:
+def check_ctx(name: str, args: Sequence[PyTree], ctx: PyTree, call: str, why: str = "") -> None:
     """Raise if the first argument does not have the structure of the context.
+
+    Args:
+        name: The name of the program.
+        args: The arguments.
+        ctx: The context.
+        call: The call as it should be.
+        why: Why another context may have been given.
 
     Raises:
         ArgumentError: If it has not.
@@ -105,7 +113,7 @@ def check_ctx(name: str, args: Sequence[PyTree], ctx: PyTree, call: str) -> None
             f"{name} was injected, so that it takes its context first: {call}. "
             + (
                 f"The first argument has the structure {given}, and the context has "
-                f"{jax.tree.structure(ctx)}."
+                f"{jax.tree.structure(ctx)}.{why}"
                 if args
                 else ""
             )

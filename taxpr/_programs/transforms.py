@@ -7,6 +7,7 @@ from typing import Any
 
 from taxpr import _compat
 from taxpr._compat import PyTree
+from taxpr._editing.changer import Changer
 from taxpr._engine.inject import Predicate, inject_jaxpr, options_of
 from taxpr._errors import ArgumentError, name_of, once_each, refuse_no_function, unfit
 from taxpr._given import NOT_GIVEN
@@ -21,7 +22,7 @@ from taxpr._programs.program import Injected, Program
 from taxpr._programs.static_arguments import has_statics, with_statics
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import Skipped
-from taxpr._variables.frames import unwatched
+from taxpr._variables.frames import changers, unwatched
 from taxpr._where.meaning import is_mapping
 
 
@@ -156,10 +157,11 @@ def _injected_function(
     said: set[str] = set()  # init, report and each call inject anew
 
     @called_as(fun)
-    def injected(now: PyTree, *args: PyTree, **kwargs: PyTree) -> PyTree:
+    def injected(now: PyTree = NOT_GIVEN, *args: PyTree, **kwargs: PyTree) -> PyTree:
         _check_call(fun, args, kwargs)
         changed = at(ctx if own else now, args, kwargs, now if own else None)
-        check_ctx(name_of(fun), [now], changed.ctx, "injected(injected.init(*args), *args)")
+        given = [] if now is NOT_GIVEN else [now]
+        check_ctx(name_of(fun), given, changed.ctx, _CALL, _edited_around())
         return changed(now, *args, **kwargs)
 
     def at(
@@ -195,8 +197,23 @@ def _check_call(fun: Any, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -
     if wrong := unfit(fun, *args, **kwargs):
         raise ArgumentError(
             f"inject: {name_of(fun)}: {wrong[1]}. What inject returns takes the context first: "
-            "injected(injected.init(*args), *args)."
+            f"{_CALL}."
         )
+
+
+_CALL = "injected(injected.init(*args), *args)"
+
+
+def _edited_around() -> str:
+    """Why a context that was made without an edit does not fit the program with it."""
+    around = [one for one in changers() if isinstance(one, Changer)]
+    if not around:
+        return ""
+    edits = ", ".join(repr(edit) for one in around for edit in one.edits.edits)
+    return (
+        f" The edit of {edits} goes around this call, and gives the program other addresses. Make "
+        "the context with it, too: taxpr.edit(injected.init, where, change)(*args)."
+    )
 
 
 def collect(

@@ -135,7 +135,7 @@ def another_text(code: CodeType) -> Parsed | None:
 
 def remember(code: CodeType, parsed: Parsed, before: Parsed) -> None:
     """Keep the text of code that was made of another one than its file has."""
-    for one in _codes_in(code):
+    for one in codes_in(code):
         if not before.explains(one):
             _another[one] = parsed
 
@@ -165,13 +165,14 @@ def _same(code: CodeType, other: CodeType) -> bool:
 def _by_name(codes: list[CodeType]) -> dict[tuple[str, int], list[CodeType]]:
     found: dict[tuple[str, int], list[CodeType]] = {}
     for whole in codes:
-        for code in _codes_in(whole):
+        for code in codes_in(whole):
             found.setdefault((code.co_qualname, code.co_firstlineno), []).append(code)
     return found
 
 
-def _codes_in(code: CodeType) -> Iterator[CodeType]:
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Some code, and the functions in it."""
     yield code
     for const in code.co_consts:
         if isinstance(const, CodeType):
-            yield from _codes_in(const)
+            yield from codes_in(const)

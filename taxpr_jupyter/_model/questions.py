@@ -86,8 +86,8 @@ QUESTIONS: Mapping[str, Question] = {
         runs=False,
     ),
     "injectors": Question(
-        "with injectors",
-        "Where the program with the injectors attached here stops agreeing with the one without",
+        "with the changes",
+        "Where the program with injectors and changed lines stops agreeing with the one without",
         "first_difference",
         _DIFFERENCE,
         needs="injectors",

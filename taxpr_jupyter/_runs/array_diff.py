@@ -207,8 +207,8 @@ def _not_finite(a: np.ndarray, b: np.ndarray, of: int) -> str:
     if before == after:
         return f"not finite: {places}"
     if not before or not after:
-        return f"not finite: {places} with{'out' * (not after)} injectors"
-    return f"not finite: {places} with injectors, {before} without"
+        return f"not finite: {places} with{'out' * (not after)} the changes"
+    return f"not finite: {places} with the changes, {before} without"
 
 
 def _keys_differ(a: np.ndarray, b: np.ndarray) -> _Distance:
@@ -238,7 +238,7 @@ def _distance(a: np.ndarray, b: np.ndarray) -> _Distance:
             total += float(gap.sum(dtype=np.float64))
     notes = [
         f"NaN in {count} of {a.size} places only {where}"
-        for count, where in ((nan_after, "with injectors"), (nan_before, "without injectors"))
+        for count, where in ((nan_after, "with the changes"), (nan_before, "without the changes"))
         if count
     ]
     if not known:

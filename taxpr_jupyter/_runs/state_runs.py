@@ -26,7 +26,7 @@ class LeafRun:
 
     def __str__(self) -> str:
         final, name = self.final, f"state {self.final.name} {self.final.aval}"
-        after = final.after if final.equal else f"{final.before}, with injectors {final.after}"
+        after = final.after if final.equal else f"{final.before}, with the changes {final.after}"
         return f"{name}: {self.initial} → {after}"
 
 

@@ -263,9 +263,11 @@ class Asker:
     ) -> Callable[..., taxpr.questions.Answer]:
         """What compares the untouched program with the one that has injectors and changes."""
         if not plan.attached and not plan.rewritten:
-            raise PanelError("No injector is attached: there is nothing to compare with")
+            raise PanelError(
+                "No injector is attached and no line is changed: there is nothing to compare with"
+            )
         injected = self._store.edited.injected()
-        injected = dataclasses.replace(injected, name=f"{plan.program.name} with injectors")
+        injected = dataclasses.replace(injected, name=f"{plan.program.name} with its changes")
         return asking(self._tracer.untouched_fun if plan.rewritten else plan.program, injected)
 
 

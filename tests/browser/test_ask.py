@@ -47,7 +47,7 @@ def test_a_row_of_an_answer_selects_its_value_and_the_source_shows_its_line(show
 
 def test_the_run_with_injectors_is_compared_when_there_are_some(shown):
     it = shown()
-    compare = it.panel.get_by_role("button", name="with injectors")
+    compare = it.panel.get_by_role("button", name="with the changes")
     expect(compare).to_be_disabled()
     [h] = [v.address for v in it.session.program.variables() if v.name == "a" and v.line]
     it.session.attach(h, "scale", factor=0.5)
@@ -55,7 +55,7 @@ def test_the_run_with_injectors_is_compared_when_there_are_some(shown):
     it.page.get_by_role("tab", name="Picture").click()
     it.page.get_by_role("tab", name="Ask").click()
     expect(compare).to_be_enabled()
-    ask(it, "with injectors")
+    ask(it, "with the changes")
     expect(compare).to_have_attribute("aria-pressed", "true")
     expect(it.panel.get_by_role("row")).not_to_have_count(0)
     it.panel.get_by_text("Python code that asks this").click()
@@ -95,9 +95,9 @@ def test_an_error_stands_in_the_place_of_the_answer_and_goes_with_the_next(shown
     # Only an answer that is there was made before: a later one would disable the button below.
     expect(it.panel.locator(".tx-finding")).not_to_have_count(0)
     it.session.detach(h)  # behind the back of the page, whose button is still there
-    ask(it, "with injectors")
+    ask(it, "with the changes")
     expect(it.panel.locator(".tx-error")).to_contain_text("No injector is attached")
-    expect(it.panel.get_by_role("button", pressed=True)).to_have_text("with injectors")
+    expect(it.panel.get_by_role("button", pressed=True)).to_have_text("with the changes")
     expect(it.page.locator(".tx-message")).to_be_empty()
     ask(it, "Check")
     expect(it.panel.locator(".tx-error")).to_have_count(0)

@@ -778,3 +778,49 @@ def test_a_function_with_a_derivative_rule_of_its_own_is_refused(where):
 
     with pytest.raises(taxpr.RefusedError, match="relu has a derivative rule of its own"):
         taxpr.edit(f, where, lambda fun: jnp.tanh)(X)
+
+
+def on_one_line(x):
+    h = jnp.sin(x); h = jnp.cos(h); return h * h  # fmt: skip # noqa: E702
+
+
+def on_lines(x, first=1.0, second=1.0):
+    h = jnp.sin(x) * first
+    h = jnp.cos(h) * second
+    return h * h
+
+
+def test_one_line_that_binds_and_reads_it():
+    where = taxpr.var("h", occurrence=1)
+    same([taxpr.edit(on_one_line, where, "h * 0.5")(X)], [on_lines(X, 1.0, 0.5)])
+    twice = {"on_one_line.h": taxpr.scale(0.5), "total": "total * 2"}
+
+    def loss(x):
+        total = on_one_line(x).sum(); return total * total  # fmt: skip # noqa: E702
+
+    edited = taxpr.edit(loss, twice)
+    by_hand = jax.grad(lambda x: (on_lines(x, 0.5, 0.5).sum() * 2) ** 2)(X)
+    np.testing.assert_allclose(jax.grad(edited)(X), by_hand, rtol=1e-5)
+    [*_, last] = taxpr.trace(edited, names=True)(X).variables()
+    assert last.edited == "total = total * 2"
+    injected = taxpr.inject(jax.grad(loss), taxpr.scale(0.5), where="total")
+    out, _ = injected(injected.init(X), X)
+    np.testing.assert_allclose(out, jax.grad(lambda x: (loss(x)) * 0.25)(X), rtol=1e-5)
+    same([on_one_line(X)], [on_lines(X)])
+
+
+def test_one_line_that_binds_and_reads_it_and_takes_the_place_of_another():
+    edits = {"on_one_line.return": "return h * h * x", "on_one_line.h": "h + 1"}
+    by_hand = jnp.cos(jnp.sin(X) + 1) + 1
+    same([taxpr.edit(on_one_line, edits)(X)], [by_hand * by_hand * X])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="one instruction does so from 3.13 on")
+def test_one_line_that_binds_and_reads_it_without_a_source():
+    names = {"jnp": jnp}
+    exec("def f(x):\n    h = jnp.sin(x); return h * h\n", names)
+    with pytest.raises(taxpr.RefusedError, match="in one line, between which nothing can come"):
+        taxpr.edit(names["f"], "f.h", taxpr.zero())(X)
+    bound = lambda x: (h := jnp.sin(x)) * h
+    with pytest.raises(taxpr.RefusedError, match="Write what follows in a line of its own"):
+        taxpr.edit(bound, "h", taxpr.zero())(X)

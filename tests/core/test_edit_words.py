@@ -272,3 +272,101 @@ def test_a_line_that_calls_a_library(tmp_path):
 
     assert at(first + 1) == at("some_library.py:5") == ["0:sin.0", "1:mul.0"]
     assert at(first + 2) == ["2:jit/call/0:cos.0", "2:jit.0"]
+
+
+def test_a_context_that_was_made_without_the_edit_around_its_call():
+    injected = taxpr.inject(net, taxpr.record(slots=1), where="total")
+    edited = taxpr.edit(injected, "hidden", HALF)
+    with pytest.raises(taxpr.ArgumentError) as info:
+        edited(injected.init(X), X)
+    assert "The edit of var('hidden') goes around this call" in str(info.value)
+    assert "taxpr.edit(injected.init, where, change)(*args)" in str(info.value)
+    _, ctx = edited(taxpr.edit(injected.init, "hidden", HALF)(X), X)
+    with pytest.raises(taxpr.ArgumentError, match=r"put it around report, too: taxpr\.edit\("):
+        injected.report(ctx, X)
+    [report] = taxpr.edit(injected.report, "hidden", HALF)(ctx, X).values()
+    same(report["values"][-1], jnp.sum(jnp.tanh(X) * 0.5))
+
+
+@pytest.mark.parametrize("whole", [lambda f: f, jax.grad, jax.value_and_grad, jax.jit])
+def test_an_injected_function_without_arguments(whole):
+    injected = taxpr.inject(whole(net), HALF, where="hidden")
+    for call in (injected.init, injected.skipped, lambda: injected.report({})):
+        with pytest.raises(taxpr.ArgumentError, match=r"net\(x\) .* missing .* argument: 'x'"):
+            call()
+    with pytest.raises(taxpr.ArgumentError, match=r"missing .* 'x'.* takes the context first"):
+        injected()
+
+
+def test_an_injected_function_of_no_arguments_takes_its_context_nevertheless():
+    def f():
+        hidden = jnp.ones(3) * 2
+        return hidden
+
+    injected = taxpr.inject(f, HALF, where="hidden")
+    with pytest.raises(taxpr.ArgumentError, match="takes its context first"):
+        injected()
+    same(injected(injected.init())[0], jnp.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("where", "change", "value"),
+    [
+        ("hidden", "hidden == 1", r"float32\[2, 3\]"),
+        ("hidden", lambda hidden: hidden > 0, r"float32\[2, 3\]"),
+        ("net.return", "total == 1", r"float32\[\]"),
+    ],
+)
+def test_a_truth_value_in_the_place_of_numbers_is_refused(where, change, value):
+    with pytest.raises(taxpr.ArgumentError, match=rf"truth values of .*, which holds {value}"):
+        taxpr.edit(step, where, change)(X)
+    numbers = taxpr.edit(net, "hidden", "(hidden > 0.5).astype(hidden.dtype)")
+    same(numbers(X), (jnp.tanh(X) > 0.5).astype(jnp.float32).sum())
+
+
+def test_what_takes_the_place_of_a_function_and_makes_another_one_is_told():
+    def f(x):
+        return jax.nn.silu(x).sum()
+
+    twice = lambda silu: lambda x: silu(x) * 2
+    with pytest.raises(TypeError, match=r"takes the place of jax\.nn\.silu .* the function itself"):
+        taxpr.edit(f, "jax.nn.silu", twice)(X)
+    same(taxpr.edit(f, jax.nn.silu, twice)(X), (jax.nn.silu(X) * 2).sum())
+
+
+@jax.jit
+def decorated(
+    q,
+    scale=2.0,
+):
+    energy = (
+        q * scale
+    )  # fmt: skip
+    return energy.sum()
+
+
+@pytest.mark.parametrize(
+    ("where", "change", "message"),
+    [
+        (taxpr.var("decorated.q", line=9999), HALF, r"it is bound in line {0}\."),
+        ("decorated.q", "q = 3", r"'q = 3' \(test_edit_words\.py:{0}\): no assignment binds q"),
+        ("decorated.q", "q @ q", r"var\('decorated\.q'\) \(test_edit_words\.py:{0}\) to 'q @ q'"),
+        ("decorated.energy", "q = 3", r"'q = 3' \(test_edit_words\.py:{1}\) does not bind energy"),
+        ("decorated.energy", "energy = 3", r"\(test_edit_words\.py:{1}\) was changed by 'energy"),
+        ("decorated.return", "return q @ q @ 3", r"\(test_edit_words\.py:{2}\) was changed"),
+        (decorated, lambda decorated: 3, r"of the function decorated \(test_edit_words\.py:{0}\)"),
+    ],
+)
+def test_the_lines_in_errors_are_those_of_the_source(where, change, message):
+    first = decorated.__wrapped__.__code__.co_firstlineno
+    with pytest.raises(Exception, match=message.format(first + 1, first + 5, first + 8)):
+        taxpr.edit(lambda x: decorated(x), where, change)(X)
+
+
+def test_the_line_of_a_function_in_whose_place_another_one_runs_is_its_own():
+    def f(x):
+        return net(x)
+
+    inner = taxpr.edit(f, net, lambda net: lambda x: net(x) * 2)
+    with pytest.raises(taxpr.ArgumentError, match=r"made 3 of the function net \(test_edit_w"):
+        taxpr.edit(inner, net, lambda net: 3)(X)

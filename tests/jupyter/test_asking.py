@@ -85,7 +85,7 @@ def test_with_and_without_the_injectors(session):
         session.first_difference()
     session.attach(address_of(session, "h"), "scale", factor=3.0)
     found = session.first_difference()
-    assert "loss with injectors" in found.headline
+    assert "loss with its changes" in found.headline
     assert (found.first.statement.split(" = ")[0], found.first.iteration) == ("h", (0,))
     assert {"hs", "out"} <= {row.variable for row in found.rows}
 

@@ -567,14 +567,14 @@ def test_tokens_of_all_kinds():
             jnp.array([jnp.nan, jnp.nan, 4.0]),
             2.0,
             1.0,
-            "NaN in 1 of 3 places only with injectors",
+            "NaN in 1 of 3 places only with the changes",
         ),
         (
             jnp.array([jnp.nan]),
             jnp.array([1.0]),
             None,
             None,
-            "NaN in 1 of 1 places only without injectors",
+            "NaN in 1 of 1 places only without the changes",
         ),
         (jnp.array([jnp.inf, 1.0]), jnp.array([jnp.inf, 1.5]), 0.5, 0.25, ""),
         (jnp.array([jnp.inf]), jnp.array([-jnp.inf]), np.inf, np.inf, ""),
@@ -623,7 +623,7 @@ def test_large_arrays_are_compared_as_small_ones(dtype):
     assert found.mean == pytest.approx(gap.sum() / before.size)  # equal NaN and inf are no distance
     only = np.array(before)
     only[0] = np.nan if before.dtype.kind not in "iub" else only[0]
-    note = "NaN in 1 of 100003 places only with injectors"
+    note = "NaN in 1 of 100003 places only with the changes"
     assert compare("x", before, only).note == (note if before.dtype.kind not in "iub" else "")
 
 
@@ -646,14 +646,14 @@ def test_statistics_of_large_arrays_are_those_of_numpy():
         (jax.random.key(0), jax.random.key(0), ""),
         (jnp.array([jnp.nan, 1.0]), jnp.array([jnp.nan, 1.0]), "1 of 2 elements"),
         (jnp.array([-jnp.inf]), jnp.array([-jnp.inf]), "1 of 1 element"),
-        (jnp.ones(2), jnp.array([jnp.nan, jnp.inf]), "2 of 2 elements with injectors"),
-        (jnp.array([jnp.nan, 1.0]), jnp.ones(2), "1 of 2 elements without injectors"),
+        (jnp.ones(2), jnp.array([jnp.nan, jnp.inf]), "2 of 2 elements with the changes"),
+        (jnp.array([jnp.nan, 1.0]), jnp.ones(2), "1 of 2 elements without the changes"),
         (
             jnp.array([jnp.nan, 1.0]),
             jnp.array([jnp.nan, jnp.nan]),
-            "2 of 2 elements with injectors, 1 without",
+            "2 of 2 elements with the changes, 1 without",
         ),
-        (jnp.array([complex(0, jnp.inf)]), jnp.array([0j]), "1 of 1 element without injectors"),
+        (jnp.array([complex(0, jnp.inf)]), jnp.array([0j]), "1 of 1 element without the changes"),
     ],
 )
 def test_what_is_not_finite_is_said_of_each_result(before, after, words):

@@ -464,7 +464,7 @@ def test_a_run_shows_states_with_and_without_injectors():
     assert (state.name, state.written) == ("total", True)
     assert (leaf.initial, leaf.final.before, leaf.final.after) == ("0", "10", "52")
     assert [difference.name for difference in run.differences] == ["out"]
-    assert "state total f32[]: 0 → 10, with injectors 52" in str(run)
+    assert "state total f32[]: 0 → 10, with the changes 52" in str(run)
     assert float(total.value) == 0.0
     assert session.write_states() == run.final_states
     assert float(total.value) == 52.0

@@ -552,7 +552,7 @@ def test_results_that_are_not_finite_are_not_folded_away():
     session.attach("h", "scale", factor=-1.0)
     assert view.start_run().wait(SECONDS)
     shown = view.graph.results
-    assert shown["outputs"][0]["notFinite"] == "not finite: 1 of 1 element with injectors"
+    assert shown["outputs"][0]["notFinite"] == "not finite: 1 of 1 element with the changes"
     assert shown["summary"] == "Run 2: 1 of 3 outputs changed, 2 are not finite"
     view.close()
 

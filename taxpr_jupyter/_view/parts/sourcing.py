@@ -21,7 +21,7 @@ from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import CANCELLED, EDITING, READING, RECORDING, Jobs
 from taxpr_jupyter._view.parts.line_marks import line_marks
 
-WITH, WITHOUT = "Values of a run with the injectors.", "Values of a run without injectors."
+WITH, WITHOUT = "Values of a run with the changes.", "Values of a run without the changes."
 
 
 class SourceView:

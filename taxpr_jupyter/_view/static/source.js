@@ -71,7 +71,7 @@ export class SourceLines {
     this.step = h("input", { type: "range", min: "-1", "aria-label": "Iteration of the loops", input: () => record(Number(this.step.value)) });
     this.with = h("input", { type: "checkbox", change: () => record(Number(this.step.value)) });
     this.with.checked = true;
-    this.both = h("label", { class: "tx-unseen" }, this.with, "with the injectors");
+    this.both = h("label", { class: "tx-unseen" }, this.with, "with the changes");
     this.shown = h("output", {});
     this.which = h("label", { class: "tx-unseen" }, this.step, this.shown);
     this.of = h("span", { class: "tx-hint" });

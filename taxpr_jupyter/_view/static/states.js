@@ -22,7 +22,7 @@ export class States {
     const focused = this.element.contains(active) ? active?.getAttribute("data-focus") : null;
     if (!("run" in shown)) return this.element.replaceChildren();
     const { run, states } = shown;
-    const heads = ["state", "begins with", run && `${run} ends with`, run && "with injectors", "each write"];
+    const heads = ["state", "begins with", run && `${run} ends with`, run && "with the changes", "each write"];
     const rows = states.flatMap((state) => [
       ...state.leaves.map((leaf, number) => this.#row(state, leaf, number === 0, Boolean(run))),
       ...(state.more ? [h("tr", {}, h("td", { class: "tx-hint", colspan: "5" }, state.more))] : []),
