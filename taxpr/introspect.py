@@ -5,7 +5,8 @@ For front ends and tools. What a person types to ask or to change something is i
 
 from taxpr._address import Address
 from taxpr._by_identity import ByIdentity
-from taxpr._compat import JaxprEqn as JaxprEqn  # of JAX, for signatures
+from taxpr._compat import Atom as Atom  # of JAX, for signatures
+from taxpr._compat import JaxprEqn as JaxprEqn
 from taxpr._compat import (
     Source,
     is_dropped,
@@ -20,6 +21,7 @@ from taxpr._compat import (
     var_names,
     with_settings,
 )
+from taxpr._compat import Var as Var
 from taxpr._costs.costs import Cost, Costs, trips_of
 from taxpr._costs.quantities import n_bytes, quantity
 from taxpr._errors import warnings_to

@@ -122,7 +122,7 @@ class TracedHop:
                 )
             return inner(ctx, operands)
         return keep_derivative(
-            _original(eqn),
+            _plain(eqn.params) if _HELD in eqn.params else eqn,
             ctx,
             operands,
             thread,
@@ -179,10 +179,6 @@ class _Former:
 
     def __repr__(self) -> str:
         return self.eqn.primitive.name
-
-
-def _original(eqn: _compat.JaxprEqn) -> _compat.JaxprEqn:
-    return _plain(eqn.params) if _HELD in eqn.params else eqn
 
 
 def _plain(params: Params) -> _compat.JaxprEqn:

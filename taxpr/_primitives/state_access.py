@@ -299,10 +299,6 @@ def _refuse_misplaced_write(
             )
 
 
-def _has_derivatives(state: Any) -> bool:
-    return any(jax.numpy.issubdtype(aval.dtype, jax.numpy.inexact) for aval in state.avals)
-
-
 def refuse_conflicts(accesses: Sequence[Access], is_used: Callable[[int], bool]) -> None:
     """Raise if a derivative could reorder or lose accesses of one state.
 
@@ -315,7 +311,8 @@ def refuse_conflicts(accesses: Sequence[Access], is_used: Callable[[int], bool])
     """
     by_rules: dict[tuple[int | None, object], Access] = {}
     for k, one in enumerate(accesses):
-        if one.op == "write" and one.ruled and _has_derivatives(one.state):
+        inexact = (jax.numpy.issubdtype(aval.dtype, jax.numpy.inexact) for aval in one.state.avals)
+        if one.op == "write" and one.ruled and any(inexact):
             by_rules[one.region, one.state] = one
         elif one.op == "write":
             by_rules.pop((one.region, one.state), None)

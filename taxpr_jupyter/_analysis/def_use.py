@@ -65,7 +65,7 @@ class DefUse:
         """The sources of some operands or outputs."""
         return tuple([self._source(atom) for atom in atoms])
 
-    def behind(self, atom: Any) -> tuple[Source, tuple[int, ...]]:
+    def behind(self, atom: introspect.Atom) -> tuple[Source, tuple[int, ...]]:
         """The source of a value before any tags, and the positions of these tags, last first."""
         source, tags = self._source(atom), ()
         while source[0] >= 0 and introspect.is_tag(self.eqns[source[0]]):
@@ -73,7 +73,7 @@ class DefUse:
             source = self._source(self.eqns[source[0]].invars[source[1]])
         return source, tags
 
-    def versions(self, var: Any) -> Iterator[Any]:
+    def versions(self, var: introspect.Var) -> Iterator[Any]:
         """A variable, those before its tags, and its tagged versions."""
         first = var
         for tag in self.behind(var)[1]:
@@ -88,7 +88,7 @@ class DefUse:
                     pairs = zip(self.eqns[i].invars, self.eqns[i].outvars, strict=True)
                     todo += [tagged for atom, tagged in pairs if atom is one]
 
-    def users(self, var: Any) -> Iterator[int]:
+    def users(self, var: introspect.Var) -> Iterator[int]:
         """The positions of the equations that take a value, also its tagged versions."""
         for i in self.used.get(var, ()):
             if i == len(self.eqns) or not introspect.is_tag(self.eqns[i]):
@@ -105,10 +105,10 @@ class DefUse:
         found.update(i for var in wanted for i in self.used.get(var, ()) if i < last)
         return sorted(i for i in found if i >= 0)
 
-    def _source(self, atom: Any) -> Source:
+    def _source(self, atom: introspect.Atom) -> Source:
         return (LITERAL, self.literal(atom)) if introspect.is_literal(atom) else self.made[atom]
 
-    def literal(self, atom: Any) -> int:
+    def literal(self, atom: introspect.Atom) -> int:
         """The number of a literal. A subclass may tell literals apart; here all have the same."""
         del atom
         return 0

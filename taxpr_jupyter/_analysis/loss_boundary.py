@@ -34,7 +34,7 @@ class Loss(NamedTuple):
     """
 
     eqn: introspect.JaxprEqn
-    var: Any
+    var: introspect.Var
     firsts: tuple[Any, ...]
 
 
@@ -79,7 +79,7 @@ def loss_of(graph: DefUse) -> Loss | None:
     return found[0] if len(found) == 1 else None
 
 
-def is_one(atom: Any) -> bool:
+def is_one(atom: introspect.Atom) -> bool:
     """Whether a value is the literal 1.0."""
     return introspect.is_literal(atom) and scalar_text(atom.val) == "1.0"
 

@@ -1,7 +1,6 @@
 """Find where the outputs of a program are made, also inside of calls."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import taxpr
 from taxpr import introspect
@@ -19,7 +18,7 @@ def made_at(program: taxpr.Program, outputs: Iterable[int]) -> dict[int, str]:
     return {k: address for k, address in found.items() if address}
 
 
-def _maker(graph: DefUse, atom: Any, within: taxpr.Address) -> str:
+def _maker(graph: DefUse, atom: introspect.Atom, within: taxpr.Address) -> str:
     if introspect.is_literal(atom):
         return ""
     (at, k), _ = graph.behind(atom)

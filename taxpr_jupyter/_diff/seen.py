@@ -105,7 +105,7 @@ class Seen:
             if value is not None:
                 self._held.setdefault(value, number)
 
-        def of(atom: Any) -> _Found:
+        def of(atom: introspect.Atom) -> _Found:
             if not introspect.is_literal(atom):
                 return made[atom]
             number = self._numbers.literal(atom)

@@ -53,7 +53,7 @@ class Use(NamedTuple):
         name: The name of an output; "" for other uses.
     """
 
-    atom: Any
+    atom: introspect.Atom
     node: str
     item: str
     cluster: str | None
@@ -79,12 +79,12 @@ class Scope:
     turn: list[str] = field(default_factory=list)
     repeated: set[str] = field(default_factory=set)
 
-    def wants(self, var: Any) -> bool:
+    def wants(self, var: introspect.Atom) -> bool:
         """Whether a variable is part of the drawing; all are, except in `PartScope`."""
         del var
         return True
 
-    def define(self, var: Any, origin: Origin, item: str = "") -> None:
+    def define(self, var: introspect.Var, origin: Origin, item: str = "") -> None:
         """Register the origin of a variable, and the equation or group that makes it, if any."""
         if origin.node and self.wants(var):
             self.origins[var] = origin if origin.by == item else origin._replace(by=item)
@@ -97,7 +97,7 @@ class Scope:
 
     def use(
         self,
-        atom: Any,
+        atom: introspect.Atom,
         node: str,
         item: str,
         cluster: str | None,

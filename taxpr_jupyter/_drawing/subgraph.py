@@ -54,7 +54,7 @@ class PartScope(Scope):
         self._inside = inside
         self._many = many
 
-    def wants(self, var: Any) -> bool:
+    def wants(self, var: introspect.Atom) -> bool:
         return var in self._wanted
 
     def use_all(self, uses: Sequence[Use]) -> None:
@@ -96,7 +96,7 @@ class PartCanvas(Canvas):
 
 
 class _Origins(dict[Any, Origin]):
-    def __missing__(self, var: Any) -> Origin:
+    def __missing__(self, var: introspect.Var) -> Origin:
         return NOWHERE
 
 

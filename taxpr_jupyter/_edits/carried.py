@@ -127,7 +127,7 @@ def _around(place: Place) -> _Surroundings:
     graph = place.home.graph
     names = getattr(graph.jaxpr, "in_names", None)
 
-    def maker(atom: Any) -> str:
+    def maker(atom: introspect.Atom) -> str:
         (i, k), _ = graph.behind(atom)
         if i >= 0:
             return graph.eqns[i].primitive.name

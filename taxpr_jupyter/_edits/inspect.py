@@ -225,7 +225,7 @@ class Inspector:
             for value, variable in self._index.values(address)
         )
 
-    def _text(self, atom: Any) -> str:
+    def _text(self, atom: introspect.Atom) -> str:
         """``a:f32[3]``, ``2.0``."""
         if introspect.is_literal(atom):
             return literal_text(atom)

@@ -153,7 +153,7 @@ class Tooltips:
         names = list(map(self.held, values)) if len(eqn.outvars) <= _RESULTS else []
         return ", ".join(name or "_" for name in names) if any(names) else ""
 
-    def value(self, atom: Any) -> str:
+    def value(self, atom: introspect.Atom) -> str:
         """A value: `d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
         known = self._values.get(id(atom))
         if known is None:
@@ -161,7 +161,7 @@ class Tooltips:
             known = self._values[id(atom)] = atom, self.typed(atom) + size
         return known[1]
 
-    def typed(self, atom: Any) -> str:
+    def typed(self, atom: introspect.Atom) -> str:
         """A value without its size: `d:f32[3,4]`, or `2.0` for a literal."""
         if introspect.is_literal(atom):
             return literal_text(atom)
@@ -200,14 +200,14 @@ class Tooltips:
         lines += [self._where(failure.source)] if failure.source else []
         return lines + (textwrap.wrap(f"Hint: {advice}", TOOLTIP) if advice else [])
 
-    def operand(self, atom: Any) -> str:
+    def operand(self, atom: introspect.Atom) -> str:
         """An operand: `d`, or `2.0:f32[]` for a literal."""
         if not introspect.is_literal(atom):
             return self._letter(atom)
         text, aval = scalar_text(atom.val), aval_text(atom.aval)
         return aval if text is None else f"{text}:{aval}"
 
-    def _letter(self, atom: Any) -> str:
+    def _letter(self, atom: introspect.Atom) -> str:
         if introspect.is_literal(atom):
             return literal_text(atom)
         return self._letters.get(atom) or aval_text(atom.aval)

@@ -95,7 +95,7 @@ class Tree:
             for role, k in zip(nested.in_roles, nested.operands, strict=True)
         ]
 
-    def _variable(self, home: taxpr.Address, atom: Any) -> str:
+    def _variable(self, home: taxpr.Address, atom: introspect.Atom) -> str:
         """The variable that holds a value of a jaxpr, or the value without its tags."""
         graph, row = self._values[home]
         for at, k in (graph.made[atom], graph.behind(atom)[0]):

@@ -87,7 +87,7 @@ class _CustomCall:
         self.emits_tree = jax.tree.structure({**self.inner.emitted(), **self.of_rule})
 
     def primal(self, *operands: Array) -> list[Array]:
-        ctx, outs, emits = self._primal(operands)
+        ctx, outs, emits = self.inner.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*operands))
         nothing = {key: never(emission) for key, emission in self.of_rule.items()}
         return [*outs, *ctx, *jax.tree.leaves({**emits, **nothing})]
 
@@ -130,9 +130,6 @@ class _CustomCall:
         """The consts of an injector; a const that is also an operand becomes that operand."""
         given = {id(const): value for const, value in zip(self.consts, operands, strict=False)}
         return [given.get(id(const), const) for const in consts]
-
-    def _primal(self, operands: Sequence[Array]) -> Made:
-        return self.inner.unpack(_compat.jaxpr_as_fun(self.jaxpr)(*operands))
 
     def results(self, operands: Sequence[Array], flat: Sequence[Array]) -> Made:
         """``(ctx, outs, emits)``, where context and emissions have no derivative."""
