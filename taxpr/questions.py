@@ -1,6 +1,7 @@
 """The questions that one asks of a function, and the types of their answers."""
 
 from taxpr._answers.answer import Answer
+from taxpr._answers.portions import Portion
 from taxpr._check.check import check
 from taxpr._compilations.log import (
     CompileLog,
@@ -19,7 +20,15 @@ from taxpr._differences.difference import first_difference
 from taxpr._kernels.changes import ChangeRow, CompiledChanges
 from taxpr._kernels.collectives import CollectiveRow, Collectives
 from taxpr._kernels.compiled import Compiled, KernelRow, RemovedRow, compiled
-from taxpr._memory.memory import MemoryRow, MemoryUse, Residuals, WhatIf, WhatIfRow, memory
+from taxpr._memory.memory import (
+    MemoryRow,
+    MemoryStep,
+    MemoryUse,
+    Residuals,
+    WhatIf,
+    WhatIfRow,
+    memory,
+)
 from taxpr._profile.profile import Profile, ProfileRow, profile
 from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._questions.flow import Flow, FlowRow, flow
@@ -49,9 +58,11 @@ __all__ = [
     "GradRow",
     "KernelRow",
     "MemoryRow",
+    "MemoryStep",
     "MemoryUse",
     "NanFound",
     "NanRow",
+    "Portion",
     "Profile",
     "ProfileRow",
     "Recorded",

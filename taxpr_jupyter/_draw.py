@@ -14,7 +14,7 @@ from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._edits.edits import Edited, Edits
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.layout import TIMEOUT
-from taxpr_jupyter._model.model import HeatKind, checked_heat, checked_limits
+from taxpr_jupyter._model.model import COST_KINDS, CostKind, checked_heat, checked_limits
 from taxpr_jupyter._output import saved
 from taxpr_jupyter._output.drawing import OUTPUT_LINES, Drawing
 from taxpr_jupyter._output.shell import running_shell
@@ -33,7 +33,7 @@ def draw(
     unfold: str | Iterable[str] = (),
     fold: str | Iterable[str] = (),
     timeout: float = TIMEOUT,
-    heat: HeatKind | None = None,
+    heat: CostKind | None = None,
     name: str | None = None,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
@@ -113,7 +113,7 @@ def draw(
         builder=Builder(program, budget, source_text),
         outline=lambda limit: edited.rows(visible(program.name), limit),
         timeout=timeout,
-        heat=checked_heat(heat),
+        heat=checked_heat(heat, COST_KINDS),
         notes=notes,
     )
     if failed:

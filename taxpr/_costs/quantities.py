@@ -6,6 +6,7 @@ from typing import Any
 from taxpr import _compat
 
 _UNITS = ("", "k", "M", "G", "T", "P", "E")
+_SMALL = ("", "m", "µ", "n")  # of seconds
 
 
 def quantity(number: float, unit: str) -> str:
@@ -16,9 +17,12 @@ def quantity(number: float, unit: str) -> str:
         unit: The unit, such as ``"B"``.
 
     Example:
-        >>> quantity(65536, "FLOP")
-        '65.5 kFLOP'
+        >>> quantity(65536, "FLOP"), quantity(0.00123, "s")
+        ('65.5 kFLOP', '1.23 ms')
     """
+    if unit == "s":
+        step = next((k for k in range(len(_SMALL)) if number * 1000**k >= 1), 0)
+        return f"{number * 1000**step:.3g} {_SMALL[step]}s"
     step = 0
     while number >= 999.5 and step < len(_UNITS) - 1:
         number, step = number / 1000, step + 1

@@ -34,7 +34,7 @@ class MemoryRow:
         iterations: How often a loop keeps each of them: once for each of its iterations.
         why: Why it is there: ``"argument"``, ``"result"``, ``"kept for the derivative of …"``, a
             loop's ``"carry"``, ``"temporary"``, or ``"XLA's own"``.
-        address: The equation that made the largest of them.
+        address: The equation that made the largest of them, or the argument.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -62,6 +62,7 @@ class Holding(NamedTuple):
         made: What made what is in them.
         why: Why they are there, where that is known without looking.
         name: What they are called, where that is known.
+        place: The address of an argument; "" of others.
         readers: The equations that read them last.
     """
 
@@ -69,6 +70,7 @@ class Holding(NamedTuple):
     made: Content
     why: str = ""
     name: str = ""
+    place: str = ""
     readers: tuple[Address, ...] = ()
 
 
@@ -92,24 +94,16 @@ class RowMaker:
         }
         self._enters = _enters(self._values)
 
-    def rows(self, held: Iterable[Holding], total: int) -> list[MemoryRow]:
-        """The rows, largest first: what is of one variable, for one reason, is one row."""
-        groups: dict[Any, list[MemoryRow]] = {}
-        for one in held:
-            if one.bytes > 0:
-                row = self._row(one)
-                key = row.variable, row.line, row.code, row.why, row.iterations
-                groups.setdefault(key, []).append(row)
-        rows = [_merged(group, total) for group in groups.values()]
-        return sorted(rows, key=lambda row: -row.bytes)
+    def each(self, held: Iterable[Holding]) -> list[MemoryRow]:
+        """A row for each array."""
+        return [self._row(one) for one in held if one.bytes > 0]
 
     def residuals(self, kept: Sequence[Residual]) -> list[MemoryRow]:
-        """A row for each variable that is kept."""
-        held = [
+        """A row for each array that is kept."""
+        return self.each(
             Holding(one.bytes, Content(one.address, one.iterations > 1), self.reason(one))
             for one in kept
-        ]
-        return self.rows(held, sum(one.bytes for one in kept))
+        )
 
     def reason(self, kept: Residual) -> str:
         """Which statements read a residual."""
@@ -125,7 +119,7 @@ class RowMaker:
         made = one.made
         if made.address is None:
             why = one.why or XLAS_OWN
-            return MemoryRow(one.bytes, 0.0, one.name, "", "", 1, 1, why, "")
+            return MemoryRow(one.bytes, 0.0, one.name, "", "", 1, 1, why, one.place)
         address = self._as_kept(made)
         told = self._words.of(address)
         if one.name and not told.variable:
@@ -190,7 +184,17 @@ def _made_in(inner: Any, result: int, home: Address) -> Address | None:
     return None
 
 
-def _merged(group: Sequence[MemoryRow], total: int) -> MemoryRow:
+def merged(rows: Iterable[MemoryRow], total: int) -> list[MemoryRow]:
+    """The rows, largest first: what is of one variable, for one reason, is one row."""
+    groups: dict[Any, list[MemoryRow]] = {}
+    for row in rows:
+        key = row.variable, row.line, row.code, row.why, row.iterations
+        groups.setdefault(key, []).append(row)
+    found = [_one(group, total) for group in groups.values()]
+    return sorted(found, key=lambda row: -row.bytes)
+
+
+def _one(group: Sequence[MemoryRow], total: int) -> MemoryRow:
     size = sum(row.bytes for row in group)
     largest = max(group, key=lambda row: row.bytes)
     arrays = sum(row.arrays for row in group)

@@ -48,7 +48,7 @@ class Schedule:
         intervals: The values.
         times: When each instruction runs, by its name; that of a loop is its end.
         loops: For each loop its name, when it begins, and when it ends.
-        length: The number of instructions.
+        order: The instruction that runs at each time, from the first on.
     """
 
     def __init__(self, module: HloModule, is_value: Callable[[Defined], bool]) -> None:
@@ -56,16 +56,21 @@ class Schedule:
         self.intervals: list[Interval] = []
         self.times: dict[str, int] = {}
         self.loops: list[tuple[str, int, int]] = []
-        self.length = 0
+        self.order: list[str] = []
         parameters = [self._new(one) for one in module.entry.parameters]
         for leaves in (*parameters, self._run(module.entry, parameters)):
             self._read(leaves)  # arguments and results are there to the end
+
+    @property
+    def length(self) -> int:
+        """The number of instructions that have run."""
+        return len(self.order)
 
     def _run(self, computation: Computation, given: Sequence[_Leaves]) -> _Leaves:
         """The result of a computation, of which all instructions have run."""
         values: dict[str, _Leaves] = {}
         for one in computation.instructions.values():
-            self.length += 1
+            self.order.append(one.name)
             operands = [values[name] for name in one.operands if name in values]
             values[one.name] = self._result(one, operands, given)
             self.times[one.name] = self.length
@@ -101,7 +106,7 @@ class Schedule:
         begin = self.length
         self._run(self._module.computations[one.calls("condition")[0]], [carry])
         after = self._run(self._module.computations[one.calls("body")[0]], [carry])
-        self.length += 1
+        self.order.append(one.name)
         self.loops.append((one.name, begin, self.length))
         self._read(after)
         for before, later in zip(carry, after, strict=True):
@@ -115,7 +120,7 @@ class Schedule:
             result = self._run(self._module.computations[name], operands[k + 1 : k + 2])
             for leaf, more in zip(found, result, strict=True):
                 leaf |= more
-        self.length += 1
+        self.order.append(one.name)
         return found
 
     def _new(self, one: Instruction, operands: Sequence[_Leaves] = ()) -> _Leaves:

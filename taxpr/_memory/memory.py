@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
+from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
+from taxpr._answers.portions import Portion
 from taxpr._answers.tables import size_text
 from taxpr._compat import PyTree
 from taxpr._compiled.attribution import Attributions
 from taxpr._compiled.compile_call import compile_call, program_of
 from taxpr._errors import ArgumentError, refuse_no_function
-from taxpr._memory.held import MemoryRow, RowMaker, shown
+from taxpr._memory.held import XLAS_OWN, MemoryRow, RowMaker, merged, shown
 from taxpr._memory.residuals import residuals
 from taxpr._memory.used import Used, guessed, planned
 from taxpr._memory.what_if import Asked, WhatIf, WhatIfRow, advice, what_if
@@ -46,6 +48,7 @@ class Residuals(_Rows):
 
     Attributes:
         total: The bytes of all of it.
+        portions: The bytes of each array, which are the total.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -58,6 +61,27 @@ class Residuals(_Rows):
     """
 
     total: int = 0
+    portions: Sequence[Portion] = ()
+
+
+class MemoryStep(NamedTuple):
+    """A step of a compiled program; `MemoryUse.steps` has them.
+
+    Attributes:
+        line: The line of its last statement.
+        code: The statements, in order.
+        equations: The addresses of its equations; empty where XLA has added the step.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> use = taxpr.memory(lambda x: (x @ x) @ x)(jnp.ones((100, 100)))
+        >>> [step.equations for step in use.steps if step.equations]
+        [('0:dot_general',), ('1:dot_general',)]
+    """
+
+    line: str = ""
+    code: str = ""
+    equations: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +95,12 @@ class MemoryUse(_Rows):
         alias: Those of results that lie where a donated argument was.
         temporaries: Those of all else.
         residuals: What a gradient in it keeps for its backward pass, whole.
+        portions: The bytes of each array where the most is, which are the total.
         line: The bytes that are taken after each step of the program.
+        steps: The statements of each of these steps; the first entry is before all of them. Empty
+            for an estimate.
+        lives: Each array with the first and the last of the steps after which it is there. Empty
+            for an estimate.
         loops: For each loop where it begins and ends on the line, and its statement.
         estimated: Whether it is guessed, and not what XLA says.
         asked: The call, for `what_if`.
@@ -89,10 +118,43 @@ class MemoryUse(_Rows):
     alias: int = 0
     temporaries: int = 0
     residuals: Residuals = Residuals("residuals", [])
+    portions: Sequence[Portion] = ()
     line: Any = None
+    steps: Sequence[MemoryStep] = ()
+    lives: Sequence[tuple[int, int, MemoryRow]] = ()
     loops: Sequence[tuple[int, int, str]] = ()
     estimated: bool = False
     asked: Asked | None = dataclasses.field(default=None, repr=False)
+
+    def at(self, step: int) -> Answer:
+        """The arrays in memory after a step of the program.
+
+        Args:
+            step: The position on `line`.
+
+        Returns:
+            An `Answer` with a `MemoryRow` for each variable, largest first.
+
+        Raises:
+            ArgumentError: If there is no such step, or nothing is known of it, as in an estimate.
+
+        Example:
+            >>> import jax.numpy as jnp, taxpr
+            >>> use = taxpr.memory(lambda x: (x @ x) @ x)(jnp.ones((100, 100)))
+            >>> [row.why for row in use.at(0).rows]
+            ['argument', 'result']
+        """
+        if not self.lives:
+            raise ArgumentError("at: nothing is known of its steps: it is an estimate.")
+        if not 0 <= step < len(self.line):
+            raise ArgumentError(f"at: there is no step {step}, but 0 to {len(self.line) - 1}.")
+        size = int(self.line[step])
+        rows = [row for begin, end, row in self.lives if begin <= step <= end]
+        if left := size - sum(row.bytes for row in rows):
+            rows.append(MemoryRow(left, 0.0, "", "", "", 1, 1, XLAS_OWN, ""))
+        code = self.steps[step].code
+        headline = f"{size_text(size)} after step {step} of {len(self.line) - 1}"
+        return _Rows(f"{headline}, {code}" if code else headline, merged(rows, size))
 
     def what_if(
         self,
@@ -244,13 +306,14 @@ def _parts(program: Program, words: Attributions) -> list[tuple[str, int]]:
 def _answer(program: Program, words: Attributions, used: Used, *, estimated: bool) -> MemoryUse:
     kept = residuals(program.jaxpr)
     maker = RowMaker(program, words, kept)
-    rows = maker.rows(used.held, used.total)
+    rows, of_kept = maker.each(used.held), maker.residuals(kept)
     size = sum(one.bytes for one in kept)
     of_gradient = Residuals(
         f"residuals of {program.name}: {size_text(size)}",
-        maker.residuals(kept),
+        merged(of_kept, size),
         () if kept else (_NO_GRADIENT,),
         total=size,
+        portions=_portions(of_kept),
     )
     about = "about " if estimated else ""
     alias = f" - {size_text(used.alias)} of donated arguments" if used.alias else ""
@@ -262,7 +325,7 @@ def _answer(program: Program, words: Attributions, used: Used, *, estimated: boo
     loops = [(begin, end, words.of(at).code if at else "") for at, begin, end in used.loops]
     return MemoryUse(
         headline,
-        rows,
+        merged(rows, used.total),
         (_ESTIMATE,) if estimated else (),
         total=used.total,
         arguments=used.arguments,
@@ -270,10 +333,25 @@ def _answer(program: Program, words: Attributions, used: Used, *, estimated: boo
         alias=used.alias,
         temporaries=used.temporaries,
         residuals=of_gradient,
+        portions=_portions(rows),
         line=np.array(used.line),
+        steps=[_step(equations, words) for equations in used.steps],
+        lives=[(one.begin, one.end, row) for one in used.lives for row in maker.each([one.held])],
         loops=loops,
         estimated=estimated,
     )
+
+
+def _portions(rows: Sequence[MemoryRow]) -> list[Portion]:
+    return [Portion(row.bytes, row.address, row.line) for row in rows]
+
+
+def _step(equations: Sequence[Address], words: Attributions) -> MemoryStep:
+    # A loop that keeps what an equation in it makes is told by that equation.
+    equations = [one for one in equations if not any(other.is_in(one) for other in equations)]
+    told = [words.of(one) for one in equations]
+    code = "; ".join(dict.fromkeys(one.code for one in told if one.code))
+    return MemoryStep(told[-1].line if told else "", code, tuple(equations))
 
 
 __all__ = ["MemoryRow", "MemoryUse", "Residuals", "WhatIf", "WhatIfRow", "memory"]

@@ -17,6 +17,7 @@ from taxpr._memory.estimate import estimate
 from taxpr._memory.flat import flat_program
 from taxpr._memory.held import XLAS_OWN, Holding
 from taxpr._memory.live import Interval, Schedule, bytes_over_time
+from taxpr._memory.lives import Life, lives_of
 from taxpr._memory.residuals import size_of
 from taxpr._programs.program import Program
 
@@ -34,6 +35,8 @@ class Used:
         line: The bytes that are taken after each step.
         loops: For each loop its address, and where it begins and ends on the line.
         known: Whether the buffers are known, and not only their sum.
+        lives: All that is there at some time, with when.
+        steps: The equations that are computed in each step; none before the first.
     """
 
     arguments: int
@@ -44,6 +47,8 @@ class Used:
     line: list[int]
     loops: Sequence[tuple[str, int, int]]
     known: bool = True
+    lives: Sequence[Life] = ()
+    steps: Sequence[tuple[Address, ...]] = ()
 
     @property
     def total(self) -> int:
@@ -75,21 +80,25 @@ def planned(call: CompiledCall, words: Attributions) -> Used:
         base = sizes[0] + sizes[1] - sizes[2]
         return Used(*sizes, [*_ends(call, words), *named], [base + sizes[3]], [], known=False)
     schedule = Schedule(call.hlo, places.__contains__)
-    lives = [
+    temporary = [
         one
         for one in schedule.intervals
         if one.defined in places and places[one.defined].allocation.kind == "temporary"
     ]
-    line = bytes_over_time(lives, lambda one: places[one.defined], schedule.length)
+    line = bytes_over_time(temporary, lambda one: places[one.defined], schedule.length)
     at = line.index(max(line))
-    alive = [one for one in lives if one.begin <= at <= one.end]
-    held = [*_ends(call, words), *_parts(alive, places, call, words)]
+    alive = [one for one in temporary if one.begin <= at <= one.end]
+    ends = list(_ends(call, words))
+    held = [*ends, *_parts(alive, places, call, words)]
     base = sizes[0] + sizes[1] - sizes[2]
     loops = [
         (next(iter(call.equations(call.hlo.instructions[name])), Address()), begin, end)
         for name, begin, end in schedule.loops
     ]
-    used = Used(*sizes, held, [base + n for n in line], loops)
+    steps = [(), *(call.equations(call.hlo.instructions[name]) for name in schedule.order)]
+    lives = [Life(0, schedule.length, one) for one in ends]
+    lives += lives_of(temporary, places, Contents(call, words))
+    used = Used(*sizes, held, [base + n for n in line], loops, lives=lives, steps=steps)
     left = used.total - sum(one.bytes for one in held)
     return dataclasses.replace(used, held=[*held, Holding(left, UNKNOWN, _LEFT)])
 
@@ -103,9 +112,10 @@ def _ends(call: CompiledCall, words: Attributions) -> Iterator[Holding]:
     for one in entry.parameters:
         number = call.inputs.get(one.name)
         name = "" if number is None else program.in_names[number]
+        place = "" if number is None else Address(f"in{number}")
         is_given = number in call.donated
         why = "argument, whose memory a result may take" if is_given else "argument"
-        yield Holding(one.bytes, UNKNOWN, why, name or one.name)
+        yield Holding(one.bytes, UNKNOWN, why, name or one.name, place)
     contents = Contents(call, words)
     names = program.out_names
     aliased = _aliased(call)
@@ -187,7 +197,9 @@ def guessed(program: Program) -> Used:
     alias = _reused([flat.inputs[k].bytes for k in donated], results)
     names = dict(zip(map(id, flat.inputs), program.in_names, strict=True))
     made_for = {id(x): name for x, name in zip(flat.outputs, program.out_names, strict=True)}
-    held = [Holding(one.bytes, UNKNOWN, "argument", names[id(one)]) for one in arguments]
+    held = [
+        Holding(one.bytes, UNKNOWN, "argument", names[id(one)], one.address) for one in arguments
+    ]
     for datum, size in zip(flat.outputs, results, strict=True):
         made = UNKNOWN if datum is None or datum.role else Content(datum.address, datum.times > 1)
         held.append(Holding(size, made, "result", made_for.get(id(datum), "")))

@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
+from taxpr._answers.portions import Portion
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import PyTree
-from taxpr._compiled.attribution import Attribution
+from taxpr._compiled.attribution import Attribution, Attributions
 from taxpr._compiled.compile_call import CompiledCall, compile_call
 from taxpr._errors import ArgumentError, RefusedError, refuse_no_function
 from taxpr._kernels.collectives import collectives
@@ -102,6 +103,8 @@ class Profile(Answer):
         walls: Those of all runs, in order.
         coverage: The share of the wall time that has a statement or a variable.
         idle: The seconds in which no kernel ran that the profiler knows.
+        portions: The seconds of each kernel by its equations, which have equal parts of it. These
+            and ``idle`` are its wall time.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -116,6 +119,7 @@ class Profile(Answer):
     walls: tuple[float, ...] = ()
     coverage: float = 0.0
     idle: float = 0.0
+    portions: Sequence[Portion] = ()
 
     _columns = "seconds", "share", "variable", "line", "code", "iterations", "shared"
 
@@ -185,7 +189,8 @@ def profile(fun: Any, *, runs: int = 10, progress: Tells = None) -> Callable[...
 def _answer(
     call: CompiledCall, runs: Sequence[ProfiledRun], notes: tuple[str, ...], complete: bool
 ) -> Profile:
-    every = _with_collectives(Kernels(call))
+    kernels = Kernels(call)
+    every = _with_collectives(kernels)
     told = sorted(runs, key=lambda run: run.wall)[(len(runs) - 1) // 2]
     busy = sum(told.kernels.values())
     if every and not any(run.kernels for run in runs):
@@ -218,7 +223,19 @@ def _answer(
         walls=walls,
         coverage=coverage,
         idle=idle,
+        portions=[part for one in every for part in _portions(one, kernels.words, told)],
     )
+
+
+def _portions(kernel: Kernel, words: Attributions, told: ProfiledRun) -> Iterator[Portion]:
+    seconds = told.kernels.get(kernel.instruction.name, 0.0)
+    if not kernel.equations or kernel.added is not None:
+        of = kernel.added
+        yield Portion(seconds, of.address if of else "", of.line if of else "")
+        return
+    for address in kernel.equations:
+        each, shared = seconds / len(kernel.equations), len(kernel.statements) > 1
+        yield Portion(each, address, words.of(address).line, shared)
 
 
 def _with_collectives(kernels: Kernels) -> list[Kernel]:

@@ -2,19 +2,23 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from taxpr import introspect
 from taxpr_jupyter._analysis import traits as _traits
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._analysis.traits import Trait
-from taxpr_jupyter._model.model import Cluster, Heat, HeatKind, Node
+from taxpr_jupyter._heat.measured import Colours, Measured
+from taxpr_jupyter._model.model import Cluster, CostKind, Heat, Node
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, Item
 
 _DECADES = 3  # powers of ten on the scale: matmuls stand out, and differ from each other
+_OF_MEASURED = 2  # the same, of what was measured: a hundredth of the most is little
 _COMPUTING = ("eqn", "hop", "group")
+_REPEATED = frozenset(("stub", "again", "bar", "choice"))  # what is drawn elsewhere, too
 
 
 @dataclass(frozen=True)
@@ -108,10 +112,26 @@ class Facts:
 
 
 class Annotator:
-    """Adds the facts about a program's equations to a drawing of it."""
+    """Adds the facts about a program's equations to a drawing of it.
 
-    def __init__(self, root: Block, facts: Facts):
+    Args:
+        root: The program.
+        facts: The facts about it.
+        heat: The quantity that colours nodes.
+        hidden: The addresses in each folded group, by its address.
+    """
+
+    def __init__(
+        self,
+        root: Block,
+        facts: Facts,
+        heat: Colours = None,
+        hidden: Mapping[str, Sequence[str]] | None = None,
+    ):
         self._facts = facts
+        self._heat: Colours = heat
+        self._hidden = hidden or {}
+        self._open: dict[str, Sequence[str]] = {}  # what is in each open equation or group
         self._known: dict[str, _KnownTexts] = {}
         self._root = root
         self._batched: dict[str | None, frozenset[Trait]] = {None: frozenset()}
@@ -120,23 +140,30 @@ class Annotator:
     def clusters(self, clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
         """The clusters, outer ones first, with their costs. To be called before `nodes`."""
         made: list[Cluster] = []
+        clusters = tuple(clusters)
+        ids = {cluster.id for cluster in clusters}
         for cluster in clusters:
-            made.append(self._cluster(cluster))
+            made.append(self._cluster(cluster, ids))
             known = self._known.get(cluster.address, _KnownTexts())
             batched = {trait for trait in known.traits if trait.mark == "batched"}
             self._batched[cluster.id] = self._batched[cluster.parent] | batched
         return tuple(made)
 
-    def nodes(
-        self, nodes: Iterable[Node], heat: HeatKind | None
-    ) -> tuple[tuple[Node, ...], Heat | None]:
+    def nodes(self, nodes: Iterable[Node]) -> tuple[tuple[Node, ...], Heat | None]:
         """The nodes with their costs and traits, and the scale of their colours."""
-        every = tuple(self._node(node) for node in nodes)
+        every, heat = tuple(self._node(node) for node in nodes), self._heat
         if heat is None:
             return every, None
-        warmth = {node.id: self._warmth(node, heat) for node in every}
+        if isinstance(heat, Measured):
+            warmth = {node.id: self._measured(node, heat) for node in every}
+        else:
+            warmth = {node.id: self._warmth(node, heat) for node in every}
         top = max((value for value in warmth.values() if value is not None), default=0)
-        scale = Heat(heat, top, _DECADES)
+        if isinstance(heat, Measured):
+            every = tuple(_told(node, heat.words(*self._stands_for(node))) for node in every)
+            scale = Heat(heat.kind, top, _OF_MEASURED, heat.note)
+        else:
+            scale = Heat(heat, top, _DECADES)
         return tuple(_coloured(node, warmth[node.id], scale) for node in every), scale
 
     # --- the tree ---------------------------------------------------------------------------------
@@ -156,6 +183,9 @@ class Annotator:
             if runs != 1 and every is not None:
                 lines += (f"in all {runs:,} runs: {every}",)
             self._known[item.address] = _KnownTexts(lines, tuple(found.traits), every)
+        if item.open:
+            of_group = [address for address, _ in item.eqns]
+            self._open[item.address] = of_group if item.is_group else [item.address]
         for child in (*item.children, *item.tags) if item.open else item.tags:
             self._item(child, runs)
         for block, nested in item.blocks if item.open else ():
@@ -180,7 +210,11 @@ class Annotator:
 
     # --- parts of the picture ---------------------------------------------------------------------
 
-    def _cluster(self, cluster: Cluster) -> Cluster:
+    def _cluster(self, cluster: Cluster, ids: Collection[str]) -> Cluster:
+        if isinstance(self._heat, Measured):
+            # The frame of a nested jaxpr is that of its equation, unless there are several of them.
+            at = cluster.id if cluster.fold in ids else cluster.fold
+            cluster = _told(cluster, self._heat.words(*self._open.get(at, (at,))))
         known = self._known.get(cluster.address)
         if cluster.kind == "function":
             known = _KnownTexts(self._facts.costs.of_jaxpr(self._root.jaxpr).lines())
@@ -191,7 +225,7 @@ class Annotator:
             cluster,
             lines=_signed(cluster, self._new(known, cluster.parent)),
             tooltip=_joined(cluster.tooltip, (*words, *known.lines)),
-            cost=known.lines,
+            cost=(*cluster.cost, *known.lines),
         )
 
     def _node(self, node: Node) -> Node:
@@ -213,7 +247,21 @@ class Annotator:
         """The traits that the cluster around it does not say already."""
         return [trait for trait in known.traits if trait not in self._batched[cluster]]
 
-    def _warmth(self, node: Node, heat: HeatKind) -> int | None:
+    def _stands_for(self, node: Node) -> Sequence[str]:
+        """The addresses that this node alone shows."""
+        if node.address in self._open or not _REPEATED.isdisjoint(node.marks):
+            return ()
+        if node.kind not in (*_COMPUTING, "input", "const"):
+            return ()
+        return self._hidden.get(node.address, (node.address,))
+
+    def _measured(self, node: Node, heat: Measured) -> float | None:
+        """The measured number of a node; None if it computes nothing and holds nothing."""
+        addresses = self._stands_for(node)
+        amount = heat.inside(*addresses)
+        return amount if amount or (addresses and node.kind in _COMPUTING) else None
+
+    def _warmth(self, node: Node, heat: CostKind) -> int | None:
         """The number that a node is coloured by; None if it has none, or that is unknown."""
         known = self._known.get(node.address)
         if known is None or known.cost is None or node.kind not in _COMPUTING:
@@ -227,7 +275,17 @@ class Annotator:
         return known.cost.operations
 
 
-def _coloured(node: Node, value: int | None, scale: Heat) -> Node:
+T = TypeVar("T", Node, Cluster)
+
+
+def _told(shown: T, words: str) -> T:
+    """A part of the picture with measured numbers in its tooltip and beside its costs."""
+    if not words:
+        return shown
+    return replace(shown, tooltip=_joined(shown.tooltip, [words]), cost=(words, *shown.cost))
+
+
+def _coloured(node: Node, value: float | None, scale: Heat) -> Node:
     if value is None:
         return node
     share = value / scale.top if scale.top else 0.0

@@ -14,8 +14,9 @@ from taxpr_jupyter._drawing.compared_side import Compared
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.program import ProgramDrawing
 from taxpr_jupyter._drawing.subgraph import Parts
+from taxpr_jupyter._heat.measured import Colours
 from taxpr_jupyter._lines.line import Line, Lines
-from taxpr_jupyter._model.model import UNMARKED, Counts, HeatKind, Marked, Picture
+from taxpr_jupyter._model.model import UNMARKED, Counts, Marked, Picture
 from taxpr_jupyter._text.short import Tooltips, Where, file_and_line, visible
 from taxpr_jupyter._text.variables_at import Held
 from taxpr_jupyter._tree.focus import Only
@@ -57,7 +58,7 @@ class Builder:
         self,
         unfolded: Collection[str] | None = None,
         marked: Marked = UNMARKED,
-        heat: HeatKind | None = None,
+        heat: Colours = None,
         compared: Compared | None = None,
         only: Only | None = None,
     ) -> Picture:
@@ -67,7 +68,7 @@ class Builder:
             unfolded: Addresses of the equations and groups that are open; None opens the most
                 important ones, as far as the budget goes.
             marked: The tags that look different.
-            heat: What to colour nodes by: operations or bytes moved; None for their kinds.
+            heat: The quantity that colours nodes: a cost or measured numbers; None for their kind.
             compared: A comparison with another program, to open and mark the differences.
             only: The part to draw, with the rest of each row folded; None for everything.
         """
@@ -86,7 +87,7 @@ class Builder:
         address: str,
         path: Collection[str],
         marked: Marked = UNMARKED,
-        heat: HeatKind | None = None,
+        heat: Colours = None,
         only: Only | None = None,
     ) -> Picture | None:
         """Draw the open content of an address and its neighbours, but not the whole program.
@@ -141,7 +142,7 @@ class Builder:
         fold: Fold,
         drawing: ProgramDrawing,
         unfolded: Collection[str] | None,
-        heat: HeatKind | None,
+        heat: Colours,
     ) -> Picture:
         size = fold.sizes.of_jaxpr(self.program)
         counts = Counts(len(drawing.drawn), drawing.folded, size.total, size.tags)
@@ -153,11 +154,11 @@ class Builder:
         return replace(picture, note=note, hidden=drawing.hidden)
 
     def _pictured(
-        self, fold: Fold, drawing: ProgramDrawing, counts: Counts, heat: HeatKind | None
+        self, fold: Fold, drawing: ProgramDrawing, counts: Counts, heat: Colours
     ) -> Picture:
-        annotator = Annotator(fold.root, self._facts)
+        annotator = Annotator(fold.root, self._facts, heat, drawing.hidden)
         clusters = annotator.clusters(drawing.canvas.clusters)
-        nodes, scale = annotator.nodes(drawing.canvas.finished_nodes(), heat)
+        nodes, scale = annotator.nodes(drawing.canvas.finished_nodes())
         return Picture(
             name=visible(self.program.name),
             nodes=nodes,
@@ -233,7 +234,7 @@ def build_picture(
     marked: Marked = UNMARKED,
     budget: int = BUDGET,
     where: Where | None = None,
-    heat: HeatKind | None = None,
+    heat: Colours = None,
     compared: Compared | None = None,
 ) -> Picture:
     """Draw a program once. The arguments are those of `Builder` and `Builder.picture`."""

@@ -500,6 +500,24 @@ class Values(TypedDict):
     injectors: bool | None
 
 
+class LineShare(TypedDict):
+    """The measured share of a line, 0 to 1, and the amount in words."""
+
+    share: float
+    words: str
+
+
+class SourceHeat(TypedDict):
+    """Measured numbers of lines, by the numbers of the lines, and the rest in words.
+
+    Without lines nothing is shown.
+    """
+
+    title: str
+    rest: str
+    lines: dict[str, LineShare]
+
+
 class SourceEdits(TypedDict):
     """The right-hand sides that were typed, by the places of lines, and their diff; a mistake."""
 
@@ -604,6 +622,7 @@ class Traits(TypedDict):
     source_of: dict[str, list[int]]  # the lines of each element of the picture
     source_run: dict[str, list[LineMark]]  # what runs say of lines, by their numbers
     source_values: Values | Empty
+    source_heat: SourceHeat | Empty
     source_edits: SourceEdits | Empty
     answer: Answer | Empty
     flows: Flows | Empty

@@ -8,9 +8,9 @@ the value's address and its own id.
 """
 
 import numbers
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 from taxpr import Address
 from taxpr_jupyter._errors import PanelError
@@ -39,8 +39,13 @@ EdgeKind = Literal[
     "read",  # the value of a state, from there to where it is used
     "write",  # the last value of a state, from where it is made to the state
 ]
-HeatKind = Literal["flops", "bytes"]  # what nodes are coloured by
-HEAT_KINDS: tuple[HeatKind, ...] = get_args(HeatKind)
+CostKind = Literal["flops", "bytes"]  # what nodes are coloured by
+COST_KINDS: tuple[CostKind, ...] = get_args(CostKind)
+# The same, of what an answer has measured: seconds, bytes where the most is, bytes for a gradient.
+MeasuredKind = Literal["time", "peak", "kept"]
+MEASURED_KINDS: tuple[MeasuredKind, ...] = get_args(MeasuredKind)
+HeatKind = CostKind | MeasuredKind
+HEAT_KINDS: tuple[HeatKind, ...] = (*COST_KINDS, *MEASURED_KINDS)
 ClusterKind = Literal[
     "jaxpr",  # a nested jaxpr
     "hop",  # an open equation that holds more than one nested jaxpr
@@ -49,15 +54,18 @@ ClusterKind = Literal[
 ]
 
 
-def checked_heat(kind: object) -> HeatKind | None:
+K = TypeVar("K", bound=HeatKind)
+
+
+def checked_heat(kind: object, kinds: Sequence[K]) -> K | None:
     """Check the quantity to colour by.
 
     Raises:
         PanelError: It is nothing that nodes can be coloured by.
     """
-    found: HeatKind | None = next((one for one in HEAT_KINDS if one == kind), None)
+    found = next((one for one in kinds if one == kind), None)
     if kind is not None and found is None:
-        known = ", ".join(map(repr, HEAT_KINDS))
+        known = ", ".join(map(repr, kinds))
         raise PanelError(f"Nodes can be coloured by {known} or None, not by {kind!r}")
     return found
 
@@ -254,11 +262,13 @@ class Heat:
         kind: The quantity.
         top: The number of the hottest node.
         decades: Powers of ten from there to the end of the scale.
+        note: How much has a node, in a sentence; "" for costs.
     """
 
     kind: HeatKind
-    top: int
+    top: float
     decades: int
+    note: str = ""
 
 
 @dataclass(frozen=True)

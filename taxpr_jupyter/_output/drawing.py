@@ -13,11 +13,12 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._heat.measured import Colours
 from taxpr_jupyter._layout.arranged import Layout, RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import TIMEOUT, LaidOut, lay_out
 from taxpr_jupyter._lines.line import Line
-from taxpr_jupyter._model.model import HeatKind, Marked, Picture
+from taxpr_jupyter._model.model import Marked, Picture
 from taxpr_jupyter._output import files, page, saved
 from taxpr_jupyter._output.view import View, finder_of, found_view
 from taxpr_jupyter._svg.in_cells import for_outputs
@@ -94,7 +95,7 @@ class Drawing:
     injected: Collection[str] = frozenset()
     added: Collection[str] = frozenset()
     only: Only | None = None
-    heat: HeatKind | None = None
+    heat: Colours = None
     call: str = "draw(…)"
     notes: Sequence[str] = ()
     layouts: Layouts = dataclasses.field(default_factory=Layouts)

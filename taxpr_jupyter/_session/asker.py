@@ -10,11 +10,13 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._heat.measured import measured_by
 from taxpr_jupyter._lines.source import HOW_NAMES
-from taxpr_jupyter._model.questions import question_of
+from taxpr_jupyter._model.questions import Question, question_of
 from taxpr_jupyter._runs.gradients import losses_of
 from taxpr_jupyter._runs.injected_values import held_with_injectors
 from taxpr_jupyter._runs.run_plan import Plan
+from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.runner import Runner
 from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._session.tracer import Tracer
@@ -24,10 +26,11 @@ from taxpr_jupyter._tracing.changed import ignoring
 class Asker:
     """Asks questions of the traced call, as it is with the changes of its source."""
 
-    def __init__(self, store: Store, runner: Runner, tracer: Tracer) -> None:
+    def __init__(self, store: Store, runner: Runner, tracer: Tracer, renderer: Renderer) -> None:
         self._store = store
         self._runner = runner
         self._tracer = tracer
+        self._renderer = renderer
 
     def watch(
         self,
@@ -104,7 +107,15 @@ class Asker:
             >>> [row.variable for row in Session(f, (jnp.zeros(2),)).ask("find_nan").rows]
             ['y']
         """
-        one = question_of(question)
+        program = self._store.program
+        answer = self._asked(question_of(question), device, cancel, of)
+        for found in measured_by(answer, program):
+            self._renderer.note(found)
+        return answer
+
+    def _asked(
+        self, one: Question, device: str | None, cancel: threading.Event | None, of: str
+    ) -> taxpr.questions.Answer:
         asking = getattr(taxpr, one.function)
         if not one.runs:
             return asking(self._store.program)()

@@ -9,8 +9,17 @@ from taxpr_jupyter._analysis.slices import Slice, Slices
 from taxpr_jupyter._edits.edits import Place
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._heat.line_heat import LineHeat, line_heat
+from taxpr_jupyter._heat.measured import Measured, asked_for
 from taxpr_jupyter._lines.source import LinesOf, SourceRows
-from taxpr_jupyter._model.model import HeatKind, Picture, checked_heat
+from taxpr_jupyter._model.model import (
+    HEAT_KINDS,
+    MEASURED_KINDS,
+    HeatKind,
+    MeasuredKind,
+    Picture,
+    checked_heat,
+)
 from taxpr_jupyter._search.find import Hit
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.store import Store
@@ -248,9 +257,44 @@ class Navigator:
             self._store.put(unfolded=None, by_hand=frozenset(), note="")
 
     def colour(self, kind: HeatKind | None) -> None:
-        """Colours nodes by this."""
+        """Colours nodes by this.
+
+        Raises:
+            PanelError: Nodes cannot be coloured by it, or it was not measured yet.
+        """
         with self._store.change("folding"):
-            self._renderer.heat = checked_heat(kind)
+            kind = checked_heat(kind, HEAT_KINDS)
+            measured: MeasuredKind | None = next(
+                (one for one in MEASURED_KINDS if one == kind), None
+            )
+            if measured is not None and self._renderer.measured(measured) is None:
+                raise PanelError(
+                    f"{kind!r} was not measured of this program: ask({asked_for(measured)!r}) first"
+                )
+            self._renderer.heat = kind
+
+    def line_heat(self) -> dict[int, LineHeat]:
+        """Measured numbers of each line of the source, if nodes are coloured by them.
+
+        Returns:
+            For each row of `source`, from 0, the amount and its share of all; -1 has the rest.
+            Empty if nodes have the colours of their kinds or costs.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(x):
+            ...     y = x @ x
+            ...     return y * 2
+            >>> session = Session(f, (jnp.ones((300, 300)),))
+            >>> answer = session.ask("profile")
+            >>> session.heat = "time"
+            >>> heat = session.line_heat()
+            >>> abs(sum(one.share for one in heat.values()) - 1) < 1e-6
+            True
+        """
+        colours = self._renderer.colours
+        return line_heat(self.source(), colours) if isinstance(colours, Measured) else {}
 
     # ---- within ------------------------------------------------------------------
 

@@ -14,9 +14,10 @@ from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._edits import outline as _outline
 from taxpr_jupyter._edits.edits import Edited
 from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._heat.measured import Colours, Measured
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._lines.line import Line
-from taxpr_jupyter._model.model import HeatKind, Picture
+from taxpr_jupyter._model.model import HeatKind, MeasuredKind, Picture
 from taxpr_jupyter._output import files
 from taxpr_jupyter._output.comparison import Comparison
 from taxpr_jupyter._output.drawing import Drawing, Layouts
@@ -37,7 +38,6 @@ class Renderer:
     Attributes:
         budget: Draw at most about this many nodes.
         timeout: Seconds that a layout may take.
-        heat: The quantity by which nodes are coloured.
         views: The views that were kept, by their names.
     """
 
@@ -47,12 +47,42 @@ class Renderer:
     _pure: PureCall | None
     budget: int
     timeout: float
-    heat: HeatKind | None
+    _wanted: HeatKind | None
     views: Mapping[str, View] = dataclasses.field(default_factory=dict[str, View], init=False)
+    _measured: dict[MeasuredKind, Measured] = dataclasses.field(
+        default_factory=dict["MeasuredKind", Measured], init=False
+    )
     _layouts: Layouts = dataclasses.field(default_factory=Layouts, init=False)
     _builder: Builder | None = dataclasses.field(default=None, init=False)
     _kept: tuple[Any, Drawing] | None = dataclasses.field(default=None, init=False)
     _drawn: Edited | None = dataclasses.field(default=None, init=False)  # the last one
+
+    @property
+    def heat(self) -> HeatKind | None:
+        """The kind of quantity that colours nodes; None if it was measured of another program."""
+        colours = self.colours
+        return colours.kind if isinstance(colours, Measured) else colours
+
+    @heat.setter
+    def heat(self, kind: HeatKind | None) -> None:
+        self._wanted = kind
+
+    @property
+    def colours(self) -> Colours:
+        """The quantity that colours nodes, with its numbers if it was measured."""
+        kind = self._wanted
+        if kind is None or kind == "flops" or kind == "bytes":
+            return kind
+        return self.measured(kind)
+
+    def measured(self, kind: MeasuredKind) -> Measured | None:
+        """The numbers of the program as it is now; None if nobody has asked yet."""
+        found = self._measured.get(kind)
+        return found if found is not None and found.program is self._store.program else None
+
+    def note(self, found: Measured) -> None:
+        """Keeps measured numbers."""
+        self._measured[found.kind] = found
 
     def picture(self) -> Picture:
         """The picture as plain data."""
@@ -227,7 +257,7 @@ class Renderer:
         edits = edited.edits
         # Values of injectors are shown in the text, not in the picture.
         attached = frozenset(edits.attached)
-        key = (edited.base, edits.tags, attached, edits.unfolded, edits.only, self.heat)
+        key = (edited.base, edits.tags, attached, edits.unfolded, edits.only, self.colours)
         kept = self._kept
         if kept is not None and kept[0] == key:
             return kept[1]
@@ -239,7 +269,7 @@ class Renderer:
             injected=edited.marked.injected,
             added=edited.marked.added,
             only=edits.only,
-            heat=self.heat,
+            heat=self.colours,
             call="session",
             layouts=self._layouts,
         )

@@ -10,7 +10,15 @@ import taxpr
 from taxpr_jupyter._code.code import source_now
 from taxpr_jupyter._edits.attach import Attached
 from taxpr_jupyter._layout.layout import TIMEOUT
-from taxpr_jupyter._model.model import HeatKind, checked_heat, checked_limits
+from taxpr_jupyter._model.model import (
+    COST_KINDS,
+    MEASURED_KINDS,
+    CostKind,
+    HeatKind,
+    MeasuredKind,
+    checked_heat,
+    checked_limits,
+)
 from taxpr_jupyter._output import saved
 from taxpr_jupyter._output.view import View
 from taxpr_jupyter._runs.devices import device_named
@@ -54,7 +62,7 @@ class Session:
         timeout: Seconds that a layout may take.
         device: Where `run` runs unless told otherwise; by default where JAX would.
         text_only: Show text, no picture.
-        heat: What to colour nodes by: ``"flops"``, ``"bytes"``, or None for their kinds.
+        heat: What to colour nodes by, as the property; what was measured cannot be given here.
         kept_bytes: See the property.
         names: Whether to note the variables of the source, as for `taxpr.trace`; None notes them
             where this leaves the program as it is.
@@ -92,14 +100,14 @@ class Session:
         timeout: float = TIMEOUT,
         device: str | None = None,
         text_only: bool = False,
-        heat: HeatKind | None = None,
+        heat: CostKind | None = None,
         kept_bytes: float = KEPT_BYTES,
         names: bool | None = None,
     ) -> None:
         if device is not None:
             device_named(device)
         budget, timeout = checked_limits(budget, timeout)
-        heat = checked_heat(heat)
+        heat = checked_heat(heat, COST_KINDS)
         start = traced(fun, args, kwargs or {}, static_argnums, static_argnames, names)
         program = dataclasses.replace(start.program, name=name or start.program.name)
         start = dataclasses.replace(start, program=program)
@@ -122,7 +130,7 @@ class Session:
         self._views = Views(store, renderer, lambda: self.view_state)
         executor = Executor(start.args, start.kwargs)
         self._runner = Runner(store, trials, states, renderer, executor, device, kept_bytes)
-        self._asker = Asker(store, self._runner, tracer)
+        self._asker = Asker(store, self._runner, tracer, renderer)
 
     tag = of("_editor", Editor.tag)
     untag = of("_editor", Editor.untag)
@@ -163,6 +171,7 @@ class Session:
     source = of("_navigator", Navigator.source)
     line = of("_navigator", Navigator.line)
     lines_of = of("_navigator", Navigator.lines_of)
+    line_heat = of("_navigator", Navigator.line_heat)
     show_only = of("_navigator", Navigator.show_only)
     show_all = of("_navigator", Navigator.show_all)
     fold = of("_navigator", Navigator.fold)
@@ -289,12 +298,35 @@ class Session:
 
     @property
     def heat(self) -> HeatKind | None:
-        """The quantity that colours nodes: ``"flops"``, ``"bytes"``, or None for their kinds."""
+        """The quantity that colours nodes.
+
+        ``"flops"`` and ``"bytes"`` count operations and bytes moved. ``"time"`` needs
+        ``ask("profile")``. ``"peak"`` and ``"kept"`` need ``ask("memory")``: the bytes of each node
+        at the peak of the memory, and the bytes that a gradient keeps. None gives nodes the colours
+        of their kinds.
+
+        Raises:
+            PanelError: If it is set to another word, or to a quantity that was not asked for yet.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: (x @ x) @ x, (jnp.ones((100, 100)),))
+            >>> answer = session.ask("memory")
+            >>> session.heat = "peak"
+            >>> [node.address for node in session.picture().nodes if node.heat == 1]
+            ['in0', '0:dot_general', '1:dot_general']
+        """
         return self._renderer.heat
 
     @heat.setter
     def heat(self, kind: HeatKind | None) -> None:
         self._navigator.colour(kind)
+
+    @property
+    def measured(self) -> tuple[MeasuredKind, ...]:
+        """The kinds of measured numbers that `ask` has found of the program as it is."""
+        return tuple(kind for kind in MEASURED_KINDS if self._renderer.measured(kind))
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -1,15 +1,22 @@
 """The legend of a picture that is coloured by cost, above the graph."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from taxpr import introspect
 from taxpr_jupyter._layout.geometry import Box
 from taxpr_jupyter._model import theme
-from taxpr_jupyter._model.model import Heat
+from taxpr_jupyter._model.model import Heat, HeatKind
 
-_TITLES = {"flops": "operations (FLOP)", "bytes": "bytes moved (B)"}
+_TITLES: Mapping[HeatKind, str] = {
+    "flops": "operations (FLOP) of a node, all its runs",
+    "bytes": "bytes moved (B) of a node, all its runs",
+    "time": "measured time of a node, all its runs",
+    "peak": "bytes of a node where the most is in memory",
+    "kept": "bytes of a node that are kept for the backward pass",
+}
+_UNITS: Mapping[HeatKind, str] = {"time": "s", "peak": "B", "kept": "B"}
 _NOTE = "Without such a colour: none, or not known"
 _SWATCH, _LINE, _GAP = 28, 12, 10  # points
 _EVERY = 2  # every second colour has a number
@@ -24,20 +31,22 @@ class Legend:
     Attributes:
         title: What the colours mean.
         numbers: The text below each colour, from cold to hot; "" for none.
+        note: How much has a colour; "" where nobody can say.
     """
 
     title: str
     numbers: tuple[str, ...]
+    note: str = ""
 
     @property
     def width(self) -> float:
         """The width in points."""
-        return 2 * _GAP + max(len(self.title), len(_NOTE)) * _ADVANCE
+        return 2 * _GAP + max(map(len, (self.title, _NOTE, self.note))) * _ADVANCE
 
     @property
     def height(self) -> float:
         """The height in points."""
-        return 4 * _LINE + 2 * _GAP
+        return (5 if self.note else 4) * _LINE + 2 * _GAP
 
     def above(self, left: float, top: float, width: float, height: float) -> Box:
         """Left, top, width and height of a picture with the legend above its graph."""
@@ -50,6 +59,8 @@ class Legend:
             if number:
                 yield left, _GAP + 2.8 * _LINE, number
         yield _GAP, _GAP + 3.8 * _LINE, _NOTE
+        if self.note:
+            yield _GAP, _GAP + 4.8 * _LINE, self.note
 
     def swatches(self) -> Iterator[Box]:
         """The box of each colour, from cold to hot, relative to the upper left corner."""
@@ -92,8 +103,9 @@ def _view(*numbers: float) -> str:
 def legend_of(heat: Heat) -> Legend:
     """The legend of a scale."""
     last = len(theme.HEATS) - 1
+    unit = _UNITS.get(heat.kind, "")
     powers = (heat.decades * (step / last - 1) for step in range(last + 1))
-    numbers = [introspect.quantity(heat.top * 10**power, "") for power in powers]
+    numbers = [introspect.quantity(heat.top * 10**power, unit) for power in powers]
     numbers = [number if k % _EVERY == 0 else "" for k, number in enumerate(numbers)]
     numbers[0] = f"≤{numbers[0]}"
-    return Legend(f"Colour: {_TITLES[heat.kind]} of a node, all its runs", tuple(numbers))
+    return Legend(f"Colour: {_TITLES[heat.kind]}", tuple(numbers), heat.note)

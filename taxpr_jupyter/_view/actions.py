@@ -63,8 +63,6 @@ class Messages:
                 session.view(name)
             case {"do": "dropView", "address": name}:
                 session.drop_view(name)
-            case {"do": "heat", "address": kind}:
-                setattr(session, "heat", kind or None)  # noqa: B010 - it checks
             case {"do": "run", "device": device}:
                 self._running.start(device)
             case {"do": "undo"}:

@@ -70,6 +70,7 @@ class Graph(anywidget.AnyWidget):
     source_of = traitlets.Dict().tag(sync=True)
     source_run = traitlets.Dict().tag(sync=True)
     source_values: Shown[messages.Values | messages.Empty] = _dict()
+    source_heat: Shown[messages.SourceHeat | messages.Empty] = _dict()
     source_edits: Shown[messages.SourceEdits | messages.Empty] = _dict()
     answer: Shown[messages.Answer | messages.Empty] = _dict()
     flows: Shown[messages.Flows | messages.Empty] = _dict()

@@ -263,3 +263,29 @@ def test_what_it_refuses():
         taxpr.memory(3)
     with pytest.raises(ArgumentError, match=r"memory\(scanned\)\(\*args\)"):
         taxpr.memory(scanned, WEIGHTS)
+
+
+def test_after_each_step_it_tells_as_much_as_there_is():
+    def loss(ws, x):
+        def layer(x, w):
+            act = jnp.tanh(x @ w)
+            return act, act.sum()
+
+        out, sums = jax.lax.scan(layer, x, ws)
+        return jnp.sum(jnp.sin(out)) + sums.sum()
+
+    use = taxpr.memory(jax.grad(loss))(jnp.ones((10, 16, 16)), jnp.ones((64, 16)))
+    assert len(use.line) == len(use.steps) > 10
+    for step, size in enumerate(use.line):
+        assert sum(row.bytes for row in use.at(step).rows) == size
+    peak = int(np.argmax(use.line))
+    assert {row.variable for row in use.at(peak).rows} >= {"act", "ws"}
+    assert "act = jnp.tanh(x @ w)" in {step.code for step in use.steps}
+    assert sum(one.amount for one in use.portions) == use.total
+    assert sum(one.amount for one in use.residuals.portions) == use.residuals.total
+    with pytest.raises(ArgumentError, match="no step -1, but 0 to"):
+        use.at(-1)
+    guess = taxpr.memory(jax.grad(loss), compile=False)(jnp.ones((10, 16, 16)), jnp.ones((64, 16)))
+    assert sum(one.amount for one in guess.portions) == guess.total
+    with pytest.raises(ArgumentError, match="it is an estimate"):
+        guess.at(0)

@@ -8,8 +8,10 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._heat.measured import asked_for
 from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._model.messages import Answer, Empty, Flows, Message
+from taxpr_jupyter._model.model import MEASURED_KINDS, MeasuredKind
 from taxpr_jupyter._model.questions import question_of
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
@@ -45,14 +47,24 @@ class AskView:
                 self._start(question, of)
             case {"do": "ask", "question": question}:
                 self._start(question, "")
+            case {"do": "heat", "address": kind}:
+                self._colour(kind)
             case _:
                 return False
         return True
 
-    def _start(self, question: str, of: str) -> None:
+    def _colour(self, kind: str) -> None:
+        """Colours nodes by a quantity, which is measured if it was not yet."""
+        missing: MeasuredKind | None = next((one for one in MEASURED_KINDS if one == kind), None)
+        if missing is not None and missing not in self._session.measured:
+            self._start(asked_for(missing), "", kind)
+        else:
+            setattr(self._session, "heat", kind or None)  # noqa: B010 - it checks
+
+    def _start(self, question: str, of: str, colour: str = "") -> None:
         self._jobs.say("")
         self._graph.answer = _empty(question, of)
-        work = functools.partial(self._ask, question, of)
+        work = functools.partial(self._ask, question, of, colour)
         self._jobs.start(ASKING, work, "asking", said=True)
 
     def look(self, seen: bool) -> None:
@@ -67,7 +79,7 @@ class AskView:
             answer: Answer = {**shown, "stale": stale}
             self._graph.answer = answer
 
-    def _ask(self, question: str, of: str, task: Task) -> None:
+    def _ask(self, question: str, of: str, colour: str, task: Task) -> None:
         shown: Answer | Empty = {}
         try:
             shown = self._jobs.attempt(self._shown, question, of, task) or {}
@@ -77,6 +89,17 @@ class AskView:
             with self._jobs.lock:
                 if self._jobs.end(task):
                     self._graph.answer = {} if task.cancelled.is_set() else shown
+                    self._warm(question, colour)
+
+    def _warm(self, question: str, colour: str) -> None:
+        """Colours nodes by the numbers of the answer."""
+        session = self._session
+        found: list[MeasuredKind] = [k for k in session.measured if asked_for(k) == question]
+        if found:
+            wanted = colour or session.heat or ""
+            session.heat = found[found.index(wanted) if wanted in found else 0]
+        else:
+            self._graph.send_state("heat")  # the choice is as it was
 
     def _shown(self, question: str, of: str, task: Task) -> Answer:
         """The answer, or why there is none."""

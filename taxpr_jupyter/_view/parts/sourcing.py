@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._heat.line_heat import ELSEWHERE
 from taxpr_jupyter._lines.values import LineValues
 from taxpr_jupyter._model.messages import Message
 from taxpr_jupyter._model.model import count_of
@@ -21,6 +22,7 @@ from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import CANCELLED, EDITING, READING, RECORDING, Jobs
 from taxpr_jupyter._view.parts.line_marks import line_marks
 
+MEASURED = {"time": "measured time", "peak": "bytes at the peak", "kept": "kept bytes"}
 WITH, WITHOUT = "Values of a run with the changes.", "Values of a run without the changes."
 
 
@@ -47,7 +49,18 @@ class SourceView:
         del change
         if self._seen and self._graph.source:
             self._graph.source_of = self._session.lines_of(self._elements())
+            self._warm()
             self.ran()
+
+    def _warm(self) -> None:
+        """Shows what was measured of lines, where nodes are coloured by that."""
+        found = dict(self._session.line_heat())
+        rest = found.pop(ELSEWHERE, None)
+        self._graph.source_heat = {
+            "title": MEASURED.get(self._session.heat or "", ""),
+            "rest": f"{rest.words} are of no line" if rest else "",
+            "lines": {str(k): {"share": one.share, "words": one.words} for k, one in found.items()},
+        }
 
     def _elements(self) -> list[str]:
         picture = self._session.picture()

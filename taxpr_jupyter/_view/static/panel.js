@@ -308,7 +308,10 @@ function render({ model, el }) {
     },
     h("option", { value: "" }, "Colour by kind"),
     h("option", { value: "flops" }, "Colour by FLOPs"),
-    h("option", { value: "bytes" }, "Colour by bytes"),
+    h("option", { value: "bytes" }, "Colour by bytes moved"),
+    h("option", { value: "time" }, "Colour by time"),
+    h("option", { value: "peak" }, "Colour by bytes at the peak"),
+    h("option", { value: "kept" }, "Colour by kept bytes"),
   );
   const steps = {
     undo: button("↶", () => send({ do: "undo" }), { "aria-label": "Undo", disabled: "" }),
@@ -445,6 +448,7 @@ function render({ model, el }) {
     source_run: (said) => source.ran(said),
     source_edits: (edits) => source.edited(edits),
     source_values: (values) => source.values(values),
+    source_heat: (measured) => source.warm(measured),
     flows: (flows) => ask.flows(flows),
     answer: (answer) => ask.show(answer),
     found: (found) => find.found(found),

@@ -5,9 +5,9 @@
  *
  * It knows nothing of Jupyter; a saved page has it, too. All texts enter the page as text nodes.
  *
- * @import { Empty, LineMark, LineMarkKind, Source, SourceEdits, SourceLine, SourceVariable, Values } from "./messages.js"
+ * @import { Empty, LineMark, LineMarkKind, Source, SourceEdits, SourceHeat, SourceLine, SourceVariable, Values } from "./messages.js"
  * @typedef {{ item: HTMLElement, stops: HTMLElement[], place: string, line: SourceLine, marks: HTMLElement,
- *   dots: HTMLElement, code: HTMLElement, pen: HTMLElement | null, typed: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
+ *   dots: HTMLElement, code: HTMLElement, pen: HTMLElement | null, typed: HTMLElement, measured: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
  */
 
 import { eqnOf, outward } from "./address.js";
@@ -57,7 +57,10 @@ export class SourceLines {
     this.rows = [];
     this.note = h("p", { class: "tx-note tx-lines-note", role: "note" });
     const key = (/** @type {string} */ word) => h("span", { class: `tx-key-${word}` }, h("i"), word);
-    this.key = h("p", { class: "tx-hint tx-key" }, HOW, h("span", {}, "share of ", key("FLOPs"), " ", key("bytes")));
+    /** @type {SourceHeat | Empty} */
+    this.heat = {};
+    this.measured = h("span", {});
+    this.key = h("p", { class: "tx-hint tx-key" }, HOW, h("span", {}, "share of ", key("FLOPs"), " ", key("bytes")), this.measured);
     this.legend = h("p", { class: "tx-hint tx-marks-key" });
     this.grid = h("div", { class: "tx-grid", role: "grid", "aria-label": "Source of the program" });
     this.diff = h("details", { class: "tx-diff tx-unseen" });
@@ -124,8 +127,22 @@ export class SourceLines {
     this.#focus(this.rows[this.numberOf(focused ?? "")]?.stops[0]);
     this.ran(this.said);
     this.edited(this.edits);
+    this.warm(this.heat);
     this.#mark();
     this.reveal();
+  }
+
+  /** What was measured of each line. @param {SourceHeat | Empty} heat */
+  warm(heat) {
+    this.heat = heat;
+    const { title = "", rest = "", lines = {} } = /** @type {Partial<SourceHeat>} */ (heat);
+    fill(this.measured, title ? [h("i", { class: "tx-hot" }), ` ${title}${rest && `; ${rest}`}`] : []);
+    this.rows.forEach(({ measured }, k) => {
+      const { share, words } = lines[k] ?? { share: 0, words: "" };
+      const bar = h("i", { role: "img", "aria-label": `${title}: ${words}`, title: words });
+      bar.style.setProperty("--share", String(share));
+      fill(measured, words ? [bar, h("small", { "aria-hidden": "true" }, share < LEAST ? "<1%" : percent(share))] : []);
+    });
   }
 
   /** Of which lines the elements of the picture are. @param {Record<string, number[]>} lines */
@@ -311,7 +328,8 @@ export class SourceLines {
     const typed = h("div", { role: "gridcell", class: "tx-typed" });
     const open = () => this.#open(this.rows.find((one) => one.item === item));
     const pen = line.right && this.act.edit ? button("✎", open, { class: "tx-pen", tabindex: "-1", "aria-label": `Edit line ${line.number}`, title: "Type another right-hand side; also by a double click" }) : null;
-    const facts = h("div", { role: "gridcell", class: "tx-line-facts" }, marks, ...drawCounts(line));
+    const measured = h("span", { class: "tx-measured" });
+    const facts = h("div", { role: "gridcell", class: "tx-line-facts" }, measured, marks, ...drawCounts(line));
     const item = h(
       "div",
       { role: "row", class: lights ? "tx-source-row tx-lights" : "tx-source-row", "aria-selected": "false" },
@@ -323,7 +341,7 @@ export class SourceLines {
       typed,
     );
     const stops = [code, ...variables.filter((one) => one instanceof HTMLButtonElement), ...(pen ? [pen] : [])];
-    return { item, stops, place, line, marks, dots, code, pen, typed };
+    return { item, stops, place, line, marks, dots, code, pen, typed, measured };
   }
 
   #makeReachable(/** @type {HTMLElement | undefined} */ stop) {

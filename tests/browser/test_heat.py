@@ -1,0 +1,78 @@
+"""Colours by measured numbers, in a page that exchanges everything with a panel in this process."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+from browser.conftest import BUILD
+from browser.notebook_page import expect
+from browser.programs import HEAT
+from browser.test_accessibility import found
+
+from taxpr_jupyter import Session
+
+
+def train(params, xs):
+    def loss(params, xs):
+        def step(state, x):
+            state = jnp.tanh(state @ params + x)
+            return state, state
+
+        state, kept = jax.lax.scan(step, jnp.zeros((8, 64)), xs)
+        return jnp.sum(state) + jnp.sum(kept**2)
+
+    value, grads = jax.value_and_grad(loss)(params, xs)
+    updated = params - 0.1 * grads
+    return updated, value
+
+
+@pytest.fixture
+def panel(page, shown):
+    def show(scheme):
+        page.set_viewport_size({"width": 1250, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        return shown(Session(train, (jnp.ones((64, 64)), jnp.ones((10, 8, 64)))), "Ask")
+
+    return show
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_answer_colours_the_picture_and_the_lines(panel, scheme):
+    it = panel(scheme)
+    page = it.page
+    it.panel.get_by_role("button", name="Memory", exact=True).click()
+    page.evaluate("idle()")
+    colours = page.get_by_label("Colour by")
+    expect(colours).to_have_value("peak")
+    legend = page.locator(".tx-stage > .tx-heat-legend")
+    expect(legend).to_contain_text("bytes of a node where the most is in memory")
+    expect(legend).to_contain_text(re.compile(r"In the picture: \d+% of [\d.]+ kB"))
+    nodes = page.evaluate(HEAT)
+    assert nodes
+    assert all(same for _, same in nodes)
+    page.get_by_role("tab", name="Source").click()
+    colours.select_option("kept")
+    page.evaluate("idle()")
+    bar = it.page.get_by_role("img", name=re.compile(r"^kept bytes: [\d.]+ kB, [\d.]+% of"))
+    expect(bar).not_to_have_count(0)
+    expect(page.locator(".tx-key")).to_contain_text("kept bytes")
+    it.root.screenshot(path=BUILD / f"heat-{scheme}.png")
+    assert found(page, ".taxpr-panel") == []
+    colours.select_option("")
+    page.evaluate("idle()")
+    expect(bar).to_have_count(0)
+    expect(legend).to_be_empty()
+
+
+def test_a_choice_that_was_not_measured_yet_is_measured(panel):
+    it = panel("light")
+    it.page.get_by_label("Colour by").select_option("time")
+    it.page.evaluate("idle()")
+    expect(it.page.locator(".tx-stage > .tx-heat-legend")).to_contain_text(
+        "measured time of a node"
+    )
+    expect(it.panel.get_by_role("button", name="Time", exact=True)).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    assert it.session.heat == "time"

@@ -1,0 +1,213 @@
+"""Colours by what was measured: time, bytes at the peak, and bytes kept for a gradient."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+from taxpr_jupyter import PanelError, Session
+from taxpr_jupyter._drawing.build import Builder
+from taxpr_jupyter._heat.measured import Measured, measured_by
+from taxpr_jupyter._view.widget import view_for
+
+
+def dense(params, x):
+    hidden = x @ params["w"] + params["b"][None]
+    return jnp.tanh(hidden)
+
+
+def loss(params, xs, goal):
+    def step(state, x):
+        state = dense(params, jnp.concatenate([state, x], -1))
+        return state, jnp.sin(state)
+
+    state, kept = jax.lax.scan(step, jnp.zeros((32, 64)), xs)
+    out = jax.lax.cond(kept.sum() > 0.0, jnp.sin, jnp.cos, state @ params["o"])
+    return jnp.mean((out - goal) ** 2) + jnp.sum(kept)
+
+
+@jax.jit
+def train(params, xs, goal):
+    value, grads = jax.value_and_grad(loss)(params, xs, goal)
+    params = jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+    return params, value
+
+
+PARAMS = {"w": jnp.ones((96, 64)), "b": jnp.zeros(64), "o": jnp.ones((64, 8))}
+ARGS = PARAMS, jnp.ones((20, 32, 32)), jnp.ones((32, 8))
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """The program, and what was measured of it by kind."""
+    program = taxpr.trace(train, names=True)(*ARGS)
+    answers = taxpr.profile(program, runs=3)(*ARGS), taxpr.memory(program)(*ARGS)
+    found = [one for answer in answers for one in measured_by(answer, program)]
+    return program, {one.kind: one for one in found}
+
+
+def inside(portions, addresses):
+    """As much as is in these places, added up one by one."""
+    return sum(
+        one.amount
+        for one in portions
+        if any(taxpr.Address(one.address).is_in(at) or own(one.address) == at for at in addresses)
+    )
+
+
+def own(address):
+    return taxpr.Address(address).eqn
+
+
+KINDS = ["time", "peak", "kept"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("budget", [6, 30, 200])
+def test_no_box_has_what_another_has(measured, kind, budget):
+    """The boxes have all that has an address; what is of an open frame itself is the frame's."""
+    program, found = measured[0], measured[1][kind]
+    picture = Builder(program, budget).picture(heat=found)
+    there = {}
+    for node in picture.nodes:
+        if node.heat is not None:
+            assert node.address not in there
+            there[node.address] = picture.hidden.get(node.address, (node.address,))
+    shown = sum(inside(found.portions, places) for places in there.values())
+    covered = {at for places in there.values() for at in places}
+    rest = [
+        one
+        for one in found.portions
+        if one.address
+        and own(one.address) not in covered
+        and not any(taxpr.Address(one.address).is_in(at) for at in covered)
+    ]
+    frames = {cluster.fold for cluster in picture.clusters} | {c.id for c in picture.clusters}
+    assert shown + sum(one.amount for one in rest) == pytest.approx(found.placed)
+    for one in rest:  # an open equation, or what enters or leaves an open jaxpr
+        at = taxpr.Address(one.address)
+        assert own(at) in frames or at.home in frames or at.home == "", at
+    assert shown > 0.5 * found.placed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_hottest_box_has_the_most_and_says_how_much(measured, kind):
+    program, found = measured[0], measured[1][kind]
+    picture = Builder(program).picture(heat=found)
+    amounts = {
+        node.address: inside(found.portions, picture.hidden.get(node.address, (node.address,)))
+        for node in picture.nodes
+        if node.heat is not None
+    }
+    [hottest] = [node for node in picture.nodes if node.heat == 1]
+    assert amounts[hottest.address] == pytest.approx(max(amounts.values()))
+    assert picture.heat.top == pytest.approx(max(amounts.values()))
+    assert found.text(amounts[hottest.address]).split(",")[0] in hottest.tooltip
+    assert hottest.cost[0].startswith(found.text(amounts[hottest.address]))
+
+
+def test_parts_of_a_kernel_of_several_statements_are_equal_and_said():
+    parts = [
+        taxpr.questions.Portion(3.0, "0:sin", "model.py:3", True),
+        taxpr.questions.Portion(3.0, "1:mul", "model.py:4", True),
+        taxpr.questions.Portion(1.0, "1:mul", "model.py:4"),
+        taxpr.questions.Portion(2.0, "", ""),
+    ]
+    found = Measured("time", 10.0, parts, taxpr.trace(jnp.sin)(1.0))
+    assert (found.inside("0:sin"), found.inside("1:mul"), found.placed) == (3.0, 4.0, 7.0)
+    assert found.by_line() == {"model.py:3": (3.0, 3.0), "model.py:4": (4.0, 3.0), "": (2.0, 0.0)}
+    assert found.words("1:mul") == (
+        "4 s, 40.0% of the run; 3 s of it are parts of kernels of several statements"
+    )
+    assert found.note == "In the picture: 70% of 10 s"
+
+
+@pytest.fixture
+def session():
+    session = Session(train, ARGS, names=True)
+    yield session
+    view_for(session).close()
+
+
+def test_lines_have_what_the_rows_of_the_answer_have(session):
+    answer = session.ask("profile")
+    session.heat = "time"
+    heat = session.line_heat()
+    assert sum(one.amount for one in heat.values()) == pytest.approx(answer.wall)
+    rows = session.source().rows
+    alone = {row.line: 0.0 for row in answer.rows if row.line}
+    for row in answer.rows:
+        if row.shared == 1 and row.line:
+            alone[row.line] += row.seconds
+    shown = {f":{rows[k].line.number}": one.amount for k, one in heat.items() if k >= 0}
+    for line, seconds in alone.items():
+        if "," not in line and seconds:
+            assert shown[f":{line.rpartition(':')[2]}"] >= seconds * (1 - 1e-9)
+
+
+def test_lines_of_memory_have_the_bytes_of_its_rows(session):
+    answer = session.ask("memory")
+    session.heat = "peak"
+    heat = session.line_heat()
+    assert sum(one.amount for one in heat.values()) == answer.total
+    expected = {}
+    for row in answer.rows:
+        expected[row.line] = expected.get(row.line, 0) + row.bytes
+    rows = session.source().rows
+    for k, one in heat.items():
+        if k >= 0:
+            [line] = [at for at in expected if at.endswith(f":{rows[k].line.number}")]
+            assert one.amount == expected[line]
+
+
+def test_what_was_not_asked_cannot_be_shown(session):
+    with pytest.raises(PanelError, match=r"'time' was not measured.*: ask\('profile'\) first"):
+        session.heat = "time"
+    with pytest.raises(PanelError, match="can be coloured by 'flops', 'bytes', 'time'"):
+        session.heat = "size"
+    assert session.heat is None
+    assert session.line_heat() == {}
+    with pytest.raises(PanelError, match="can be coloured by 'flops', 'bytes' or None"):
+        Session(train, ARGS, heat="time")
+
+
+def test_a_tag_leaves_the_colours_and_another_source_takes_them(session):
+    session.ask("memory")
+    session.heat = "kept"
+    before = [node.address for node in session.picture().nodes if node.heat == 1]
+    session.tag("0:jit.0", "out")
+    assert session.heat == "kept"
+    assert [node.address for node in session.picture().nodes if node.heat == 1] == before
+    place = next(
+        f"{row.file}:{row.line.number}" for row in session.source().rows if "tanh" in row.line.text
+    )
+    session.edit(place, "jnp.sin(hidden)")
+    assert session.heat is None
+    assert session.measured == ()
+    session.undo()
+    assert session.heat == "kept"
+
+
+def test_in_the_panel_a_choice_measures_what_was_not_measured_yet(session):
+    view = view_for(session)
+
+    def send(**message):
+        view.graph._handle_custom_msg(message, [])
+        while view.jobs.tasks():  # the answer, then the picture
+            assert view.wait(100)
+
+    view.graph.view = "source"
+    send(do="heat", address="kept")
+    assert (session.heat, view.graph.heat) == ("kept", "kept")
+    assert view.graph.answer["question"] == "memory"
+    assert "kept for the backward pass" in view.graph.svg
+    assert view.graph.source_heat["title"] == "kept bytes"
+    send(do="ask", question="memory")  # it stays what was chosen
+    assert session.heat == "kept"
+    send(do="ask", question="profile")
+    assert (session.heat, view.graph.heat) == ("time", "time")
+    assert view.graph.source_heat["title"] == "measured time"
+    assert "of the run" in next(iter(view.graph.source_heat["lines"].values()))["words"]
+    send(do="heat", address="")
+    assert session.heat is None
+    assert view.graph.source_heat == {"title": "", "rest": "", "lines": {}}
