@@ -83,6 +83,7 @@ def plan_of(code: types.CodeType, wanted: Sequence[Spelled]) -> Plan | None:
         for one in _meant(wanted, code, code.co_qualname, name, first, k)
     )
     stores: dict[int, tuple[Binds, ...]] = {}
+    fused: list[tuple[str, int]] = []
     for one in instructions_of(code):
         names = set(stored(one)) - own_names(code, one.offset)
         line = (one.positions.lineno if one.positions else None) or first
@@ -94,13 +95,18 @@ def plan_of(code: types.CodeType, wanted: Sequence[Spelled]) -> Plan | None:
         )
         if found:
             if one.opname == "STORE_FAST_LOAD_FAST" and len(set(one.argval)) == 1:
-                raise FusedError(
-                    f"edit: {found[0].name} ({place_text(code.co_filename, line)}) is bound and "
-                    "read again in one line, between which nothing can come. Write what follows "
-                    "in a line of its own.",
-                    Place(code.co_filename, code.co_qualname, code.co_firstlineno, found[0].name),
-                )
+                fused.append((found[0].name, line))
             stores[one.offset] = found
+    if fused:
+        name, line = fused[0]
+        raise FusedError(
+            f"edit: {name} ({place_text(code.co_filename, line)}) is bound and read again in one "
+            "line, between which nothing can come. Write what follows in a line of its own.",
+            [
+                Place(code.co_filename, code.co_qualname, code.co_firstlineno, each)
+                for each, _ in fused
+            ],
+        )
     if not parameters and not stores:
         return None
     return Plan(parameters, stores, goes_on(code) if stores else frozenset())

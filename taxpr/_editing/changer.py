@@ -15,7 +15,7 @@ from taxpr import _compat
 from taxpr._editing.alteration import Alteration, Bound
 from taxpr._editing.bindings import Binds, Plan, plan_of
 from taxpr._editing.functions import with_result
-from taxpr._editing.fused import FusedError, Place
+from taxpr._editing.fused import FusedError, Place, users_codes
 from taxpr._editing.spelled import Spelled, part_at, parts_of, with_part
 from taxpr._errors import SelectorError, TaxprError, say_where
 from taxpr._places import place_text
@@ -87,12 +87,20 @@ class Edits:
             try:
                 plan = plan_of(code, self._wanted)
             except FusedError as error:
-                self.fused[error.place] = None
+                self.fused |= dict.fromkeys(error.places)
                 raise
             known = self._plans[id(code)] = code, plan
             if is_user_file(code.co_filename):
                 self.codes[id(code)] = code
         return known[1]
+
+    def look_for_fused(self) -> None:
+        """Find what an instruction binds and reads, in the user's functions that are there."""
+        for code in users_codes():
+            try:
+                plan_of(code, self._wanted)
+            except FusedError as error:
+                self.fused |= dict.fromkeys(error.places)
 
     def ran_in(self, file: str) -> list[types.CodeType]:
         """The user's functions that ran, and those of another file."""

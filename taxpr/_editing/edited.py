@@ -136,6 +136,7 @@ class _Edited:
         self._put: set[int] = set()  # the edits that put another function in the place of one
         self._owners: dict[tuple[int, int], Owner] = {}  # of lines that are other ones
         self._made: dict[tuple[int, int], tuple[Callable[..., Any], str]] = {}  # with the places
+        self._looked = False
         self._kept: list[Any] = []  # whose ids are in there
         edits: list[Edit] = []
         for place, change in pairs:
@@ -167,6 +168,9 @@ class _Edited:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if any(isinstance(one, Changer) and one.edits is self._edits for one in changers()):
             return self._fun(*args, **kwargs)  # it calls itself
+        if not self._looked:  # else what ran before is traced twice
+            self._looked = True
+            self._edits.look_for_fused()
         known = len(self._edits.fused)
         apart = dict.fromkeys(functions_with(self._edits.fused), self._apart)
         try:

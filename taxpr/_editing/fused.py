@@ -7,14 +7,16 @@ that reads the variable, too: then Python binds and reads it by an instruction e
 from __future__ import annotations
 
 import ast
+import dis
 import gc
 import types
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, cast
 
-from taxpr._editing.exchange import made_here, own_code, with_code
+from taxpr._editing.exchange import is_generator, made_here, own_code, with_code
 from taxpr._editing.lines import functions_of, spliced
 from taxpr._errors import RefusedError
+from taxpr._source.files import is_user_file
 from taxpr._source.parsed import (
     Position,
     codes_in,
@@ -50,19 +52,26 @@ class FusedError(RefusedError):
 
     Args:
         text: The message.
-        place: The variable.
+        places: The variables.
     """
 
-    def __init__(self, text: str, place: Place) -> None:
+    def __init__(self, text: str, places: Iterable[Place]) -> None:
         super().__init__(text)
-        self.place = place
+        self.places = tuple(places)
+
+
+def users_codes() -> Iterator[types.CodeType]:
+    """The code of all functions of the user, where Python may bind and read at once."""
+    for one in gc.get_objects() if "STORE_FAST_LOAD_FAST" in dis.opmap else ():
+        if type(one) is types.FunctionType and is_user_file(own_code(one).co_filename):
+            yield from codes_in(own_code(one))
 
 
 def functions_with(places: Iterable[Place]) -> Iterator[types.FunctionType]:
     """All functions that have one of these variables, or a function in them has."""
     places = list(places)
     for one in gc.get_objects() if places else ():
-        if type(one) is not types.FunctionType or one in made_here:
+        if type(one) is not types.FunctionType or one in made_here or is_generator(one):
             continue
         if any(place.is_of(code) for code in codes_in(own_code(one)) for place in places):
             yield one

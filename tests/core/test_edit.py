@@ -809,6 +809,18 @@ def test_one_line_that_binds_and_reads_it():
     same([on_one_line(X)], [on_lines(X)])
 
 
+def test_one_line_that_binds_and_reads_it_runs_once():
+    ran = []
+
+    def f(x):
+        ran.append(1)
+        jax.debug.callback(ran.append, x.sum())
+        h = jnp.sin(x); return h * h  # fmt: skip # noqa: E702
+
+    text = str(jax.make_jaxpr(taxpr.edit(f, "f.h", taxpr.scale(0.5)))(X))
+    assert (len(ran), text.count("callback["), text.count(" sin ")) == (1, 1, 1)
+
+
 def test_one_line_that_binds_and_reads_it_and_takes_the_place_of_another():
     edits = {"on_one_line.return": "return h * h * x", "on_one_line.h": "h + 1"}
     by_hand = jnp.cos(jnp.sin(X) + 1) + 1
