@@ -58,7 +58,6 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
         clip,
         count,
         noise,
-        ready_injectors,
         record,
         replace,
         scale,
@@ -67,6 +66,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
         stop_gradient,
         zero,
     )
+    from taxpr.injectors import ready_injectors as ready_injectors
     from taxpr.questions import (
         check,
         check_grad,
@@ -80,6 +80,7 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
         memory,
         patch,
         profile,
+        summary,
         sweep,
         watch,
         why_compiled,
@@ -127,7 +128,6 @@ __all__ = [
     "per_example",
     "plant",
     "profile",
-    "ready_injectors",
     "record",
     "register_hop",
     "register_library",
@@ -137,6 +137,7 @@ __all__ = [
     "state",
     "stats",
     "stop_gradient",
+    "summary",
     "sweep",
     "switched",
     "tag",

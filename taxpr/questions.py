@@ -29,13 +29,22 @@ from taxpr._memory.memory import (
     WhatIfRow,
     memory,
 )
-from taxpr._profile.profile import Profile, ProfileRow, profile
+from taxpr._profile.profile import profile
+from taxpr._profile.profile_rows import (
+    FunctionTimeRow,
+    KernelTime,
+    Profile,
+    ProfileByFunction,
+    ProfileRow,
+)
 from taxpr._questions.find_nan import NanFound, NanRow, find_nan
 from taxpr._questions.flow import Flow, FlowRow, flow
 from taxpr._recordings.recorded import Recorded
 from taxpr._recordings.recording import Recording, load_recording
 from taxpr._recordings.summary import Stats, array_stats
 from taxpr._recordings.watch import watch
+from taxpr._summary.summarize import summary
+from taxpr._summary.summary_rows import Summary, SummaryRow
 from taxpr._sweep.patch import patch
 from taxpr._sweep.sweep import sweep
 
@@ -54,9 +63,11 @@ __all__ = [
     "ConstantRow",
     "Flow",
     "FlowRow",
+    "FunctionTimeRow",
     "GradCheck",
     "GradRow",
     "KernelRow",
+    "KernelTime",
     "MemoryRow",
     "MemoryStep",
     "MemoryUse",
@@ -64,6 +75,7 @@ __all__ = [
     "NanRow",
     "Portion",
     "Profile",
+    "ProfileByFunction",
     "ProfileRow",
     "Recorded",
     "Recording",
@@ -71,6 +83,8 @@ __all__ = [
     "Residuals",
     "StaleRow",
     "Stats",
+    "Summary",
+    "SummaryRow",
     "UnrolledRow",
     "WhatIf",
     "WhatIfRow",
@@ -88,6 +102,7 @@ __all__ = [
     "memory",
     "patch",
     "profile",
+    "summary",
     "sweep",
     "watch",
     "why_compiled",

@@ -37,6 +37,7 @@ class Event(NamedTuple):
         end: When it ended; of work that goes on in other threads when that was handed out.
         produced: The number of what goes on; None if nothing does.
         consumed: The number of what has ended with this.
+        thread: Where it ran.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Event(NamedTuple):
     end: float
     produced: int | None
     consumed: int | None
+    thread: str = ""
 
 
 @contextlib.contextmanager
@@ -99,4 +101,5 @@ def _events(data: Any) -> Iterator[Event]:
                         begin + one.duration_ns,
                         stats.get("_p"),
                         stats.get("_c"),
+                        f"{plane.name} {line.name}",
                     )

@@ -100,7 +100,7 @@ class Attributions:
             line = place_text(source.file, source.line) if source else ""
             return Attribution("", line, "", address, source.function if source else "")
         return Attribution(
-            self._bound_by(statement),
+            self.bound_by(statement),
             place_text(statement.file, statement.line),
             f"∂ {statement.text}" if self._is_derivative(address.eqn) else statement.text,
             address,
@@ -110,7 +110,7 @@ class Attributions:
     def _is_derivative(self, eqn: Address) -> bool:
         return self._derivative.get(eqn, False)
 
-    def _bound_by(self, statement: Statement) -> str:
+    def bound_by(self, statement: Statement) -> str:
         """The variables that a statement bound."""
         first, last = statement.line, statement.place[2] if statement.place else statement.line
         held = self._by_function.get((statement.file, statement.function), ())

@@ -179,8 +179,9 @@ class Costs:
 def parts_of(eqn: JaxprEqn) -> list[tuple[Nested, int]]:
     """The jaxprs that an equation runs, and how often on all devices, see `trips_of`.
 
-    Each branch of a cond belongs to them. What is counted as a whole has no parts: an equation in
-    the table, a reduction, and a kernel, because nobody knows how often it runs.
+    Each branch of a cond belongs to them. An equation in the table, and a
+    reduction, is counted as a whole and has no parts; nor has a kernel, because nobody knows how
+    often it runs.
     """
     if _flops.is_known(eqn) or eqn.primitive in _REDUCTIONS:
         return []

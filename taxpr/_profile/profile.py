@@ -12,16 +12,27 @@ from typing import Any
 import jax
 
 from taxpr._address import Address
-from taxpr._answers.answer import Answer
 from taxpr._answers.portions import Portion
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import PyTree
+from taxpr._compile_time.parts import function_name
 from taxpr._compiled.attribution import Attribution, Attributions
 from taxpr._compiled.compile_call import CompiledCall, compile_call
+from taxpr._costs.quantities import quantity
 from taxpr._errors import ArgumentError, RefusedError, refuse_no_function
 from taxpr._kernels.collectives import collectives
 from taxpr._kernels.kernels import Kernel, Kernels
+from taxpr._profile.profile_rows import (
+    FunctionTimeRow,
+    KernelTime,
+    Profile,
+    ProfileByFunction,
+    ProfileRow,
+)
+from taxpr._profile.roof import Roof, roof_of
 from taxpr._profile.runs import ProfiledRun, runs_of
+from taxpr._profile.trace_file import TraceEvent
+from taxpr._profile.work import Work
 from taxpr._programs.functions import called_as
 from taxpr._programs.question import question
 
@@ -40,6 +51,12 @@ _SHARED = (
     "Where `shared` is more than 1, one kernel computes several statements, and nothing says which "
     "part of its time is whose."
 )
+_ROOF = (
+    "`roof` is the least time that the device needs for the operations and bytes of a row, of the "
+    "time that it took. Measured here: {flops} in a product of matrices, {bytes} in a copy of a "
+    "large array."
+)
+_OWN = "XLA's own"
 _NOTHING = (
     "profile: the profiler has recorded no kernel of {name} on {platform}, so that it cannot say "
     "what took the {wall}. taxpr.compiled tells which kernels there are."
@@ -47,84 +64,6 @@ _NOTHING = (
 # Graphs of kernels are started as one, and what they run has no names.
 _ON_GPU = {"xla_gpu_enable_command_buffer": ""}
 _GPU_NOTE = "Command buffers of the GPU are switched off, so that each kernel has a time."
-
-
-@dataclasses.dataclass(frozen=True)
-class ProfileRow:
-    """A statement in `Profile`, or several that are one kernel.
-
-    Attributes:
-        seconds: How long its kernels took in the run that is told.
-        share: Which share of the whole that is.
-        variable: The variables that it bound; of what XLA has added what it copies, or makes room
-            for.
-        line: Its line.
-        code: The statement; after ``∂`` that of which it computes the derivative.
-        iterations: How often its kernels ran: the iterations of the loops around it.
-        shared: How many statements these kernels compute; 0 of what XLA has added, such as
-            collectives between devices.
-        least: The seconds in the run in which it took least.
-        most: The seconds in the run in which it took most.
-        address: The first of its equations.
-        equations: The addresses of all.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> def f(x):
-        ...     y = x @ x
-        ...     return jnp.sum(y)
-        >>> row = taxpr.profile(f, runs=3)(jnp.ones((300, 300))).rows[0]
-        >>> row.least <= row.seconds <= row.most, "x @ x" in row.code
-        (True, True)
-    """
-
-    seconds: float
-    share: float
-    variable: str
-    line: str
-    code: str
-    iterations: int
-    shared: int
-    least: float
-    most: float
-    address: str
-    equations: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Profile(Answer):
-    """How long each statement of a call takes; `profile` makes it.
-
-    It tells one run: that whose wall time is the median. The seconds of all rows and ``idle`` are
-    its wall time.
-
-    Attributes:
-        wall: The seconds of that run, until all results were there.
-        walls: Those of all runs, in order.
-        coverage: The share of the wall time that has a statement or a variable.
-        idle: The seconds in which no kernel ran that the profiler knows.
-        portions: The seconds of each kernel by its equations, which have equal parts of it. These
-            and ``idle`` are its wall time.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> found = taxpr.profile(lambda x: jnp.sum(x @ x), runs=3)(jnp.ones((300, 300)))
-        >>> abs(sum(row.seconds for row in found.rows) + found.idle - found.wall) < 1e-9
-        True
-        >>> 0 < found.coverage <= 1
-        True
-    """
-
-    wall: float = 0.0
-    walls: tuple[float, ...] = ()
-    coverage: float = 0.0
-    idle: float = 0.0
-    portions: Sequence[Portion] = ()
-
-    _columns = "seconds", "share", "variable", "line", "code", "iterations", "shared"
-
-    def _shown(self) -> list[dict[str, Any]]:
-        return [{**row, "share": f"{row['share']:.1%}"} for row in super()._shown()]
 
 
 @question
@@ -198,16 +137,28 @@ def _answer(
         raise RefusedError(
             _NOTHING.format(name=call.program.name, platform=platform, wall=time_text(told.wall))
         )
-    rows = _rows(every, runs, told)
-    named = sum(row.seconds for row in rows if row.line or row.variable)
+    named = _sum(told.kernels, [k.instruction.name for k in every if any(k.told[:2])])
     coverage = named / told.wall
     idle = told.wall - busy
+    roof, work = None, Work(call, every)
     if every and busy < SHORT:
         notes = (_TOO_SHORT.format(time=time_text(busy), wall=time_text(told.wall)), *notes)
     elif coverage < _LOW:
         notes = (_REST.format(idle=idle / told.wall, added=(busy - named) / told.wall), *notes)
+    elif len(devices := call.executable.runtime_executable().local_devices()) == 1:
+        roof = roof_of(devices[0], tuple(work.dtypes))
+    times = [_kernel_time(one, told, work, roof) for one in every]
+    rows = _rows(every, times, runs, told)
     if any(row.shared > 1 for row in rows):
         notes = (*notes, _SHARED)
+    if roof:
+        peak = max(roof.flops.values())
+        notes = (
+            *notes,
+            _ROOF.format(
+                flops=quantity(peak, "FLOP/s"), bytes=quantity(min(roof.bytes.values()), "B/s")
+            ),
+        )
     walls = tuple(run.wall for run in runs)
     spread = f"{time_text(min(walls))} to {time_text(max(walls))} in {len(walls)} runs"
     headline = (
@@ -224,7 +175,72 @@ def _answer(
         coverage=coverage,
         idle=idle,
         portions=[part for one in every for part in _portions(one, kernels.words, told)],
+        peak_flops=max(roof.flops.values()) if roof else None,
+        peak_bytes=min(roof.bytes.values()) if roof else None,
+        kernels=times,
+        by_function=_by_function(call.program.name, every, times, told.wall),
+        _events=_events(call.program.name, every, runs),
     )
+
+
+def _kernel_time(kernel: Kernel, told: ProfiledRun, work: Work, roof: Roof | None) -> KernelTime:
+    each, runs = work.of(kernel), _iterations(kernel, told)
+    functions = dict.fromkeys(function_name(one.function) for one in kernel.statements)
+    return KernelTime(
+        kernel.instruction.name,
+        told.kernels.get(kernel.instruction.name, 0.0),
+        runs,
+        runs * sum(each.flops.values()) if each.known else None,
+        runs * each.bytes,
+        runs * roof.least(each.flops, each.bytes) if roof and each.known else None,
+        tuple(filter(None, functions)),
+        kernel.equations,
+    )
+
+
+def _by_function(
+    name: str, every: Sequence[Kernel], times: Sequence[KernelTime], wall: float
+) -> ProfileByFunction:
+    """The time by function; kernels of several functions have a row for all together."""
+    groups: dict[str, list[int]] = {}
+    for k, one in enumerate(times):
+        if one.seconds:
+            groups.setdefault(", ".join(sorted(one.functions)) or _OWN, []).append(k)
+    rows: list[FunctionTimeRow] = []
+    for function, numbers in groups.items():
+        lines = {one.line for k in numbers for one in every[k].statements}
+        flops, moved, seconds, roof = _together([times[k] for k in numbers])
+        rows.append(
+            FunctionTimeRow(function, seconds, seconds / wall, flops, moved, roof, len(lines))
+        )
+    rows.sort(key=lambda row: -row.seconds)
+    return ProfileByFunction(f"time of {name} by function", rows, wall=wall)
+
+
+def _together(times: Sequence[KernelTime]) -> tuple[int | None, int, float, float | None]:
+    """The operations, bytes and seconds of kernels, and how near they are to the roof."""
+    flops = None if any(one.flops is None for one in times) else sum(x.flops or 0 for x in times)
+    seconds = sum(one.seconds for one in times)
+    least = [one.least_seconds for one in times]
+    known = [one for one in least if one is not None]
+    roof = sum(known) / seconds if seconds and len(known) == len(least) else None
+    return flops, sum(one.bytes for one in times), seconds, roof
+
+
+def _events(
+    name: str, every: Sequence[Kernel], runs: Sequence[ProfiledRun]
+) -> Sequence[TraceEvent]:
+    """When each run and each kernel ran, by the names of statements."""
+    kernels = {one.instruction.name: one for one in every}
+    found: list[TraceEvent] = []
+    for number, run in enumerate(runs):
+        begin, end = run.begin, run.begin + run.wall * 1e9
+        found.append(TraceEvent(f"{name}, run {number + 1}", "runs", begin, end, {}))
+        for one in run.spans:
+            variable, line, code = kernels[one.kernel].told if one.kernel in kernels else ("",) * 3
+            args = {"line": line, "variable": variable, "kernel": one.kernel}
+            found.append(TraceEvent(code or one.kernel, one.thread, one.begin, one.end, args))
+    return found
 
 
 def _portions(kernel: Kernel, words: Attributions, told: ProfiledRun) -> Iterator[Portion]:
@@ -253,34 +269,48 @@ def _with_collectives(kernels: Kernels) -> list[Kernel]:
 
 
 def _rows(
-    every: Sequence[Kernel], runs: Sequence[ProfiledRun], told: ProfiledRun
+    every: Sequence[Kernel],
+    times: Sequence[KernelTime],
+    runs: Sequence[ProfiledRun],
+    told: ProfiledRun,
 ) -> list[ProfileRow]:
     """The statements with the seconds of the run that is told, the longest first."""
-    groups: dict[tuple[str, str], list[Kernel]] = {}
-    for kernel in every:
+    groups: dict[tuple[str, str], list[int]] = {}
+    for k, kernel in enumerate(every):
         variable, line, code = kernel.told
-        groups.setdefault((line, code or variable or _own_name(kernel)), []).append(kernel)
-    rows = [_row(kernels, runs, told) for kernels in groups.values()]
+        groups.setdefault((line, code or variable or _own_name(kernel)), []).append(k)
+    rows = [
+        _row([every[k] for k in numbers], [times[k] for k in numbers], runs, told)
+        for numbers in groups.values()
+    ]
     return sorted((row for row in rows if row.seconds), key=lambda row: -row.seconds)
 
 
-def _row(kernels: Sequence[Kernel], runs: Sequence[ProfiledRun], told: ProfiledRun) -> ProfileRow:
+def _row(
+    kernels: Sequence[Kernel],
+    own: Sequence[KernelTime],
+    runs: Sequence[ProfiledRun],
+    told: ProfiledRun,
+) -> ProfileRow:
+    flops, moved, seconds, roof = _together(own)
     names = [one.instruction.name for one in kernels]
     times = [_sum(run.kernels, names) for run in runs]
     _, line, code = kernels[0].told
     variables = [name for one in kernels for name in one.told[0].split(", ")]
     equations = dict.fromkeys(address for one in kernels for address in one.equations)
-    seconds = _sum(told.kernels, names)
     return ProfileRow(
         seconds,
         seconds / told.wall,
         ", ".join(dict.fromkeys(filter(None, variables))),
         line,
         code or _own_name(kernels[0]),
-        max(_iterations(one, told) for one in kernels),
+        max(one.runs for one in own),
         len(kernels[0].statements),
         min(times),
         max(times),
+        flops,
+        moved,
+        roof,
         next(iter(equations), Address()),
         tuple(equations),
     )
@@ -288,7 +318,7 @@ def _row(kernels: Sequence[Kernel], runs: Sequence[ProfiledRun], told: ProfiledR
 
 def _own_name(kernel: Kernel) -> str:
     """What XLA calls something that it has added, and of which no more is known."""
-    return "" if kernel.statements else f"XLA's own {kernel.instruction.opcode}"
+    return "" if kernel.statements else f"{_OWN} {kernel.instruction.opcode}"
 
 
 def _iterations(kernel: Kernel, run: ProfiledRun) -> int:

@@ -28,11 +28,15 @@ class ProfiledRun:
         wall: How long it took, in seconds, until all results were there.
         kernels: The seconds of each kernel, by the name of its instruction.
         counts: How often each kernel ran.
+        begin: When it began, in nanoseconds.
+        spans: The times of kernels.
     """
 
     wall: float
     kernels: Mapping[str, float]
     counts: Mapping[str, int]
+    begin: float
+    spans: Sequence[Span]
 
 
 def runs_of(
@@ -68,6 +72,5 @@ def _own(call: CompiledCall, flat: Sequence[Array]) -> list[Array]:
 def _run(found: Sequence[Span], begin: float, end: float) -> ProfiledRun:
     within = [one for one in found if begin <= one.begin < end]
     kernels = {name: time * 1e-9 for name, time in shares(within, begin, end).items()}
-    return ProfiledRun(
-        (end - begin) * 1e-9, kernels, collections.Counter(one.kernel for one in within)
-    )
+    counts = collections.Counter(one.kernel for one in within)
+    return ProfiledRun((end - begin) * 1e-9, kernels, counts, begin, within)

@@ -21,12 +21,14 @@ class Span(NamedTuple):
         begin: When it began, in nanoseconds.
         end: When it ended, or handed out the rest of its work to other threads.
         until: When this rest was done.
+        thread: Where it ran.
     """
 
     kernel: str
     begin: float
     end: float
     until: float
+    thread: str = ""
 
 
 def spans(hlo: HloModule, events: Iterable[Event]) -> list[Span]:
@@ -59,7 +61,7 @@ def spans(hlo: HloModule, events: Iterable[Event]) -> list[Span]:
                 if other.op in reading or again:
                     until = max(other.begin, one.end)
                     break
-        found.append(Span(one.op, one.begin, one.end, until))
+        found.append(Span(one.op, one.begin, one.end, until, one.thread))
     return found
 
 

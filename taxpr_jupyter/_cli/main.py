@@ -37,6 +37,11 @@ asked for cannot be done.
 """
 # Questions of `taxpr` that are asked of a function alone: what each is for, in short and whole.
 _QUESTIONS = {
+    "summary": (
+        "say what each function costs",
+        "Print the tree of the functions that are called, each with its calls, parameters, FLOPs "
+        "and the bytes that a gradient keeps. The function is traced, and not run.",
+    ),
     "memory": (
         "say what holds the memory",
         "Print what holds the memory of a call where it needs the most, by variable and line. The "

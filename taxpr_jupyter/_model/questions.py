@@ -62,6 +62,12 @@ QUESTIONS: Mapping[str, Question] = {
         "check_grad",
         of_function=True,
     ),
+    "summary": Question(
+        "Summary",
+        "What each function costs: parameters, FLOPs, bytes for the backward pass; nothing is run",
+        "summary",
+        runs=False,
+    ),
     "memory": Question(
         "Memory",
         "What holds the memory where the program needs the most; it is compiled, and not run",

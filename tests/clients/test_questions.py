@@ -205,3 +205,76 @@ def test_numbers_of_a_layer_are_not_differentiated():
     found = taxpr.check_grad(loss)(dropout, jnp.ones(8), jax.random.key(0))
     assert not found
     assert found.agrees
+
+
+class Half(nnx.Module):
+    def __init__(self, rngs):
+        self.dense = nnx.Linear(3, 6, rngs=rngs)
+        self.norm = nnx.LayerNorm(6, rngs=rngs)
+
+    def __call__(self, x):
+        y = self.norm(self.dense(x))
+        return y
+
+
+class Whole(nnx.Module):
+    def __init__(self, rngs):
+        self.first, self.second = Half(rngs), Half(rngs)
+        self.drop = nnx.Dropout(0.5, rngs=rngs)
+
+    def __call__(self, x):
+        a = self.first(x)
+        b = self.second(x)
+        return jnp.sum(self.drop(a + b))
+
+
+class Mlp(eqx.Module):
+    layers: list
+
+    def __init__(self, key):
+        self.layers = [eqx.nn.Linear(3, 3, key=key)] * 2
+
+    def __call__(self, x):
+        for layer in self.layers:
+            x = jax.nn.relu(layer(x))
+        return x
+
+
+HALF = 3 * 6 + 6 + 2 * 6
+
+
+def of_model(model, x):
+    out = model(x)
+    return out
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, nnx.jit, nnx.grad], ids=["as is", "jit", "grad"])
+def test_summary_has_the_modules_of_nnx_and_their_parameters(wrap):
+    found = taxpr.summary(wrap(of_model))(Whole(nnx.Rngs(0)), X)
+    assert found.parameters == 2 * HALF
+    rows = [
+        (row.name, row.parameters, row.code) for row in found.rows if row.name.endswith("call__")
+    ]
+    assert rows == [
+        ("Whole.__call__", 2 * HALF, "out = model(x)"),
+        ("Half.__call__", HALF, "a = self.first(x)"),
+        ("Half.__call__", HALF, "b = self.second(x)"),
+    ]
+    assert [row.variable for row in found.rows if row.name.startswith("y =")] == ["y", "y"]
+
+
+def test_summary_of_a_model_itself_and_of_equinox_and_linen():
+    model = Whole(nnx.Rngs(0))
+    assert taxpr.summary(model)(X).parameters == 2 * HALF
+    mlp = Mlp(jax.random.key(0))
+    for found in (
+        taxpr.summary(mlp)(X[0]),
+        taxpr.summary(eqx.filter_jit(lambda m, x: m(x)))(mlp, X[0]),
+        taxpr.summary(eqx.filter_grad(lambda m, x: jax.vmap(m)(x).sum()))(mlp, X),
+    ):
+        row = next(row for row in found.rows if row.name == "Mlp.__call__")
+        assert (row.calls, found.rows[0].parameters) == (1, row.parameters)
+    found = taxpr.summary(step)(PARAMS, STATE, X)
+    assert found.parameters == sum(x.size for x in jax.tree.leaves(PARAMS))
+    assert {"loss", "Net.__call__"} <= {row.name for row in found.rows}
+    assert found.kept > 0

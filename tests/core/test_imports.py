@@ -17,7 +17,7 @@ ROOMS = {
         _errors errors _given _recent _by_identity _answers _address _places _compat _source _jaxprs
         _calls _primitives _hops hops _costs _sites _variables _where _engine _injectors injectors
         _editing _programs _check _compilations _recordings _questions _compiled _compile_time
-        _kernels _memory _profile _derivatives _sweep _differences _states _drop_in
+        _kernels _memory _profile _summary _derivatives _sweep _differences _states _drop_in
         _libraries libraries program questions introspect""",
     "taxpr_jupyter": """
         _errors _stoppable _text _model _analysis _tree _lines _heat _diff _drawing _layout _svg

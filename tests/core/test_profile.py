@@ -2,6 +2,8 @@
 
 import collections
 import functools
+import gzip
+import json
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +16,11 @@ from taxpr import _compat
 from taxpr._compat import Event
 from taxpr._compiled.compile_call import compile_call
 from taxpr._compiled.hlo import hlo_module
+from taxpr._costs.costs import Costs
 from taxpr._errors import ArgumentError, RefusedError
 from taxpr._profile import profile as profiles
+from taxpr._profile import roof as roofs
+from taxpr._profile.roof import Roof
 from taxpr._profile.timeline import Span, shares, spans
 
 N = 384
@@ -369,3 +374,108 @@ def test_an_answer_shows_and_saves_itself():
     assert "%" in found.texts()[1][1]
     assert found.to_json()
     assert "planted" in str(found)
+
+
+@pytest.mark.parametrize("fun", GRADIENTS, ids=lambda fun: fun.__name__)
+def test_the_operations_of_kernels_are_those_of_the_equations(fun):
+    for one, rel in ((fun, 0.1), (jax.grad(fun), 0.1)):
+        found = taxpr.profile(one, runs=1)(*GRADIENTS[fun])
+        expected = Costs().of_jaxpr(taxpr.trace(one)(*GRADIENTS[fun])).operations
+        counted = sum(kernel.flops or 0 for kernel in found.kernels)
+        assert counted == pytest.approx(expected, rel=rel)
+        ran = [kernel for kernel in found.kernels if kernel.seconds]
+        assert sum(row.bytes for row in found.rows) == sum(kernel.bytes for kernel in ran)
+
+
+def test_a_kernel_has_what_it_moves():
+    [kernel] = taxpr.profile(lambda x: jnp.sin(x) + x, runs=1)(A).kernels
+    assert (kernel.bytes, kernel.flops) == (2 * A.nbytes, 2 * A.size)
+
+    def one_row(table, k):
+        return lax.dynamic_slice_in_dim(table, k, 1) * 2.0
+
+    kernels = taxpr.profile(one_row, runs=1)(A, 3).kernels
+    assert sum(kernel.bytes for kernel in kernels) < 10 * V.nbytes
+
+
+def test_the_roof_is_measured_once_and_only_told_where_it_means_something(monkeypatch):
+    found = taxpr.profile(straight, runs=3)(A, V)
+    if found.peak_flops is not None:  # a busy machine may leave little of the time to kernels
+        assert found.peak_flops > 0
+        assert found.peak_bytes > 0
+        assert all(row.roof > 0 for row in found.rows if row.flops)
+        assert any("`roof` is the least time that the device needs" in note for note in found.notes)
+    monkeypatch.setattr(profiles, "_LOW", 0.0)
+    monkeypatch.setattr(profiles, "SHORT", 0.0)
+    asked = []
+    roof = Roof({"float32": 1e9}, {1: 1e9})
+    monkeypatch.setattr(profiles, "roof_of", lambda *given: asked.append(given) or roof)
+    found = taxpr.profile(straight, runs=1)(A, V)
+    [(device, dtypes)] = asked
+    assert (device, dtypes) == (jax.devices()[0], ("float32",))
+    for row in found.rows:
+        least = [kernel.least_seconds for kernel in found.kernels]
+        assert row.flops is None or row.roof <= sum(least) / row.seconds + 1e-9
+    row = next(row for row in found.rows if "planted" in row.variable)
+    assert row.roof * row.seconds > 0.99 * 2 * 2 * N**3 / 1e9
+    monkeypatch.setattr(profiles, "_LOW", 2.0)
+    found = taxpr.profile(straight, runs=1)(A, V)
+    assert len(asked) == 1
+    assert (found.peak_flops, {row.roof for row in found.rows}) == (None, {None})
+    assert "roof" not in found.texts()[0]
+
+
+def test_the_roof_of_a_device_is_what_it_does(monkeypatch):
+    monkeypatch.setattr(roofs, "_SIDES", {"cpu": (64, 128)})
+    monkeypatch.setattr(roofs, "_SIZES", {"cpu": (1 << 10, 1 << 14)})
+    monkeypatch.setattr(roofs, "_COPIED", 1 << 14)
+    device = jax.devices()[0]
+    monkeypatch.setattr(roofs, "_peak", functools.cache(roofs._peak.__wrapped__))
+    monkeypatch.setattr(roofs, "_bandwidth", functools.cache(roofs._bandwidth.__wrapped__))
+    runs = []
+    fastest = roofs._fastest
+    monkeypatch.setattr(roofs, "_fastest", lambda *given: runs.append(given) or fastest(*given))
+    roof = roofs.roof_of(device, ("float32", "bfloat16"))
+    assert roof == roofs.roof_of(device, ("float32", "bfloat16"))
+    assert len(runs) == 2 * 2 + 2
+    assert set(roof.flops) == {"float32", "bfloat16"}
+    assert list(roof.bytes) == [8 << 10, 8 << 14]
+    assert roof.bytes[8 << 10] >= roof.bytes[8 << 14]
+    assert roof.least({}, 0) == 0
+
+
+def helper(a):
+    planted = a @ a @ a
+    return planted
+
+
+def test_the_time_by_function_adds_up():
+    def f(a, v):
+        return helper(a)[0] + jnp.sort(v)
+
+    found = taxpr.profile(f, runs=3)(A, V)
+    rows = found.by_function.rows
+    assert rows[0].function == "helper"
+    assert rows[0].flops == pytest.approx(2 * 2 * N**3, rel=0.1)
+    assert sum(row.seconds for row in rows) + found.idle == pytest.approx(found.wall)
+    assert [row.seconds for row in rows] == sorted((row.seconds for row in rows), reverse=True)
+    assert "helper" in str(found.by_function)
+    assert len({row.function for row in rows}) == len(rows)
+
+
+def test_a_trace_has_statements_for_names(tmp_path):
+    found = taxpr.profile(straight, runs=2)(A, V)
+    found.save_trace(tmp_path / "a.json")
+    found.save_trace(tmp_path / "a.json.gz")
+    text = (tmp_path / "a.json").read_text()
+    assert gzip.decompress((tmp_path / "a.json.gz").read_bytes()).decode() == text
+    events = json.loads(text)["traceEvents"]
+    threads = {one["tid"]: one["args"]["name"] for one in events if one["ph"] == "M"}
+    ran = [one for one in events if one["ph"] == "X"]
+    runs = [one for one in ran if threads[one["tid"]] == "runs"]
+    assert [one["name"] for one in runs] == ["straight, run 1", "straight, run 2"]
+    assert [one["dur"] * 1e-6 for one in runs] == pytest.approx(found.walls)
+    planted = [one for one in ran if "planted = a @ a @ a" in one["name"]]
+    assert planted
+    assert all(one["args"]["kernel"] in {k.name for k in found.kernels} for one in planted)
+    assert all(one["ts"] >= 0 and one["dur"] >= 0 for one in ran)

@@ -395,7 +395,7 @@ def test_check_exits_with_1_where_something_was_found(folder, capsys):
     assert "there is no rule 'unusd'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("question", ["memory", "compiled", "compile-time", "profile"])
+@pytest.mark.parametrize("question", ["summary", "memory", "compiled", "compile-time", "profile"])
 def test_other_questions_are_asked_of_the_call(folder, capsys, question):
     assert main([question, *LOSS, "--grad", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
