@@ -33,6 +33,7 @@ class Measured:
         whole: All of it, also the rest that has no place.
         portions: Its parts by places, as `taxpr.questions.Profile.portions`.
         program: The program.
+        answer: The answer that has it.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -46,6 +47,7 @@ class Measured:
     whole: float
     portions: Sequence[taxpr.questions.Portion]
     program: taxpr.Program
+    answer: taxpr.questions.Answer
 
     @functools.cached_property
     def _inside(self) -> dict[str, float]:
@@ -102,11 +104,11 @@ Colours: TypeAlias = CostKind | Measured | None  # what nodes are coloured by; N
 def measured_by(answer: taxpr.questions.Answer, program: taxpr.Program) -> Iterator[Measured]:
     """The measured numbers in an answer; most questions have no such numbers."""
     if isinstance(answer, taxpr.questions.Profile):
-        yield Measured("time", answer.wall, answer.portions, program)
+        yield Measured("time", answer.wall, answer.portions, program, answer)
     if isinstance(answer, taxpr.questions.MemoryUse):
         kept = answer.residuals
-        yield Measured("peak", answer.total, answer.portions, program)
-        yield Measured("kept", kept.total, kept.portions, program)
+        yield Measured("peak", answer.total, answer.portions, program, answer)
+        yield Measured("kept", kept.total, kept.portions, program, answer)
 
 
 def _sums(portions: Iterable[taxpr.questions.Portion]) -> dict[str, float]:

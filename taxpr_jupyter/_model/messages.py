@@ -518,6 +518,23 @@ class SourceHeat(TypedDict):
     lines: dict[str, LineShare]
 
 
+class Timeline(TypedDict):
+    """The memory over the steps of a program.
+
+    For each position of the line the number of the step, the bytes, words, and the elements of the
+    picture that compute there; for each array its element and its first and last step; the first
+    and last step of each loop. Elements are numbers in the list of addresses.
+    """
+
+    at: list[int]
+    bytes: list[int]
+    words: list[str]
+    steps: list[list[int]]
+    lives: list[tuple[int, int, int]]
+    loops: list[tuple[int, int]]
+    elements: list[str]
+
+
 class SourceEdits(TypedDict):
     """The right-hand sides that were typed, by the places of lines, and their diff; a mistake."""
 
@@ -623,6 +640,7 @@ class Traits(TypedDict):
     source_run: dict[str, list[LineMark]]  # what runs say of lines, by their numbers
     source_values: Values | Empty
     source_heat: SourceHeat | Empty
+    timeline: Timeline | Empty
     source_edits: SourceEdits | Empty
     answer: Answer | Empty
     flows: Flows | Empty

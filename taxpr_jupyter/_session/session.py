@@ -329,6 +329,13 @@ class Session:
         return tuple(kind for kind in MEASURED_KINDS if self._renderer.measured(kind))
 
     @property
+    def memory_use(self) -> taxpr.questions.MemoryUse | None:
+        """The last answer of ``ask("memory")`` of the program as it is; None without one."""
+        found = self._renderer.measured("peak")
+        answer = None if found is None else found.answer
+        return answer if isinstance(answer, taxpr.questions.MemoryUse) else None
+
+    @property
     def runs(self) -> tuple[Run, ...]:
         """The last runs, oldest first; see `kept_bytes` for what the older ones still have."""
         return self._runner.runs

@@ -71,6 +71,7 @@ class Graph(anywidget.AnyWidget):
     source_run = traitlets.Dict().tag(sync=True)
     source_values: Shown[messages.Values | messages.Empty] = _dict()
     source_heat: Shown[messages.SourceHeat | messages.Empty] = _dict()
+    timeline: Shown[messages.Timeline | messages.Empty] = _dict()
     source_edits: Shown[messages.SourceEdits | messages.Empty] = _dict()
     answer: Shown[messages.Answer | messages.Empty] = _dict()
     flows: Shown[messages.Flows | messages.Empty] = _dict()

@@ -12,6 +12,7 @@ from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import LAYOUT, Jobs
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
+from taxpr_jupyter._view.parts.moments import shown_timeline
 from taxpr_jupyter._view.parts.states import StateFields
 
 
@@ -115,6 +116,8 @@ class Showing:
         graph.note = " ".join(filter(None, [*session.notes, session.layout_note]))
         graph.call = session.call
         graph.heat = session.heat or ""
+        use = session.memory_use if svg and session.heat == "peak" else None
+        graph.timeline = shown_timeline(use, session.picture)
         graph.counts = str(session.picture().counts)
         if not svg and graph.view == "picture":
             self.instead = True

@@ -76,3 +76,33 @@ def test_a_choice_that_was_not_measured_yet_is_measured(panel):
         "aria-pressed", "true"
     )
     assert it.session.heat == "time"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_picture_follows_the_slider_of_the_memory(panel, scheme):
+    it = panel(scheme)
+    page = it.page
+    it.panel.get_by_role("button", name="Memory", exact=True).click()
+    page.evaluate("idle()")
+    slider = page.get_by_role("slider", name="Step of the program")
+    use = it.session.memory_use
+    peak = int(use.line.argmax())
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(f"after step {peak} of"))
+    alive = page.locator(".tx-stage svg .tx-alive")
+    expect(alive).not_to_have_count(0)
+    slider.focus()
+    slider.press("Home")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("after step 0 of"))
+    expect(alive).to_have_count(2)  # its arguments
+    now = page.locator(".tx-stage svg .tx-now")
+    step = next(k for k, one in enumerate(use.steps) if one.equations)
+    for _ in range(step):
+        slider.press("ArrowRight")
+    expect(now).not_to_have_count(0)
+    slider.press("End")
+    it.root.screenshot(path=BUILD / f"timeline-{scheme}.png")
+    assert found(page, ".taxpr-panel") == []
+    page.get_by_label("Colour by").select_option("")
+    page.evaluate("idle()")
+    expect(slider).to_be_hidden()
+    expect(alive).to_have_count(0)

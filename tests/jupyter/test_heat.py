@@ -8,6 +8,7 @@ import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._heat.measured import Measured, measured_by
+from taxpr_jupyter._view.parts import moments
 from taxpr_jupyter._view.widget import view_for
 
 
@@ -113,7 +114,7 @@ def test_parts_of_a_kernel_of_several_statements_are_equal_and_said():
         taxpr.questions.Portion(1.0, "1:mul", "model.py:4"),
         taxpr.questions.Portion(2.0, "", ""),
     ]
-    found = Measured("time", 10.0, parts, taxpr.trace(jnp.sin)(1.0))
+    found = Measured("time", 10.0, parts, taxpr.trace(jnp.sin)(1.0), taxpr.questions.Answer("", []))
     assert (found.inside("0:sin"), found.inside("1:mul"), found.placed) == (3.0, 4.0, 7.0)
     assert found.by_line() == {"model.py:3": (3.0, 3.0), "model.py:4": (4.0, 3.0), "": (2.0, 0.0)}
     assert found.words("1:mul") == (
@@ -211,3 +212,36 @@ def test_in_the_panel_a_choice_measures_what_was_not_measured_yet(session):
     send(do="heat", address="")
     assert session.heat is None
     assert view.graph.source_heat == {"title": "", "rest": "", "lines": {}}
+
+
+def test_the_timeline_marks_the_boxes_whose_arrays_are_in_memory(session, monkeypatch):
+    use = session.ask("memory")
+    picture = session.picture()
+    shown = moments.timeline_state(use, picture)
+    assert shown["bytes"] == use.line.tolist()
+    assert shown["at"] == list(range(len(use.line)))
+    assert len(shown["loops"]) == len(use.loops) == 2
+    for step in (0, int(use.line.argmax()), len(use.line) - 1):
+        rows = [row for row in use.at(step).rows if row.why != "result" and row.address]
+        expected = {picture.element_of(row.address).address for row in rows}
+        alive = {shown["elements"][k] for k, begin, end in shown["lives"] if begin <= step <= end}
+        assert expected <= alive
+        assert "in3" in alive
+    computed = {shown["elements"][k] for step in shown["steps"] for k in step}
+    assert all(picture.find(address) for address in computed | set(shown["elements"]))
+    assert any("tanh" in words for words in shown["words"])
+    monkeypatch.setattr(moments, "MOST_STEPS", 10)
+    few = moments.timeline_state(use, picture)
+    assert len(few["at"]) <= 10
+    assert max(few["bytes"]) == use.line.max()
+    assert [int(use.line[step]) for step in few["at"]] == few["bytes"]
+
+
+def test_the_panel_has_a_timeline_while_bytes_at_the_peak_are_shown(session):
+    view = view_for(session)
+    session.ask("memory")
+    for kind in ("peak", "kept", None):
+        session.heat = kind
+        while view.jobs.tasks():
+            assert view.wait(100)
+        assert bool(view.graph.timeline) == (kind == "peak")

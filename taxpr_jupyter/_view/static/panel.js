@@ -23,6 +23,7 @@ import { Picture } from "./picture.js";
 import { SourceLines } from "./source.js";
 import { States } from "./states.js";
 import { Lines, Tabs } from "./text.js";
+import { Timeline } from "./timeline.js";
 import { Views } from "./views.js";
 
 const SAVE_AFTER = 300; // milliseconds after the last move of the picture
@@ -298,6 +299,7 @@ function render({ model, el }) {
     },
   };
   const picture = new Picture(stage, act, model.get("place"));
+  const timeline = new Timeline((alive, now) => picture.live(alive, now));
   const heat = h(
     "select",
     {
@@ -381,7 +383,7 @@ function render({ model, el }) {
     inspector,
     controls.element,
     runBar.element,
-    h("div", { class: "tx-status" }, orphan, progress, message),
+    h("div", { class: "tx-status" }, timeline.element, orphan, progress, message),
     states.element,
     results,
     h("div", { class: "tx-more" }, views.element, legend, code),
@@ -439,6 +441,7 @@ function render({ model, el }) {
       tabs.show(name);
       const pictured = ["picture", "source", "ask"].includes(name);
       heat.classList.toggle("tx-unseen", !pictured);
+      timeline.element.classList.toggle("tx-unseen", !pictured);
       tools.classList.toggle("tx-unseen", !pictured && name !== "compare");
       scale.textContent = `${Math.round(100 * seen().place.scale)}%`;
     },
@@ -449,6 +452,7 @@ function render({ model, el }) {
     source_edits: (edits) => source.edited(edits),
     source_values: (values) => source.values(values),
     source_heat: (measured) => source.warm(measured),
+    timeline: (line) => timeline.show(line),
     flows: (flows) => ask.flows(flows),
     answer: (answer) => ask.show(answer),
     found: (found) => find.found(found),

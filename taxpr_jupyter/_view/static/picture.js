@@ -58,6 +58,8 @@ export class Picture {
     this.marks = {};
     /** @type {{ elements: Set<string>, edges: Set<number> } | null} */
     this.lit = null;
+    /** @type {{ alive: Set<string>, now: Set<string> } | null} */
+    this.moment = null;
     /** @type {{ place: View, selected: string }[]} Where the user was before following twins. */
     this.before = [];
     // Of colours; it stays while the picture moves.
@@ -97,6 +99,7 @@ export class Picture {
     this.altitude = new Altitude(svg, this.boxes, this.items);
     this.mark(this.marks);
     this.#pale();
+    this.#live();
     this.select(this.selected);
     this.stage.prepend(svg);
     this.overview.of(this.boxes, this.items);
@@ -155,6 +158,23 @@ export class Picture {
   light(elements, edges) {
     this.lit = elements && { elements: new Set(elements), edges: new Set(edges) };
     this.#pale();
+  }
+
+  /**
+   * Marks the elements whose values are in memory, and those that compute now; null: none.
+   * @param {string[] | null} alive
+   * @param {string[]} now
+   */
+  live(alive, now) {
+    this.moment = alive && { alive: new Set(alive), now: new Set(now) };
+    this.#live();
+  }
+
+  #live() {
+    for (const item of this.items) {
+      item.classList.toggle("tx-alive", this.moment?.alive.has(addressOf(item)) ?? false);
+      item.classList.toggle("tx-now", this.moment?.now.has(addressOf(item)) ?? false);
+    }
   }
 
   #pale() {
