@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+import functools
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy
 import numpy
+
+from taxpr import _compat
 
 np: Any = numpy  # which leaves types of arrays unknown
 _jax: Any = jax  # which declares no types of functions that it makes
-_jnp: Any = jax.numpy
 
 _DIRECTIONS = 3
 _AROUND = -1, -0.5, 0, 0.5, 1  # the steps
@@ -94,8 +95,12 @@ def compare(
     reverse: bool,
     which: Container[int],
     of: Container[int] | None = None,
-) -> list[Compared]:
+) -> Iterator[Compared]:
     """Compare the derivative of a function with finite differences, by operand and result.
+
+    The function and its derivative are compiled once for all operands. Only where that derivative
+    is wrong, it is taken with respect to the operand alone: a derivative that is infinite, times no
+    change of another operand, is not a number.
 
     Args:
         fun: A function of arrays that returns a list.
@@ -104,40 +109,110 @@ def compare(
         which: The numbers of the operands.
         of: The numbers of the results; all if there are none.
     """
-    found: list[Compared] = []
-    outs = fun(*operands)
+    outs = _jax.eval_shape(fun, *operands)
     results = [j for j, out in enumerate(outs) if is_float(out) and (of is None or j in of)]
-    for k, x in enumerate(operands):
-        if k not in which or not is_float(x) or not results:
-            continue
+    chosen = [k for k, x in enumerate(operands) if k in which and is_float(x)]
+    if not results or not chosen:
+        return
+    every = _Function(fun, operands, chosen, results)
+    derive = every.derivative(reverse)
+    for at, k in enumerate(chosen):
+        found = _slopes(every, derive, at)
+        if any(one is not None and one.wrong for each in found for one in each):
+            alone = _Function(fun, operands, [k], results)
+            found = _slopes(alone, alone.derivative(reverse), 0)
+        for j, each in zip(results, zip(*found, strict=True), strict=True):
+            yield Compared(k, j, tuple(one for one in each if one is not None))
 
-        def of_one(value: Any, k: int = k) -> list[Any]:
-            every = fun(*operands[:k], value, *operands[k + 1 :])
-            return [every[j] for j in results]
 
-        directions = _slopes(_jax.jit(of_one), np.asarray(x), reverse)
-        for j, each in zip(results, zip(*directions, strict=True), strict=True):
-            found.append(Compared(k, j, tuple(one for one in each if one is not None)))
-    return found
+class _Function:
+    """A function of some of its operands, compiled.
+
+    Args:
+        fun: The function.
+        operands: All its operands.
+        chosen: The numbers of those that change.
+        results: The numbers of its results.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Sequence[Any]],
+        operands: Sequence[Any],
+        chosen: Sequence[int],
+        results: Sequence[int],
+    ) -> None:
+        arrays = {k: x for k, x in enumerate(operands) if hasattr(x, "dtype")}
+        self._rest = {k: x for k, x in arrays.items() if k not in chosen}
+        self.values = [np.asarray(operands[k]) for k in chosen]
+
+        def run(values: Sequence[Any], rest: dict[int, Any]) -> list[Any]:
+            new = rest | dict(zip(chosen, values, strict=True))
+            outs = fun(*(new.get(k, x) for k, x in enumerate(operands)))
+            return [outs[j] for j in results]
+
+        self._run, self._jitted = run, _jit(run)
+
+    def at(self, number: int, value: Any) -> list[Any]:
+        """The results, with a value for the operand of this number among those that change."""
+        values = [*self.values]
+        values[number] = value
+        return list(map(_wide, self._jitted(values, self._rest)))
+
+    def derivative(self, reverse: bool) -> Callable[[int, Any, Sequence[Any]], list[float]]:
+        """A function of such a number, a direction, and weights of the results: weighted slopes."""
+
+        def forward(values: Sequence[Any], rest: dict[int, Any], moved: Sequence[Any]) -> Any:
+            return _jax.jvp(functools.partial(self._run, rest=rest), (values,), (moved,))[1]
+
+        def backward(values: Sequence[Any], rest: dict[int, Any], given: Sequence[Any]) -> Any:
+            return _jax.vjp(functools.partial(self._run, rest=rest), values)[1](given)[0]
+
+        jitted = _jit(backward if reverse else forward)
+
+        def by_forward(number: int, v: Any, weights: Sequence[Any]) -> list[float]:
+            moved = [np.zeros_like(x) for x in self.values]
+            moved[number] = v
+            dots = jitted(self.values, self._rest, moved)
+            pairs = zip(weights, map(_wide, dots), strict=True)
+            return [float(np.sum(u * np.where(u == 0, 0, dot))) for u, dot in pairs]
+
+        def by_reverse(number: int, v: Any, weights: Sequence[Any]) -> list[float]:
+            found: list[float] = []
+            outs = _jax.eval_shape(self._jitted, self.values, self._rest)
+            for j in range(len(weights)):
+                given = [
+                    np.asarray(u if k == j else np.zeros(out.shape), out.dtype)
+                    for k, (u, out) in enumerate(zip(weights, outs, strict=True))
+                ]
+                back = jitted(self.values, self._rest, given)[number]
+                found.append(float(np.sum(_wide(back) * _wide(v))))
+            return found
+
+        return by_reverse if reverse else by_forward
 
 
-def _slopes(fun: Callable[..., list[Any]], x: Any, reverse: bool) -> list[list[Slope | None]]:
+def _jit(fun: Callable[..., Any]) -> Any:
+    """A function of few runs, whose compiling would take longer than these."""
+    return _jax.jit(fun, compiler_options=_compat.quick_compile())
+
+
+def _slopes(
+    fun: _Function, derive: Callable[[int, Any, Sequence[Any]], list[float]], number: int
+) -> list[list[Slope | None]]:
     """For each direction the slope of each result; None where there is none to be known."""
+    x = fun.values[number]
     random, wide = np.random.default_rng(0), x.dtype.itemsize
     h = x.dtype.type(_STEPS[wide])
     size = np.abs(x) + 1e-2 * np.sqrt(np.mean(np.square(x)))
     size = np.where(np.isfinite(size) & (size > 0), size, 1)
     found: list[list[Slope | None]] = []
     for _ in range(_DIRECTIONS):
-        v = (random.normal(size=x.shape) * size).astype(x.dtype)
-        around = [fun(_jnp.asarray(x + x.dtype.type(s) * h * v)) for s in _AROUND]
-        known = [
-            _numeric([_wide(one) for one in each], float(h), wide)
-            for each in zip(*around, strict=True)
-        ]
+        v = np.asarray(random.normal(size=x.shape) * size, x.dtype)
+        around = [fun.at(number, np.asarray(x + x.dtype.type(s) * h * v, x.dtype)) for s in _AROUND]
+        known = [_numeric(each, float(h), wide) for each in zip(*around, strict=True)]
         weights = [np.where(ok, random.normal(size=np.shape(ok)), 0) for _, ok, _ in known]
-        derive = _reverse if reverse else _forward
-        derived = derive(fun, _jnp.asarray(x), _jnp.asarray(v), weights)
+        derived = derive(number, v, weights)
         each: list[Slope | None] = []
         for u, (slope, ok, off), rule in zip(weights, known, derived, strict=True):
             terms = u * np.where(ok, slope, 0)
@@ -145,24 +220,6 @@ def _slopes(fun: Callable[..., list[Any]], x: Any, reverse: bool) -> list[list[S
             tolerated = _TOLERATED[wide] * most + np.sum(np.abs(u) * off)
             each.append(Slope(float(terms.sum()), rule, float(tolerated)) if ok.any() else None)
         found.append(each)
-    return found
-
-
-def _forward(fun: Any, x: Any, v: Any, weights: Sequence[Any]) -> list[float]:
-    _, moved = _jax.jvp(fun, (x,), (v,))
-    pairs = zip(weights, map(_wide, moved), strict=True)
-    return [float(np.sum(u * np.where(u == 0, 0, dot))) for u, dot in pairs]
-
-
-def _reverse(fun: Any, x: Any, v: Any, weights: Sequence[Any]) -> list[float]:
-    outs, back = _jax.vjp(fun, x)
-    found: list[float] = []
-    for j in range(len(outs)):
-        given = [
-            _jnp.asarray(u if k == j else np.zeros(out.shape), out.dtype)
-            for k, (u, out) in enumerate(zip(weights, outs, strict=True))
-        ]
-        found.append(float(np.sum(_wide(back(given)[0]) * _wide(v))))
     return found
 
 

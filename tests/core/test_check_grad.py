@@ -262,13 +262,36 @@ def test_a_function_of_one_precision_is_compared_in_it():
 
     found = taxpr.check_grad(f)(X)
     assert [row.rule for row in found.rows] == ["wave_jvp"]
-    assert "It does not run in 64 bits, and was compared in its own: float32 only" in found.notes
+    assert "with arguments of 64 bits it raises TypeError: float32 only" in found.notes[-1]
     assert not jax.config.jax_enable_x64
 
     def g(x):
         return f(x) if x.dtype != jnp.float32 else with_jvp(1.0)(x).sum()
 
     assert not taxpr.check_grad(g)(X)
+
+
+def test_an_infinite_derivative_of_one_operand_spoils_no_other():
+    def f(x, w):
+        y = with_vjp()(x, x)
+        return y.sum() + jnp.sqrt(w).sum()  # whose derivative is infinite where w is 0
+
+    found = taxpr.check_grad(f)(X, jnp.zeros(2, X.dtype))
+    assert not found
+    assert found.agrees
+
+
+def test_it_compiles_a_function_once_for_all_operands():
+    def f(*every):
+        return sum(jnp.sin(x).sum() for x in every)
+
+    def compiles(count):
+        with taxpr.compiles(eager=True) as log:
+            assert taxpr.check_grad(f)(*(X + k for k in range(count))).agrees
+        made = [row.function for row in log.compiles.rows if "compile" in row.stages]
+        return [made.count(name) for name in ("run", "forward")]
+
+    assert compiles(8) == compiles(2) == [1, 1]
 
 
 def test_a_program_has_its_precision():
