@@ -72,6 +72,10 @@ class Attributions:
             self._known[address] = self._of(Address(address))
         return self._known[address]
 
+    def functions(self, address: Address) -> list[str]:
+        """The qualified names of the user's functions that make a value, the innermost first."""
+        return [one.function for one in self._statements.get(address.eqn, ())]
+
     def is_backward(self, address: Address) -> bool:
         """Whether an equation is of a backward pass, also one that is computed once more there."""
         at = address.eqn

@@ -19,7 +19,7 @@ from taxpr._memory.flat import Datum, FlatProgram, Operation
 from taxpr._questions.depends import EACH, REDUCES, named
 
 # What XLA fuses into what reads it: element by element, or only other indices.
-_FUSIBLE = EACH | named(
+FUSIBLE = EACH | named(
     "bitcast_convert_type broadcast_in_dim concatenate dynamic_slice gather iota pad "
     "population_count rev select_n shift_left shift_right_arithmetic shift_right_logical slice"
 )
@@ -30,7 +30,7 @@ _EXPENSIVE = named(
 )
 _NEAR = 2  # operations between a fusion and a product for which it is written in another order
 # What reads operands as they come out of a fusion: this, and what writes its result.
-_READS_FUSED = _FUSIBLE | REDUCES | named("argmax argmin")
+_READS_FUSED = FUSIBLE | REDUCES | named("argmax argmin")
 
 
 @dataclasses.dataclass(eq=False)
@@ -55,13 +55,19 @@ class Estimate:
         return max(self.line, default=0)
 
 
-def estimate(program: FlatProgram, *, written: Iterable[int] | None = None) -> Estimate:
+def estimate(
+    program: FlatProgram,
+    *,
+    written: Iterable[int] | None = None,
+    copied: Iterable[int] = (),
+) -> Estimate:
     """Guess the temporaries of a program, without its arguments and results.
 
     Args:
         program: The program.
         written: Of the body of a loop, or a branch, the positions of outputs that are written into
             an array, one for each iteration. The others are temporaries, too.
+        copied: The positions of outputs that are temporaries first.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -72,7 +78,8 @@ def estimate(program: FlatProgram, *, written: Iterable[int] | None = None) -> E
         >>> found.peak, [one.address for one in found.alive]
         (800, ['1:sin.0', '2:dot_general.0'])
     """
-    return _Simulation(program, frozenset(written or ()), is_inner=written is not None).found
+    own = range(len(program.outputs)) if written is not None else copied
+    return _Simulation(program, frozenset(written or ()), frozenset(own)).found
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -83,11 +90,11 @@ class _Life:
 
 
 class _Simulation:
-    def __init__(self, program: FlatProgram, written: frozenset[int], *, is_inner: bool) -> None:
+    def __init__(self, program: FlatProgram, written: frozenset[int], own: frozenset[int]) -> None:
         self._program = program
         outputs = program.outputs
         self._written = {id(outputs[k]) for k in written}
-        self._elsewhere = set[int]() if is_inner else set(map(id, outputs))
+        self._elsewhere = {id(one) for k, one in enumerate(outputs) if k not in own}
         self._kept = {id(one) for k, one in enumerate(outputs) if k not in written}
         self._readers: dict[int, list[Operation]] = {}
         for one in program.operations:
@@ -120,7 +127,7 @@ class _Simulation:
             first, last = min(first, self._end), self._end
         self._first[at], self._last[at] = first, last
         kind = None if maker is None else maker.eqn.primitive
-        fused = datum.role == "slice" if maker is None else kind in _FUSIBLE
+        fused = datum.role == "slice" if maker is None else kind in FUSIBLE
         self._stored[at] = (
             not fused
             or at in self._kept
@@ -151,7 +158,7 @@ class _Simulation:
         for k, one in enumerate(self._program.operations):
             dying = ending.get(k, [])
             if (
-                one.eqn.primitive in _FUSIBLE or one.is_loop
+                one.eqn.primitive in FUSIBLE or one.is_loop
             ):  # its result may lie where an operand was
                 taken -= self._over(_replaced(dying, one.makes), found)
             for datum in (*first.get(k, ()), *one.makes):
@@ -196,7 +203,7 @@ class _Simulation:
         for k, one in enumerate(self._program.operations):
             for datum in _turned(one):
                 maker = made.get(id(datum))
-                at = self._position[id(maker)] if maker and maker.eqn.primitive in _FUSIBLE else k
+                at = self._position[id(maker)] if maker and maker.eqn.primitive in FUSIBLE else k
                 copy = dataclasses.replace(datum)
                 self._stored[id(copy)], self._last[id(copy)] = True, k
                 found.setdefault(at if k - at <= _NEAR else k, []).append(copy)

@@ -28,7 +28,7 @@ from taxpr._programs.question import question
 np: Any = numpy  # which leaves types of arrays unknown
 
 _MUCH = 0.05  # the share of the residuals that makes a function worth a trial
-_TRIED = 4  # functions
+_TRIED = 6  # functions
 _ESTIMATE = (
     "An estimate from the program alone; memory(fun)(*args) asks XLA, which takes a compilation."
 )
@@ -290,17 +290,23 @@ def memory(fun: Any, *, compile: bool = True) -> Callable[..., MemoryUse]:
 
 
 def _parts(program: Program, words: Attributions) -> list[tuple[str, int]]:
-    """The functions that make residuals, by their names for `edit`, those of most bytes first."""
+    """The functions that make residuals, or call those, by their names: of most bytes first."""
     sizes: dict[str, int] = {}
     kept = residuals(program.jaxpr)
     for one in kept:
-        parts = words.of(one.address).function.split(".")
-        name = ".".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])
-        if name and name != program.name and not name.startswith("<"):
-            sizes[name] = sizes.get(name, 0) + one.bytes
+        names: dict[str, None] = {}
+        for function in words.functions(one.address):
+            parts = function.split(".")
+            names[".".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])] = None
+        for name in names:
+            if name != program.name and not name.startswith("<"):
+                sizes[name] = sizes.get(name, 0) + one.bytes
     total = sum(one.bytes for one in kept)
-    large = [(name, size) for name, size in sizes.items() if size > _MUCH * total]
-    return sorted(large, key=lambda pair: -pair[1])[:_TRIED]
+    # Of functions that make the same the innermost one.
+    by_size = {size: name for name, size in reversed(sizes.items()) if size > _MUCH * total}
+    return sorted(((name, size) for size, name in by_size.items()), key=lambda pair: -pair[1])[
+        :_TRIED
+    ]
 
 
 def _answer(program: Program, words: Attributions, used: Used, *, estimated: bool) -> MemoryUse:

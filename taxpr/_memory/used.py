@@ -13,6 +13,7 @@ from taxpr._compiled.compile_call import CompiledCall, jit_options
 from taxpr._errors import RefusedError
 from taxpr._memory.assignment import Allocation, BufferPlace, Defined, assignment
 from taxpr._memory.contents_of import UNKNOWN, Content, Contents
+from taxpr._memory.donated import donated_results
 from taxpr._memory.estimate import estimate
 from taxpr._memory.flat import flat_program
 from taxpr._memory.held import XLAS_OWN, Holding
@@ -189,12 +190,13 @@ def _with_later(values: Sequence[Interval]) -> list[Interval]:
 def guessed(program: Program) -> Used:
     """What a program is guessed to need, without compiling it."""
     flat = flat_program(program.jaxpr)
-    found = estimate(flat)
-    read = {id(x) for one in flat.operations for x in one.reads} | set(map(id, flat.outputs))
     _, donated = jit_options(program)
+    reused = donated_results(flat, donated)
+    found = estimate(flat, copied=[one.number for one in reused if one.copied])
+    read = {id(x) for one in flat.operations for x in one.reads} | set(map(id, flat.outputs))
     arguments = [one for one in flat.inputs if id(one) in read]
     results = [size_of(_compat.aval_of(atom)) for atom in program.outvars]
-    alias = _reused([flat.inputs[k].bytes for k in donated], results)
+    alias = sum(one.bytes for one in reused)
     names = dict(zip(map(id, flat.inputs), program.in_names, strict=True))
     made_for = {id(x): name for x, name in zip(flat.outputs, program.out_names, strict=True)}
     held = [
@@ -210,13 +212,3 @@ def guessed(program: Program) -> Used:
     sizes = sum(one.bytes for one in arguments), sum(results), alias
     base = sizes[0] + sizes[1] - sizes[2]
     return Used(*sizes, found.peak, held, [base + n for n in found.line], found.loops)
-
-
-def _reused(given: Sequence[int], results: Sequence[int]) -> int:
-    """The bytes of results that find a donated argument of their size."""
-    left, reused = list(results), 0
-    for size in given:
-        if size in left:
-            left.remove(size)
-            reused += size
-    return reused

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -170,13 +171,17 @@ def _notes(rows: Sequence[WhatIfRow]) -> tuple[str, ...]:
 def _row(
     asked: Asked, now: tuple[int, int], measured_now: bool, change: _Trial, measure: bool
 ) -> WhatIfRow:
-    ends, temporaries = asked.totals(change.fun, measure)
+    with warnings.catch_warnings():  # of a donation that saves nothing, which the row says
+        warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
+        ends, temporaries = asked.totals(change.fun, measure)
     before = sum(now)
     if not measure and measured_now:
-        # What the model gets wrong of the program as it is, it gets wrong of the changed one, too.
+        # What the model gets wrong of the program as it is, it gets wrong of the changed one, too:
+        # what is there no more by its share, what is new as it is.
         guess = asked.totals(asked.fun, False)
         ends += now[0] - guess[0]
-        temporaries = round(temporaries * now[1] / guess[1]) if guess[1] else temporaries + now[1]
+        share = min(temporaries / guess[1], 1.0) if guess[1] else 1.0
+        temporaries = round(now[1] * share) + max(temporaries - guess[1], 0)
     total = ends + temporaries
     saved = 1 - total / before if before else 0.0
     return WhatIfRow(change.what, total, saved, change.code, measure)
