@@ -220,6 +220,26 @@ def refuse_other_arguments(what: str, target: Any, args: Any, kwargs: Any) -> No
         )
 
 
+@contextlib.contextmanager
+def told_as(before: str, after: str) -> Generator[None, None, None]:
+    """A context in which errors begin with the name of the function that the user called.
+
+    Example:
+        >>> from taxpr._errors import ArgumentError, told_as
+        >>> with told_as("trace", "memory"):
+        ...     raise ArgumentError("trace(f): x is missing")
+        Traceback (most recent call last):
+        taxpr._errors.ArgumentError: memory(f): x is missing
+    """
+    try:
+        yield
+    except TaxprError as error:
+        text = str(error)
+        if text.startswith((f"{before}(", f"{before}:")):
+            error.args = (after + text[len(before) :], *error.args[1:])
+        raise
+
+
 def signature_of(fun: Callable[..., object]) -> inspect.Signature | None:
     """The signature of a function; None where it is not known, as of some builtins."""
     try:

@@ -12,7 +12,7 @@ from taxpr._answers.charts import Lines, number
 
 np: Any = numpy  # which leaves types of arrays unknown
 
-_MOST = 60  # rows that are shown
+_MOST = 20  # rows that are shown, as many as fit on a screen
 _WIDEST = 60  # characters of a cell of text
 
 
@@ -129,4 +129,4 @@ def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _more(rows: Sequence[Any]) -> list[str]:
-    return [f"… and {len(rows) - _MOST} more rows: .rows"] if len(rows) > _MOST else []
+    return [f"… and {len(rows) - _MOST} more, in .rows"] if len(rows) > _MOST else []

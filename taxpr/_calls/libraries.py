@@ -18,6 +18,7 @@ from taxpr._calls.model import Opened
 from taxpr._errors import ArgumentError
 
 _R = TypeVar("_R")
+_jax: Any = jax  # which declares no type of its checkpoint
 
 
 def _nothing(_: Exception) -> None:
@@ -45,6 +46,8 @@ class Library:
         noticing: For a library whose ``open`` has to run the function: makes a context in which the
             function is traced as it is. It gives a function that says whether states were used.
             Only then ``open`` is asked, so that a function of others runs once.
+        checkpoint: Its own `jax.checkpoint`, for functions that take its objects: the name, and
+            the function, which takes a ``policy``.
     """
 
     open: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Opened | None]
@@ -53,6 +56,11 @@ class Library:
     takes_numbers: Callable[[Any], bool] = _never
     told: Callable[[Exception], Exception | None] = _nothing
     noticing: Callable[[], AbstractContextManager[Callable[[], bool]]] | None = None
+    checkpoint: tuple[str, Callable[..., Any]] | None = None
+
+    def is_own(self, x: Any) -> bool:
+        """Whether something is an object or a model of the library."""
+        return self.is_object(x) or self.keeps_numbers(x)
 
 
 # For each library our module, which has a `LIBRARY`. To look here does not import the library.
@@ -130,6 +138,16 @@ def libraries() -> Iterator[Library]:
 def is_object(x: Any) -> bool:
     """Whether something is an object of a library, with arrays that functions change in place."""
     return any(library.is_object(x) for library in libraries())
+
+
+def checkpoint_of(*given: Any) -> tuple[str, Callable[..., Any]]:
+    """What does as `jax.checkpoint` for a function of these arguments, with its name."""
+    for library in libraries():
+        if library.checkpoint is not None:
+            leaves = jax.tree.leaves(given, is_leaf=library.is_own)
+            if any(map(library.is_own, leaves)):
+                return library.checkpoint
+    return "jax.checkpoint", _jax.checkpoint
 
 
 def say_as_told(error: Exception) -> None:

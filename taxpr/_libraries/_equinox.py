@@ -216,4 +216,9 @@ def _takes_numbers(fun: Any) -> bool:
     return fun is not None
 
 
-LIBRARY = Library(_open, keeps_numbers=_is_module, takes_numbers=_takes_numbers)
+LIBRARY = Library(
+    _open,
+    keeps_numbers=_is_module,
+    takes_numbers=_takes_numbers,
+    checkpoint=("eqx.filter_checkpoint", eqx.filter_checkpoint),
+)

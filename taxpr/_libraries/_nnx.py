@@ -2,6 +2,7 @@
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -137,13 +138,16 @@ def _code(found: Apart, n_bound: int) -> PureCode:
     return PureCode(body, {"nnx": "flax.nnx"}, n_bound)
 
 
-LIBRARY = objects(
-    "flax.nnx",
-    (nnx.Pytree, nnx.Variable),
-    _split,
-    _merge,
-    _update,
-    grows=_grows,
-    told=_told,
-    code=_code,
+LIBRARY = dataclasses.replace(
+    objects(
+        "flax.nnx",
+        (nnx.Pytree, nnx.Variable),
+        _split,
+        _merge,
+        _update,
+        grows=_grows,
+        told=_told,
+        code=_code,
+    ),
+    checkpoint=("nnx.remat", nnx.remat),
 )

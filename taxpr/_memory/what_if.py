@@ -14,11 +14,12 @@ import jax.numpy
 
 from taxpr._answers.answer import Answer
 from taxpr._answers.tables import size_text
-from taxpr._calls.libraries import is_object
+from taxpr._calls.door import door_of
+from taxpr._calls.libraries import checkpoint_of, is_object
 from taxpr._calls.static import is_traced
 from taxpr._compat import PyTree, map_leaves
 from taxpr._editing.edited import edit
-from taxpr._errors import ArgumentError, RefusedError, TaxprError, name_of, signature_of
+from taxpr._errors import ArgumentError, RefusedError, TaxprError, name_of, signature_of, told_as
 
 _jax: Any = jax  # which declares no types for what is read of it here
 _ENOUGH = 0.05  # the share of the total that advice is worth
@@ -99,7 +100,7 @@ class _Trial(NamedTuple):
 
     fun: Any
     what: str
-    code: str
+    code: Callable[[], str]  # known when it was traced
 
 
 def what_if(
@@ -132,7 +133,16 @@ def what_if(
         change = _halved(asked.fun, bfloat16)
     else:
         change = _donated(asked, donate)
-    row = _row(asked, now, measured_now, change, measure)
+    with told_as("edit", "what_if"):
+        try:
+            row = _row(asked, now, measured_now, change, measure)
+        except TaxprError:
+            raise
+        except Exception as error:
+            said = (str(error).splitlines() or [""])[0]
+            raise RefusedError(
+                f"what_if: where {change.what}, the function raises {type(error).__name__}: {said}"
+            ) from error
     return WhatIf(f"what if {row.change}", [row], _notes([row]))
 
 
@@ -152,7 +162,8 @@ def advice(asked: Asked, now: tuple[int, int], measured_now: bool, *, measure: b
     for make in makes:
         try:
             change = make()
-            tried.append((_row(asked, now, measured_now, change, False), change))
+            with told_as("edit", "advice"):
+                tried.append((_row(asked, now, measured_now, change, False), change))
         except (TaxprError, TypeError, ValueError) as error:
             notes[f"Not tried: {str(error).splitlines()[0]}"] = None
     pay = [pair for pair in tried if pair[0].saved > _ENOUGH]
@@ -184,7 +195,7 @@ def _row(
         temporaries = round(now[1] * share) + max(temporaries - guess[1], 0)
     total = ends + temporaries
     saved = 1 - total / before if before else 0.0
-    return WhatIfRow(change.what, total, saved, change.code, measure)
+    return WhatIfRow(change.what, total, saved, change.code(), measure)
 
 
 def _checkpointed(fun: Any, where: Any, policy: Any) -> _Trial:
@@ -194,11 +205,13 @@ def _checkpointed(fun: Any, where: Any, policy: Any) -> _Trial:
             "jax.checkpoint_policies.dots_saveable."
         )
     told = where if isinstance(where, str) else name_of(where)
-    short = told.rpartition(".")[2]
-    code = f"{short} = jax.checkpoint({short})"
-    if policy is not None:
-        name = getattr(policy, "__name__", "policy")
-        code = f"{short} = jax.checkpoint({short}, policy=jax.checkpoint_policies.{name})"
+    parts = told.split(".")
+    short = ".".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])
+    policies = _jax.checkpoint_policies
+    known = (name for name in dir(policies) if getattr(policies, name) is policy)
+    named = "" if policy is None else next(known, getattr(policy, "__name__", "policy"))
+    more = f", policy=jax.checkpoint_policies.{named}" if named else ""
+    code = [f"{short} = jax.checkpoint({short}{more})"]
 
     def wrap(one: Any) -> Any:
         if not callable(one):
@@ -206,35 +219,67 @@ def _checkpointed(fun: Any, where: Any, policy: Any) -> _Trial:
                 f"what_if: checkpoint={told!r} is a variable and no function. Give the name of the "
                 "function that computes it."
             )
-        return _jax.checkpoint(one, policy=policy)
 
-    with_policy = "" if policy is None else f" with {getattr(policy, '__name__', 'a policy')}"
+        @functools.wraps(one, updated=())
+        def run(*args: Any, **kwargs: Any) -> Any:
+            name, checkpoint = checkpoint_of(args, kwargs)
+            if "static_argnums" not in inspect.signature(checkpoint).parameters:
+                code[0] = f"{short} = {name}({short}{more})"
+                return checkpoint(one, policy=policy)(*args, **kwargs)
+            signature = signature_of(one)
+            if checkpoint is not _jax.checkpoint and signature is not None:
+                every = signature.bind(*args, **kwargs)  # as flax nnx does
+                every.apply_defaults()
+                args, kwargs = every.args, every.kwargs
+            numbers = tuple(k for k, x in enumerate(args) if _is_fixed(x))
+            fixed = {name: x for name, x in kwargs.items() if _is_fixed(x)}
+            rest = {name: x for name, x in kwargs.items() if name not in fixed}
+            words = "".join(f", {x}=..." for x in fixed)
+            bound = f"functools.partial({short}{words})" if fixed else short
+            static = f", static_argnums={numbers}" if numbers else ""
+            code[0] = f"{short} = {name}({bound}{static}{more})"
+            part = functools.partial(one, **fixed) if fixed else one
+            made = checkpoint(part, policy=policy, static_argnums=numbers)
+            return made(*args, **rest)
+
+        return run
+
+    with_policy = f" with {named}" if named else ""
     return _Trial(
-        edit(fun, where, wrap), f"{told} is computed again in the backward pass{with_policy}", code
+        edit(fun, where, wrap),
+        f"{told} is computed again in the backward pass{with_policy}",
+        lambda: code[0],
     )
+
+
+def _is_fixed(x: Any) -> bool:
+    """Whether an argument holds what no array can, or a flag."""
+    leaves = jax.tree.leaves(x, is_leaf=is_object)
+    return any(isinstance(one, bool) or not (is_object(one) or is_traced(one)) for one in leaves)
 
 
 def _halved(fun: Any, where: Any) -> _Trial:
     bfloat16: Any = jax.numpy.bfloat16
     told = str(where)
+    short = told.rpartition(".")[2]
+    code = [f"{short} = {short}.astype(jnp.bfloat16)"]
+
+    def is_float(leaf: Any) -> bool:
+        return hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating)
 
     def cast(x: Any) -> Any:
-        dtypes = {str(leaf.dtype): leaf.dtype for leaf in jax.tree.leaves(x)}
-        if not any(jax.numpy.issubdtype(one, jax.numpy.floating) for one in dtypes.values()):
+        leaves = jax.tree.leaves(x)
+        if not any(map(is_float, leaves)):
+            kinds = dict.fromkeys(str(getattr(x, "dtype", type(x).__name__)) for x in leaves)
             raise ArgumentError(
-                f"what_if: bfloat16={told!r} holds {', '.join(dtypes)} and no floats, so there is "
+                f"what_if: bfloat16={told!r} holds {', '.join(kinds)} and no floats, so there is "
                 "nothing to cast."
             )
+        if len(leaves) != 1 or leaves[0] is not x:
+            code[0] = f"{short} = jax.tree.map(lambda x: x.astype(jnp.bfloat16), {short})"
+        return map_leaves(lambda leaf: leaf.astype(bfloat16) if is_float(leaf) else leaf, x)
 
-        def one(leaf: Any) -> Any:
-            is_float = jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating)
-            return leaf.astype(bfloat16) if is_float else leaf
-
-        return map_leaves(one, x)
-
-    short = told.rpartition(".")[2]
-    code = f"{short} = {short}.astype(jnp.bfloat16)"
-    return _Trial(edit(fun, where, cast), f"{told} is kept in bfloat16", code)
+    return _Trial(edit(fun, where, cast), f"{told} is kept in bfloat16", lambda: code[0])
 
 
 def _names(asked: Asked) -> list[str]:
@@ -262,8 +307,14 @@ def _donated(asked: Asked, which: Any) -> _Trial:
             f"{type(other[0]).__name__} as {name_of(asked.fun)} does. Donate by the jit of its "
             "library, and ask memory of that."
         )
+    if door_of(asked.fun, asked.args, asked.kwargs, unseen=False) is not None:
+        raise RefusedError(
+            f"what_if: donate={which!r} is tried by jax.jit, for which numbers of a model are "
+            f"arrays, and {name_of(asked.fun)} takes them as they are. Donate by the jit of its "
+            'library, such as eqx.filter_jit(..., donate="all"), and ask memory of that.'
+        )
     return _Trial(
         _jax.jit(asked.fun, donate_argnums=number),
         f"{told} is donated",
-        f"jax.jit(..., donate_argnums={number})",
+        lambda: f"jax.jit(..., donate_argnums={number})",
     )

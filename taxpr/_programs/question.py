@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import numbers
+import types
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 import numpy as np
 
-from taxpr._errors import ArgumentError, name_of
+from taxpr._errors import ArgumentError, name_of, told_as
 from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
 from taxpr._programs.static_arguments import has_statics, left_static, with_statics
@@ -30,6 +31,17 @@ def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
     What the question returns takes the static arguments of a jitted function, too.
     """
     signature = inspect.signature(ask)
+
+    def named(made: Any) -> Any:
+        """The function that it returns, with errors that begin with its name."""
+        if not isinstance(made, types.FunctionType):
+            return made
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with told_as("trace", ask.__name__):
+                return made(*args, **kwargs)
+
+        return called_as(made)(run)
 
     @functools.wraps(ask)
     def asked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -53,14 +65,14 @@ def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
             if name in _FUNCTIONS and callable(x) and not isinstance(x, (type, Program))
         }
         if not any(map(has_statics, functions.values())):
-            return ask(*args, **kwargs)
+            return named(ask(*args, **kwargs))
 
         def of_bound(bound: dict[str, Any]) -> Any:
             every = signature.bind(*args, **kwargs)
             every.arguments |= bound
             if "static_argnums" in given or "static_argnames" in given:
                 every.arguments |= left_static(functions, given)
-            return ask(*every.args, **every.kwargs)
+            return named(ask(*every.args, **every.kwargs))
 
         inputs = ask.__name__ in _OF_INPUTS and given.get("other") is None
         of_all: Any = with_statics(of_bound, functions, inputs=inputs)

@@ -115,6 +115,66 @@ def test_temporaries_are_told_by_the_right_variable_or_statement(name):
     assert sum(room) < 0.11 * use.temporaries
 
 
+class Dropped(eqx.Module):
+    up: eqx.nn.Linear
+    down: eqx.nn.Linear
+    dropout: eqx.nn.Dropout
+
+    def __call__(self, x, key, train=True):
+        act = jax.nn.gelu(jax.vmap(self.up)(x))
+        act = self.dropout(act, key=key) if train else act
+        return x + jax.vmap(self.down)(act)
+
+
+class DroppedOfNnx(nnx.Module):
+    def __init__(self, rngs):
+        self.up = nnx.Linear(WIDTH, 4 * WIDTH, rngs=rngs)
+        self.down = nnx.Linear(4 * WIDTH, WIDTH, rngs=rngs)
+        self.dropout = nnx.Dropout(0.1, rngs=rngs)
+
+    def __call__(self, x, train=True):
+        act = jax.nn.gelu(self.up(x))
+        act = self.dropout(act) if train else act
+        return x + self.down(act)
+
+
+def test_a_model_with_dropout_is_computed_again_by_its_library():
+    keys = jax.random.split(jax.random.key(0), 4)
+    layer = Dropped(
+        eqx.nn.Linear(WIDTH, 4 * WIDTH, key=keys[0]),
+        eqx.nn.Linear(4 * WIDTH, WIDTH, key=keys[1]),
+        eqx.nn.Dropout(0.1),
+    )
+
+    def of_equinox(layer, x, keys):
+        for key in keys:
+            x = layer(x, key)
+        return jnp.mean(x**2)
+
+    def of_nnx(layer, x):
+        for _ in range(4):
+            x = layer(x)
+        return jnp.mean(x**2)
+
+    x = jnp.ones((BATCH, WIDTH))
+    for step, args, name, code in (
+        (eqx.filter_grad(of_equinox), (layer, x, keys), "Dropped", "eqx.filter_checkpoint({0})"),
+        (
+            nnx.jit(nnx.grad(of_nnx)),
+            (DroppedOfNnx(nnx.Rngs(0)), x),
+            "DroppedOfNnx",
+            "nnx.remat({0}, static_argnums=(2,))",
+        ),
+    ):
+        use, called = taxpr.memory(step, compile=False)(*args), f"{name}.__call__"
+        [row] = use.what_if(checkpoint=called).rows
+        assert row.code == f"{called} = {code.format(called)}"
+        assert row.saved > 0.2
+        assert use.advice().rows[0].code == row.code
+        with pytest.raises(taxpr.TaxprError, match="Donate by the jit of its library"):
+            use.what_if(donate=0)
+
+
 def test_what_the_layers_of_a_module_keep():
     fun, args = programs()["flax nnx"]
     kept = {row.variable: row for row in taxpr.memory(fun)(*args).residuals.rows}

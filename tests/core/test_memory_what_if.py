@@ -8,7 +8,7 @@ import pytest
 from memory_programs import PROGRAMS, WEIGHTS, X, arguments, scanned, with_policy
 
 import taxpr
-from taxpr._errors import ArgumentError, SelectorError
+from taxpr._errors import ArgumentError, RefusedError, SelectorError
 
 WIDE = jnp.ones((8, 32, 32)) / 32, jnp.ones((512, 32))
 
@@ -106,6 +106,36 @@ def test_advice_tries_the_functions_that_call_those_which_make_what_is_kept():
     assert use.advice().rows[0].code == "block = jax.checkpoint(block)"
 
 
+def flagged(x, w, train, scale=None):
+    wave = jnp.sin(x @ w)
+    if train and scale == "wide":
+        wave = wave * 3
+    return jnp.sin(wave)
+
+
+def test_a_flag_and_a_text_are_static_where_it_is_computed_again():
+    def loss(w, x):
+        for _ in range(4):
+            x = flagged(x, w, True, scale="wide")
+        return x.sum()
+
+    use = taxpr.memory(jax.grad(loss), compile=False)(SQUARE, SQUARE)
+    [row] = use.what_if(checkpoint="flagged").rows
+    part = "functools.partial(flagged, scale=...)"
+    assert row.code == f"flagged = jax.checkpoint({part}, static_argnums=(2,))"
+    assert row.saved > 0
+
+
+def test_a_tree_is_cast():
+    def loss(params):
+        chosen = {"w": params["w"] * 2.0}
+        return jnp.sum(chosen["w"])
+
+    use = taxpr.memory(loss, compile=False)({"w": SQUARE})
+    [row] = use.what_if(bfloat16="params").rows
+    assert row.code == "params = jax.tree.map(lambda x: x.astype(jnp.bfloat16), params)"
+
+
 def test_what_it_refuses():
     use = taxpr.memory(jax.grad(scanned), compile=False)(*WIDE)
     with pytest.raises(ArgumentError, match=r"0 changes are given. Give one: checkpoint=, "):
@@ -116,8 +146,10 @@ def test_what_it_refuses():
         use.what_if(donate="ws", policy=jax.checkpoint_policies.dots_saveable)
     with pytest.raises(ArgumentError, match=r"donate='y' is no argument .* There are ws, x\."):
         use.what_if(donate="y")
-    with pytest.raises(SelectorError, match="nowhere"):
+    with pytest.raises(SelectorError, match=r"^what_if: var\('nowhere'\): no line that ran"):
         use.what_if(checkpoint="nowhere")
+    with pytest.raises(RefusedError, match="pre is kept in bfloat16, the function raises TypeE"):
+        use.what_if(bfloat16="pre")
     program = taxpr.trace(scanned, names=True)(*WIDE)
     of_program = taxpr.memory(program, compile=False)(*WIDE)
     for ask in (of_program.advice, lambda: of_program.what_if(checkpoint="layer")):

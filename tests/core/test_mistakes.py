@@ -40,6 +40,12 @@ def test_a_program_that_was_not_traced_yet():
         traced.nothing  # noqa: B018
 
 
+@pytest.mark.parametrize("name", ["memory", "profile", "compiled", "check_grad", "watch", "check"])
+def test_a_question_without_arguments_says_its_own_name(name):
+    with pytest.raises(ArgumentError, match=rf"^{name}\(loop\): loop\(xs\) was called with"):
+        getattr(taxpr, name)(loop)()
+
+
 def test_values_to_plant_without_a_name():
     with pytest.raises(ArgumentError, match=r"plant: the values are a ArrayImpl\. Give a mapping"):
         PROGRAM.plant(jnp.ones(4))
