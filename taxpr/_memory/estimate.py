@@ -226,11 +226,15 @@ def _replaced(dying: Iterable[Datum], made: Iterable[Datum]) -> list[Datum]:
 
 
 def _turned(one: Operation) -> list[Datum]:
-    """The operands of a product that XLA copies so that it is one of matrices.
+    """The operands of a product or convolution that XLA copies, with their axes in its own order.
 
-    It has one axis of each kind: of a batch, of a sum, and free. Where there are more, they are
-    brought together, the left operand with the axes of the sum behind, the right one in front.
+    A product has one axis of each kind: of a batch, of a sum, and free. Where there are more, they
+    are brought together, the left operand with the axes of the sum behind, the right one in front.
     """
+    if one.eqn.primitive is lax.conv_general_dilated_p:
+        # In the derivative with respect to a kernel, batch and features are changed.
+        is_turned = one.eqn.params["dimension_numbers"].lhs_spec[0] != 0
+        return [datum for datum in one.reads if is_turned and datum is not None]
     if one.eqn.primitive is not lax.dot_general_p:
         return []
     sums, batches = one.eqn.params["dimension_numbers"]

@@ -208,8 +208,8 @@ def _checkpointed(fun: Any, where: Any, policy: Any) -> _Trial:
     parts = told.split(".")
     short = ".".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])
     policies = _jax.checkpoint_policies
-    known = (name for name in dir(policies) if getattr(policies, name) is policy)
-    named = "" if policy is None else next(known, getattr(policy, "__name__", "policy"))
+    known = [name for name in dir(policies) if getattr(policies, name) is policy]  # and old names
+    named = "" if policy is None else max(known, default=getattr(policy, "__name__", "policy"))
     more = f", policy=jax.checkpoint_policies.{named}" if named else ""
     code = [f"{short} = jax.checkpoint({short}{more})"]
 

@@ -220,7 +220,7 @@ def test_the_line_is_of_the_program_and_loops_are_bands():
     assert use.texts()[1][0].endswith("kB")
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ("conv", "recurrent")])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_an_estimate_is_marked_and_near(name):
     guess = taxpr.memory(PROGRAMS[name], compile=False)(*arguments(name))
     assert guess.estimated
@@ -235,6 +235,27 @@ def test_an_estimate_is_marked_and_near(name):
     assert [row.variable for row in guess.residuals.rows] == [
         row.variable for row in use.residuals.rows
     ]
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_an_estimate_knows_the_copies_for_the_gradient_of_a_kernel(layout):
+    kernel = "HWIO" if layout == "NHWC" else "OIHW"
+
+    def loss(weights, x):
+        for w in weights:
+            x = jax.lax.conv_general_dilated(
+                x, w, (1, 1), "SAME", dimension_numbers=(layout, kernel, layout)
+            )
+            x = jax.nn.relu(x)
+        return jnp.mean(x**2)
+
+    def shape(axes, **sizes):
+        return jnp.ones([sizes[axis] for axis in axes])
+
+    weights = [shape(kernel, H=3, W=3, I=n, O=m) for n, m in ((3, 16), (16, 32), (32, 32))]
+    args = weights, shape(layout, N=4, H=16, W=16, C=3)
+    guess, use = (taxpr.memory(jax.grad(loss), compile=c)(*args) for c in (False, True))
+    assert abs(guess.total - use.total) < 0.1 * use.total
 
 
 def test_an_estimate_compiles_nothing(monkeypatch):
