@@ -252,15 +252,14 @@ class RanIn:
         count: How many frames there are since the rule began.
         run: What is the same for all equations of one run of the rule.
         stack: The name stack at which the rule ran.
-        whole: Whether these are all: not where the rule had something jitted.
     """
 
-    __slots__ = ("_count", "_traceback", "run", "transposed", "whole")
+    __slots__ = ("_count", "_traceback", "run", "transposed")
     name = ""  # which scopes and transformations have
 
-    def __init__(self, traceback: Any, count: int, run: object, stack: Any, whole: bool) -> None:
+    def __init__(self, traceback: Any, count: int, run: object, stack: Any) -> None:
         self._traceback, self._count = traceback, count
-        self.run, self.whole, self.transposed = run, whole, transposed(stack)
+        self.run, self.transposed = run, transposed(stack)
 
     def wrap(self, stack: list[str]) -> None:
         """Written in a name stack, it is nothing."""
@@ -325,9 +324,11 @@ class _Noting(_SourceInfo):
         frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
         while frame is not None and frame is not self._begun and not _jits(frame):
             count, frame = count + 1, frame.f_back
+        if frame is not self._begun:  # others will call this function from other lines
+            return _source_info_util.SourceInfo(traceback, self.name_stack)
         codes, stack = traceback.raw_frames()[0][:count], self.name_stack
         if any(_source_info_util.is_user_filename(code.co_filename) for code in codes):
-            note: Any = RanIn(traceback, count, self._run, stack, frame is self._begun)
+            note: Any = RanIn(traceback, count, self._run, stack)
             stack = _source_info_util.NameStack((*stack.stack, note))
         return _source_info_util.SourceInfo(self.called, stack)
 

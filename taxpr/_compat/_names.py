@@ -136,7 +136,7 @@ def frames_of(
     found = _frames(eqn.source_info.traceback if eqn else None)
     rules: list[RanIn] = []
     for one in _noted(eqn) if with_rules else ():
-        if rules and one.whole and one.run is rules[-1].run:
+        if rules and one.run is rules[-1].run:
             rules.pop()  # which begins alike
         rules.append(one)
     for one in rules:

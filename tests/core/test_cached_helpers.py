@@ -231,6 +231,32 @@ def test_what_a_line_selects_and_changes(helper):
     assert_close((out, other), (first(helper, X), jnp.zeros_like(other) - 1.0))
 
 
+def in_bwd(helper, x):
+    @jax.custom_vjp
+    def double(x):
+        return x * 2.0
+
+    def bwd(x, g):
+        rule = helper(x)
+        return (g * rule,)
+
+    double.defvjp(lambda x: (x * 2.0, x), bwd)
+    return jax.grad(lambda x: double(x).sum())(x)
+
+
+@pytest.mark.parametrize("names", [False, True])
+@pytest.mark.parametrize("name", ["jit", "jit of exp", "jit of jit", "relu", "where"])
+def test_a_helper_that_is_traced_first_in_a_bwd_rule(name, names):
+    jax.clear_caches()
+    program, own = traced([in_bwd, second], HELPERS[name], names=names)
+    check_functions({second: own[second], in_bwd: own[in_bwd]})
+    found = taxpr.find_values(program, line(line_of_call(second)))
+    assert [value.address for value in found if "/" in value.address] == []
+    assert len(found) == 1
+    of_rule = f"{HERE}:{in_bwd.__code__.co_firstlineno + 6}"
+    assert taxpr.find_values(program, line(of_rule))
+
+
 LOGS = [log, jitted_log, jax.checkpoint(log), functools.partial(lax.map, log)]
 
 
