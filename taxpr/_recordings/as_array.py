@@ -25,6 +25,11 @@ def _plain(x: Any) -> Any:
     return x.array if isinstance(x, AsArray) else x
 
 
+def index_of(index: Any) -> Any:
+    """An index with arrays in place of the objects that are used as such."""
+    return tuple(map(_plain, index)) if is_sequence(index) else _plain(index)
+
+
 def _of_one(of: Callable[[Any], Any]) -> Callable[[AsArray], Any]:
     return lambda self: of(self.array)
 
@@ -57,8 +62,7 @@ class AsArray(abc.ABC):
         return jnp.asarray(self.array)
 
     def __getitem__(self, index: Any) -> Any:
-        every = tuple(map(_plain, index)) if is_sequence(index) else _plain(index)
-        return self.array[every]
+        return self.array[index_of(index)]
 
     def __len__(self) -> int:
         return len(self.array)

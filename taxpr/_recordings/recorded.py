@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,7 +12,7 @@ import numpy
 from taxpr._answers.charts import Chart, Heat, Lines, optional
 from taxpr._compat import is_extended
 from taxpr._errors import ArgumentError, is_whole
-from taxpr._recordings.as_array import AsArray
+from taxpr._recordings.as_array import AsArray, index_of
 from taxpr._recordings.part import Part
 from taxpr._recordings.summary import Stats
 
@@ -151,18 +152,16 @@ class Recorded(AsArray):
         """The number of axes of `value`."""
         return len(self.shape)
 
-    def at(
-        self, occurrence: int | None = None, *, step: int | tuple[int, ...] | None = None
-    ) -> Any:
-        """One of several values, or that in one iteration of the loops around it.
+    @property
+    def at(self) -> At:
+        """Called, one of several values, or that in one iteration; indexed, ``at`` of the array.
 
-        Args:
-            occurrence: Which of several values of a variable, from 0.
-            step: The iteration, from 0; for nested loops one each, the outermost first.
-
-        Raises:
-            ArgumentError: If there is no such value or iteration.
+        ``at(k)`` is the value of occurrence ``k``, ``at(step=k)`` that in iteration ``k``: see
+        `At.__call__`. ``at[k].set(0)`` is a copy of the array that differs there, as in JAX.
         """
+        return At(self._one, lambda: self.array)
+
+    def _one(self, occurrence: int | None, step: int | tuple[int, ...] | None) -> Any:
         one = self if occurrence is None else Recorded(self.name, self._of_occurrence(occurrence))
         if step is None:
             return one.value
@@ -256,6 +255,35 @@ class Recorded(AsArray):
         ax = pyplot.subplots(layout="constrained")[1] if ax is None else ax
         chart.draw(ax)
         return ax
+
+
+class At:
+    """The values of a `Recorded` by occurrence and iteration, and updates of its array."""
+
+    def __init__(self, one: Callable[..., Any], array: Callable[[], Any]) -> None:
+        self._one, self._array = one, array
+
+    def __call__(
+        self, occurrence: int | None = None, *, step: int | tuple[int, ...] | None = None
+    ) -> Any:
+        """One of several values, or that in one iteration of the loops around it.
+
+        Args:
+            occurrence: Which of several values of a variable, from 0.
+            step: The iteration, from 0; for nested loops one each, the outermost first.
+
+        Raises:
+            ArgumentError: If there is no such value or iteration.
+        """
+        return self._one(occurrence, step)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The elements to update, as ``x.at[index]`` of a JAX array.
+
+        Raises:
+            ArgumentError: If the name means several arrays.
+        """
+        return jnp.asarray(self._array()).at[index_of(index)]
 
 
 def _flat(one: Recorded) -> tuple[tuple[Any], None]:

@@ -67,6 +67,14 @@ def test_a_value_is_indexed_and_computed_with_as_its_array():
     assert new.at(0) is new.value
 
 
+def test_an_element_is_set_as_that_of_an_array():
+    new, count = REC["new"], REC["count"]
+    assert jnp.array_equal(new.at[0].set(1.0), NEW.at[0].set(1.0))
+    assert jnp.array_equal(new.at[0, 1:].add(new[1, 1:]), NEW.at[0, 1:].add(NEW[1, 1:]))
+    assert jnp.array_equal(new.at[count - 2].multiply(2), NEW.at[0].multiply(2))
+    assert jnp.array_equal(new.at[0, count].get(), NEW[0, 2])
+
+
 def test_a_number_is_a_number():
     one = REC["both['b']"]
     assert float(one) == float(one.value) == one.item()
@@ -96,6 +104,7 @@ def test_it_has_no_other_attributes_and_is_copied():
         lambda h: h.ndim,
         lambda h: h.size,
         lambda h: h[0],
+        lambda h: h.at[0].set(1),
         lambda h: h + 1,
         lambda h: 1 + h,
         lambda h: h == 1,
