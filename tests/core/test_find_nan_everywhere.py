@@ -74,8 +74,22 @@ def at_an_index(x):
     return lp.at[0].set(jnp.where(jnp.isnan(lp[0]), -jnp.inf, lp[0]))
 
 
+def by_a_count(x):
+    lp = jnp.log(x)
+    bad = jnp.sum(~jnp.isfinite(lp))
+    return jnp.where(bad > 0, -jnp.inf, lp.sum())
+
+
+def by_a_count_of_a_loop(x):
+    def step(bad, x):
+        lp = jnp.log(x)
+        return bad + jnp.isnan(lp).astype(jnp.int32), None
+
+    return lax.cond(lax.scan(step, jnp.int32(0), x)[0] == 0, lambda: 0.0, lambda: -jnp.inf)
+
+
 GUARDS = [is_finite, is_nan_among_others, in_a_branch, in_a_scan, in_jit]
-GUARDS += [by_a_flag_of_a_loop, by_a_flag_of_a_while, at_an_index]
+GUARDS += [by_a_flag_of_a_loop, by_a_flag_of_a_while, at_an_index, by_a_count, by_a_count_of_a_loop]
 
 
 @pytest.mark.parametrize("fn", GUARDS)
