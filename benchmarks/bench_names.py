@@ -3,10 +3,11 @@
     python benchmarks/bench_names.py [the most equations]
 
 Of a train step, and of Python loops with 1,000, 10,000 and 100,000 equations, which append to a
-list, fill a dict, bind the same variables again, and of as many lines that bind one each. Also what
-a `taxpr.edit` costs, as a ratio to tracing with names. JAX's
-caches are cleared before each measurement, and the two kinds take turns. Each figure is a median of
-ratios of processor time, and also goes to build/bench_names.json.
+list, fill a dict, fill a list from behind, set attributes, bind the same variables again, and of
+as many lines that bind one each. Of models of 250 to 2,000 layers that hand all of their arrays to
+each call, as an object and as a list of parameters. Also what a `taxpr.edit` costs, as a ratio to
+tracing with names. JAX's caches are cleared before each measurement, and the two kinds take turns.
+Each figure is a median of ratios of processor time, and also goes to build/bench_names.json.
 """
 
 import linecache
@@ -110,6 +111,32 @@ def filling(n: int) -> Any:
     return f
 
 
+def behind(n: int) -> Any:
+    def f(x):
+        rows = [x] * n
+        for k in range(1, n):
+            rows[k - 1] = rows[k] * 1.5
+        return rows[0]
+
+    return f
+
+
+class State:
+    def __init__(self, xs, x):
+        self.xs = xs
+        self.x = x
+
+
+def setting(n: int) -> Any:
+    def f(x):
+        state = State([x] * 500, x)
+        for k in range(n):
+            state.x = state.x * state.xs[k % 500]
+        return state.x
+
+    return f
+
+
 def binding(n: int) -> Any:
     def f(x):
         for _ in range(n):
@@ -137,9 +164,71 @@ def straight(n: int) -> Any:
     return f
 
 
+class Layer:
+    def __init__(self, w, b):
+        self.w = w
+        self.b = b
+
+    def __call__(self, x):
+        y = x * self.w
+        return y + self.b
+
+
+class Model:
+    """Of layers that are objects, in which nothing has a name but by their own methods."""
+
+    def __init__(self, params):
+        self.layers = [Layer(**p) for p in params]
+
+    def step(self, k, x):
+        return self.layers[k](x)
+
+
+class Dicts:
+    """Of layers that are dicts: each method has names for all of their arrays."""
+
+    def __init__(self, params):
+        self.layers = params
+
+    def step(self, k, x):
+        p = self.layers[k]
+        y = x * p["w"]
+        return y + p["b"]
+
+
+def called(kind: Any) -> Any:
+    def f(params, x):
+        model = kind(params)
+        for k in range(len(params)):
+            x = model.step(k, x)
+        return x
+
+    return f
+
+
+def step(params, k, x):
+    p = params[k]
+    y = x * p["w"]
+    return y + p["b"]
+
+
+def handing(params, x):
+    for k in range(len(params)):
+        x = step(params, k, x)
+    return x
+
+
+MODELS = {
+    "objects": called(Model),
+    "dicts": called(Dicts),
+    "a list of parameters": handing,
+}
+LAYERS = 250, 500, 1000, 2000
 LOOPS: dict[str, Callable[[int], Any]] = {
     "appends to a list": appending,
     "a dict that grows": filling,
+    "a list from behind": behind,
+    "sets attributes": setting,
     "one variable": binding,
     "lines of a function": straight,
 }
@@ -181,6 +270,10 @@ def main() -> None:
             if size <= most:
                 found = ratio(program(size), (1.0,), runs)
                 goals.append(programs.reached(f"{size} equations, {name}", found, 5, " times"))
+    for layers in LAYERS:
+        for name, model in MODELS.items():
+            found = ratio(model, ([{"w": 1.5, "b": 1.0}] * layers, 1.0), 3)
+            goals.append(programs.reached(f"{layers} layers, {name}", found, 10, " times"))
     programs.write("bench_names", {"goals": goals})
 
 

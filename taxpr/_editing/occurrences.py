@@ -43,7 +43,7 @@ def occurrences(
         out = fun(*args, **kwargs)
         return [one for one in jax.tree.leaves(out) if isinstance(one, jax.Array)]
 
-    with jax.disable_jit(False), changing(changer, object()) as told, watching():
+    with jax.disable_jit(False), changing(changer, object()) as told, watching() as watch:
         if not told:
             return {}
         jaxpr, _ = _compat.make_jaxpr_and_shapes(of_arrays)(*(leaves[k] for k in places))
@@ -63,7 +63,7 @@ def occurrences(
                 f"edit: {edits.edits[number]!r} is {also[0]}, too: JAX has traced the function "
                 "once for both. Leave out occurrence= to change all, or inject changes one of them."
             )
-        found[number] = frozenset(_with_earlier(changer.log, number, meant, left))
+        found[number] = frozenset(_with_others(changer.log, number, meant, left, watch.again))
     return found
 
 
@@ -72,15 +72,30 @@ def _bindings(log: list[Logged], edit: int) -> dict[int, int]:
     return {one.marks + 1: k for k, one in enumerate(log) if one.binds.edit == edit}
 
 
-def _with_earlier(log: list[Logged], edit: int, meant: set[int], left: set[int]) -> Iterator[int]:
-    """The bindings that are meant, and those before them that left nothing in the program."""
+def _with_others(
+    log: list[Logged],
+    edit: int,
+    meant: set[int],
+    left: set[int],
+    again: Mapping[tuple[int, int, str], int],
+) -> Iterator[int]:
+    """The bindings that are meant, and those like them that left nothing in the program.
+
+    These come before them, or hand a function the same large value again.
+    """
+    own = [(k, one) for k, one in enumerate(log) if one.binds.edit == edit]
+    first = {k: again.get((one.marks, one.code, one.binds.name)) for k, one in own}
     following: dict[tuple[Any, int], int] = {}
-    for k in range(len(log) - 1, -1, -1):
-        one = log[k]
-        if one.binds.edit != edit:
-            continue
+    for k, one in reversed(own):
         same = one.binds, one.code
         if k in left:
             following[same] = k
-        if following.get(same) in meant:
+        if (k in left or first[k] is None) and following.get(same) in meant:
+            yield k
+    last: dict[tuple[Any, int], int] = {}
+    for k, one in own:
+        number = first[k]
+        if k in left:
+            last[one.binds, one.marks + 1 if number is None else number] = k
+        elif number is not None and last.get((one.binds, number)) in meant:
             yield k

@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 import dis
 import functools
+import operator
 import os
 import types
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -31,12 +32,21 @@ _CHANGING = {
     *("__setitem__", "__delitem__", "__setattr__", "__delattr__", "__iadd__", "__ior__"),
     *("__imul__", "__dict__", "__getattribute__"),
 }
+_LOADS = ("LOAD_FAST", "LOAD_DEREF")
 _LOOPS = ("FOR_ITER", "SEND")
 # What a key is computed by that does nothing else.
 _OF_KEYS = (
     *("LOAD_FAST", "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_GLOBAL", "LOAD_DEREF", "BINARY_OP"),
     *("UNARY_NEG", "FORMAT_", "CONVERT_VALUE", "BUILD_STRING", "BUILD_TUPLE"),
 )
+_operators: Any = operator  # some of which declare no types
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "+": operator.add,  # of ints and of strings, the others of ints
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": _operators.floordiv,
+    "%": operator.mod,
+}
 _AT_THE_END = ("JUMP", "RETURN", "LOAD_CONST", "NOP")  # of a line, where nothing is done
 _FOLDERS = tuple(os.path.dirname(str(one.__file__)) + os.sep for one in (jax, np))
 _MODULES = {"jax", "jaxlib", "numpy", "builtins", "math", "itertools"}
@@ -72,16 +82,88 @@ class Log:
         else:
             self.anything()
 
+    def attribute(self, owner: Any, name: str) -> None:
+        """Note that this attribute of an object may have changed, and nothing else."""
+        kind = _class(owner)
+        if _is_plain_attribute(kind, name):
+            self.place(object.__getattribute__(owner, "__dict__"), name)
+        else:
+            self.anything()
+
     def since(self, before: tuple[int, int]) -> list[tuple[int, Any]] | None:
         """The places, each by the `id` of its container; None where others may have changed."""
         unknown, number = before
         return self._places[number:] if unknown == self._unknown else None
 
 
+@functools.lru_cache(maxsize=4096)
+def _is_plain_attribute(kind: type, name: str) -> bool:
+    """Whether setting an attribute of an object of this class changes its ``__dict__`` alone."""
+    if kind.__setattr__ is not object.__setattr__ or kind.__dictoffset__ == 0:
+        return False
+    return not hasattr(_class(_found(kind, name)), "__set__")
+
+
+def _found(kind: type, name: str) -> Any:
+    """An attribute of a class or of one of its bases; None without one."""
+    return next((vars(one)[name] for one in kind.__mro__ if name in vars(one)), None)
+
+
 class Name(NamedTuple):
-    """A variable that holds a key."""
+    """A variable in the expression of a key."""
 
     name: str
+
+
+class Place(NamedTuple):
+    """The place that an assignment such as ``rows[k - 1] = y`` changes.
+
+    Attributes:
+        container: The variable.
+        key: What computes the key: a stack machine pushes ints, strings and the values of a `Name`,
+            and calls functions with what it has pushed. None for a key that is computed otherwise.
+        of_attributes: Whether it is an attribute, and the key its name.
+    """
+
+    container: str
+    key: tuple[Any, ...] | None
+    of_attributes: bool = False
+
+    @property
+    def reads(self) -> set[str]:
+        """The variables that tell what it is."""
+        names = (one.name for one in self.key or () if isinstance(one, Name))
+        return {self.container, *names}
+
+    def note(self, log: Log, variables: Mapping[str, Any]) -> None:
+        """Note the change, after the line has run."""
+        container = variables.get(self.container)
+        if self.of_attributes:
+            log.attribute(container, self.key[0] if self.key else "")
+        else:
+            log.place(container, _computed(self.key, variables))
+
+
+def _computed(key: tuple[Any, ...] | None, variables: Mapping[str, Any]) -> Any:
+    """The key; `SOMEWHERE` where it is not known."""
+    stack: list[Any] = []
+    for one in key or ():
+        if not callable(one):
+            stack.append(variables.get(one.name) if isinstance(one, Name) else one)
+            continue
+        number = 1 if one is operator.neg else 2
+        operands = stack[-number:]
+        if {_class(value) for value in operands} not in _OPERANDS.get(one, _OF_INTS):
+            return SOMEWHERE
+        try:
+            stack[-number:] = [one(*operands)]
+        except ArithmeticError:
+            return SOMEWHERE
+    return stack[0] if stack else SOMEWHERE
+
+
+_OF_INTS: tuple[set[type], ...] = ({int},)
+_OPERANDS: dict[Any, tuple[set[type], ...]] = {operator.add: ({int}, {str})}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,15 +174,15 @@ class Line:
         binds: The variables that it binds.
         changes: Whether it may change any container by itself.
         in_place: The variables that it changes in place, as ``x += y`` does.
-        place: The variable and the key, or its variable, where the only change is one assignment
-            at the end of the line, such as ``rows[k] = y``; `SOMEWHERE` for a key that is computed.
+        place: Where the only change is one assignment at the end of the line, such as
+            ``rows[k] = y`` or ``self.h = y``.
         calls: Whether it calls something.
     """
 
     binds: frozenset[str] = frozenset()
     changes: bool = False
     in_place: frozenset[str] = frozenset()
-    place: tuple[str, Any] | None = None
+    place: Place | None = None
     calls: bool = False
 
 
@@ -143,49 +225,69 @@ def _line(instructions: list[dis.Instruction], escapes: bool) -> Line:
             changes = changes or not names
             in_place.update(names)
         was_in_place = one.opname == "BINARY_OP" and one.argrepr.endswith("=")
-    if place is not None and (not binds.isdisjoint(place) or (binds and SOMEWHERE in place)):
+    if place is not None and (not binds.isdisjoint(place.reads) or (binds and not place.key)):
         changes, place = True, None
     calls = any(one.opname.startswith("CALL") for one in instructions)
     return Line(frozenset(binds), changes, frozenset(in_place), place, calls)
 
 
-def _place(instructions: list[dis.Instruction], at: int) -> tuple[str, Any] | None:
-    """The container and the key of an assignment with which a line ends; None of any other."""
+def _place(instructions: Sequence[dis.Instruction], at: int) -> Place | None:
+    """The place of an assignment with which a line ends; None of any other."""
     ends = (one.opname.startswith(_AT_THE_END) for one in instructions[at + 1 :])
-    if instructions[at].opname != "STORE_SUBSCR" or not all(ends):
+    stores = instructions[at]
+    if stores.opname not in ("STORE_SUBSCR", "STORE_ATTR") or not all(ends):
         return None
-    loaded: list[Any] = []
-    k = at
-    while len(loaded) < 2:
+    # Before these the stack has the value, the container and, unless that is a name, the key.
+    wanted, k = 1 if stores.opname == "STORE_ATTR" else 2, at
+    is_computed = False
+    on_stack = 0
+    while on_stack < wanted:
         # Where one of two is chosen, what comes before in the code need not have run before.
         if k == 0 or instructions[k].is_jump_target:
             return None
         k -= 1
-        one, value = instructions[k], instructions[k].argval
-        if one.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and type(value) in (int, str):
-            loaded[:0] = [value]
-        elif one.opname.startswith("LOAD_FAST"):
-            loaded[:0] = map(Name, (value,) if isinstance(value, str) else value)
-        else:
-            return _somewhere(instructions, at)
-    container, key = loaded[-2:]
-    return (container.name, key) if isinstance(container, Name) else None
-
-
-def _somewhere(instructions: list[dis.Instruction], at: int) -> tuple[str, Any] | None:
-    """The container of an assignment whose key is computed, and nothing else in its line jumps."""
-    on_stack, k = 0, at
-    while on_stack < 1:
-        k -= 1
-        if k < 1 or not instructions[k].opname.startswith(_OF_KEYS):
+        one = instructions[k]
+        is_load = bool(_loaded(one)) or _is_constant(one)
+        is_computed = is_computed or not is_load
+        if not is_load and not one.opname.startswith(_OF_KEYS):
             return None
-        on_stack += dis.stack_effect(instructions[k].opcode, instructions[k].arg)
-    loads: Any = instructions[k if on_stack > 1 else k - 1]
+        on_stack += dis.stack_effect(one.opcode, one.arg)
     may_jump = any("JUMP" in one.opname or one.opname in _LOOPS for one in instructions[:at])
-    if may_jump or not loads.opname.startswith("LOAD_FAST") or "CLEAR" in loads.opname:
+    if is_computed and may_jump:
         return None
-    names = (loads.argval,) if isinstance(loads.argval, str) else loads.argval
-    return names[0] if len(names) == on_stack > 1 else names[-1], SOMEWHERE
+    # The first one may load what comes before, too.
+    loads, names = instructions[k], _loaded(instructions[k])
+    if not names or "CLEAR" in loads.opname:
+        return None
+    container, *first = names[on_stack - wanted :]
+    if stores.opname == "STORE_ATTR":
+        return Place(container, (stores.argval,), of_attributes=True)
+    return Place(container, _key([*map(Name, first)], instructions[k + 1 : at]))
+
+
+def _is_constant(one: dis.Instruction) -> bool:
+    return one.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and type(one.argval) in (int, str)
+
+
+def _loaded(one: dis.Instruction) -> tuple[str, ...]:
+    names: Any = one.argval if one.opname.startswith(_LOADS) else ()
+    return (names,) if isinstance(names, str) else names
+
+
+def _key(key: list[Any], instructions: Sequence[dis.Instruction]) -> tuple[Any, ...] | None:
+    """The key that these compute, after what is loaded before; None if by anything else."""
+    for one in instructions:
+        if names := _loaded(one):
+            key += map(Name, names)
+        elif _is_constant(one):
+            key.append(one.argval)
+        elif one.opname == "BINARY_OP" and one.argrepr in _ARITHMETIC:
+            key.append(_ARITHMETIC[one.argrepr])
+        elif one.opname == "UNARY_NEGATIVE":
+            key.append(operator.neg)
+        else:
+            return None
+    return tuple(key)
 
 
 def keeps(called: Any) -> bool:
@@ -196,10 +298,29 @@ def keeps(called: Any) -> bool:
         kind = _class(called)
     if kind is types.FunctionType:
         file = called.__code__.co_filename
-        return is_user_file(file) or file.startswith(_FOLDERS)
+        return is_user_file(file) or is_of_jax(file)
     if isinstance(called, _IN_C):
         return called.__name__ not in _CHANGING and _of_these(called)
-    return _of_these(called if kind is type else kind)
+    if _of_these(called if kind is type else kind):
+        return True
+    if kind is type:
+        return called.__new__ is object.__new__ and all(map(keeps, _makers(called)))
+    call = _found(kind, "__call__")
+    return _class(call) is types.FunctionType and keeps(call)
+
+
+def _makers(kind: Any) -> list[Any]:
+    """The functions that make an object of a class; what a dataclass generates only sets fields."""
+    init, after = kind.__init__, getattr(kind, "__post_init__", None)
+    file = getattr(getattr(init, "__code__", None), "co_filename", None)
+    if not (dataclasses.is_dataclass(kind) and file == "<string>"):
+        return [init]
+    return [] if after is None else [after]
+
+
+def is_of_jax(file: str) -> bool:
+    """Whether a file is of JAX or NumPy, which change no containers of others."""
+    return file.startswith(_FOLDERS)
 
 
 def _of_these(one: Any) -> bool:

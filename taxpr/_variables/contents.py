@@ -65,10 +65,10 @@ class Contents:
         """Whether the container with this `id` is one of these."""
         return container in self.nodes
 
-    def stored(self, container: int, key: Any) -> list[tuple[str, Any]]:
-        """The same where one place of one container may have changed, and nothing else."""
+    def stored(self, container: int, keys: set[Any]) -> list[tuple[str, Any]]:
+        """The same where places of one container may have changed, and nothing else."""
         nodes = list(self.nodes[container])
-        return [row for node in nodes for row in node.stored(key)]
+        return [row for node in nodes for row in node.stored(keys)]
 
 
 class _Node:
@@ -125,18 +125,17 @@ class _Node:
                 del held[key]
         return found
 
-    def stored(self, key: Any) -> list[tuple[str, Any]]:
+    def stored(self, keys: set[Any]) -> list[tuple[str, Any]]:
         now, held = self.container, self._held
-        if key is SOMEWHERE:
-            if not _is_dict(now) or len(now) != len(held) + 1:
+        if SOMEWHERE in keys:
+            if len(keys) > 1 or not _is_dict(now) or len(now) != len(held) + 1:
                 return self.changed(deep=False)
-            key = next(reversed(now))  # where a new one is
-        known, is_there = _has(held, key), _has(now, key)
-        if len(now) - len(held) != is_there - known:
-            return self.changed(deep=False)  # several places have changed
-        if not is_there or (known and held[key]() is now[key]):
-            return []
-        return self._look([key])
+            keys = {next(reversed(now))}  # where a new one is
+        if len(now) - len(held) != sum(_has(now, key) - _has(held, key) for key in keys):
+            return self.changed(deep=False)  # more places have changed
+        there = [key for key in keys if _has(now, key)]
+        changed = [key for key in there if not _has(held, key) or held[key]() is not now[key]]
+        return self._look(changed) if changed else []
 
     def _look(self, keys: list[Any]) -> list[tuple[str, Any]]:
         """The contents that are new at these keys."""
@@ -172,9 +171,9 @@ class _Node:
             self._all.leaves += 1
             self._all.others = self._all.others or not self._all.is_leaf(element)
         if not _is_dict(self._held) and key == len(self._held):
-            self._held.append(_reference(element))
+            self._held.append(reference(element))
         else:
-            self._held[key] = _reference(element)
+            self._held[key] = reference(element)
 
     def _forget(self, key: Any) -> None:
         if (inner := self._inner.pop(key, None)) is not None:
@@ -218,7 +217,8 @@ def _absent() -> object:
     return _NOTHING
 
 
-def _reference(element: Any) -> Callable[[], Any]:
+def reference(element: Any) -> Callable[[], Any]:
+    """Gives a value, which it holds weakly if that is possible, and it is no container."""
     if type(element) not in CONTAINERS:
         try:
             return weakref.ref(element)

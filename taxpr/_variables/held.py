@@ -18,7 +18,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._variables.changes import Log
-from taxpr._variables.contents import CONTAINERS, Contents, attribute, part
+from taxpr._variables.contents import CONTAINERS, Contents, attribute, part, reference
 
 _trees: Any = jax.tree_util  # which declares no types of paths
 _MOST = 10_000  # leaves of a variable
@@ -52,6 +52,9 @@ class Held:
 
     Attributes:
         is_fixed: Whether the variable holds the same tracers until it is bound again.
+        is_large: Whether there are so many leaves that they are not compared without a reason.
+        handed: The variables that held the same, or a part of it, in functions that this one was
+            handed to, by the places of these.
     """
 
     __slots__ = (
@@ -62,25 +65,39 @@ class Held:
         "_itself",
         "_leaves",
         "_seen",
+        "_size",
         "_structure",
+        "_whole",
+        "handed",
+        "is_large",
     )
 
     def __init__(self, value: object, log: Log) -> None:
+        self.handed: dict[Any, Any] = {}
+        self._hold(value, log)
+
+    def _hold(self, value: object, log: Log) -> None:
         self._at: dict[str, Callable[[], Any]] = {}
         self._itself: Callable[[], Any] | None = None  # where the leaves need no look
         self._contents: Contents | None = None
         self._leaves: list[Callable[[], Any] | None] = []
         self._is_known = False  # whether these are all leaves
         self._seen = log.length
+        self.is_large = False
+        self._whole: Callable[[], Any] | None = None  # of a large one
+        self._size = 0
         if is_tracer(value):
             self._itself = self._at[""] = weakref.ref(value)
             return
         contents = self._remember(value)
+        self.is_large = len(self._leaves) > _MANY
+        if self.is_large:
+            self._whole, self._size = reference(value), _size(value)
         if len(self._leaves) > _MOST:
             self._itself, self._leaves = lambda: value, []
             return
         looked_into = type(value) in CONTAINERS or contents is not value
-        container = _container(value) if looked_into and len(self._leaves) > _MANY else None
+        container = container_of(value) if looked_into and self.is_large else None
         if container is not None:
             known = Contents(container, _is_leaf, part if contents is value else attribute)
             self._contents = None if known.others else known
@@ -107,18 +124,41 @@ class Held:
         if self._itself is not None:
             return [] if self._itself() is value else None
         if self._contents is None:
-            return [] if self._is_same(value) else None
-        if _container(value) is not self._contents.container:
+            return self._compared(value, log)
+        if container_of(value) is not self._contents.container:
             return None
         contents = self._contents
         found = self._within(contents, value, log)
         if contents.others or not _MANY < contents.leaves <= _MOST:
             known = {path for path, _ in contents.tracers()}
-            self.__init__(value, log)
+            self._hold(value, log)
             if contents.leaves > _MOST:
                 return []
             found += [(path, one) for path, one in self.tracers() if path not in known]
         return found
+
+    def _compared(self, value: object, log: Log) -> list[tuple[str, Any]] | None:
+        is_itself = self._is(value)
+        # A library may give an object another attribute where it is asked for one.
+        if is_itself and log.since(self._seen) == [] and self._size == _size(value):
+            return []
+        self._seen = log.length
+        if self._is_same(value):
+            return []
+        if not is_itself:
+            return None
+        before = dict(self.tracers())
+        self._hold(value, log)
+        return [(path, one) for path, one in self.tracers() if one is not before.get(path)]
+
+    def _is(self, value: object) -> bool:
+        return self._whole is not None and self._whole() is value
+
+    def holds(self, value: object) -> bool:
+        """Whether it is large, and a value is it itself or surely one of the containers in it."""
+        if self._contents is not None:
+            return self._contents.has(id(container_of(value)))
+        return self._is(value)
 
     def _within(self, contents: Contents, value: object, log: Log) -> list[tuple[str, Any]]:
         places, self._seen = log.since(self._seen), log.length
@@ -126,9 +166,9 @@ class Held:
             places = [place for place in places if contents.has(place[0])]
             if not places:  # an object may have other attributes all the same
                 return [] if contents.container is value else contents.changed(deep=False)
-        if places is not None and len(places) == 1:
+        if places is not None and len({container for container, _ in places}) == 1:
             self._is_known = False
-            return contents.stored(*places[0])
+            return contents.stored(places[0][0], {key for _, key in places})
         if self._is_known and self._is_same(value):
             return []
         self._is_known = False
@@ -225,7 +265,7 @@ def is_tracer(value: object) -> bool:
     return _compat.is_tracer_type(type(value))
 
 
-def _container(value: object) -> Any:
+def container_of(value: object) -> Any:
     """The holder of elements: a value itself, or an object's attributes; None of others."""
     if type(value) in CONTAINERS:
         return value
@@ -235,6 +275,11 @@ def _container(value: object) -> Any:
         return object.__getattribute__(value, "__dict__")
     except (AttributeError, TypeError):
         return None
+
+
+def _size(value: object) -> int:
+    """The number of elements or attributes."""
+    return len(container_of(value) or ())
 
 
 def _is_leaf(value: object) -> bool:

@@ -27,19 +27,27 @@ from taxpr._primitives.cotangent import hidden_mark
 from taxpr._source.files import is_user_file
 from taxpr._source.parsed import Parsed, another_text
 from taxpr._variables.assigned import goes_on
-from taxpr._variables.changes import Line, Log, Name, keeps, lines_of
+from taxpr._variables.changes import Line, Log, keeps, lines_of
 from taxpr._variables.codes import of_code
 from taxpr._variables.comprehensions import function_of, is_comprehension, own_names
+from taxpr._variables.handed import Handed, handed
 from taxpr._variables.held import Held, holds_none, is_tracer
 from taxpr._variables.mark import Binding, Untraced, mark_p, with_axis
 
 _append = vars(list)["append"]
 _unbound = object()
+_SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _KNOWN: Any = (np.ndarray, np.generic, jax.Array)
 
 
 class Watch:
     """The frames of one trace.
+
+    Attributes:
+        marks: How many times marks were left.
+        untraced: The variables that held numbers or known arrays.
+        again: Variables that were handed the same large value as in an earlier call: of the number
+            of marks before, the `id` of the code and the name the number of its first binding.
 
     Args:
         told_of_calls: Whether somebody calls `called`.
@@ -55,8 +63,10 @@ class Watch:
         cotangents: bool = False,
         said: Callable[[types.FrameType], Mapping[str, str]] = lambda _: {},
     ) -> None:
-        self.marks = 0  # that were left
+        self.marks = 0
         self.untraced: Untraced = {}
+        self.again: dict[tuple[int, int, str], int] = {}
+        self._is_large = False  # what some variable holds
         self._frames: dict[int, _WatchedFrame] = {}
         self._told_of_calls = told_of_calls
         self._log = Log()
@@ -146,9 +156,7 @@ class Watch:
         ):
             self._log.anything()
         elif does.place is not None:
-            name, key = does.place
-            key = variables.get(key.name) if isinstance(key, Name) else key
-            self._log.place(variables.get(name), key)
+            does.place.note(self._log, variables)
 
     def _look(self, frame: types.FrameType, seen: _WatchedFrame) -> None:
         code, held, variables = frame.f_code, seen.held, frame.f_locals
@@ -171,10 +179,19 @@ class Watch:
                 continue
             before = held.get(name)
             try:
+                if before is None and (handed := self._handed(frame, seen, name, value)):
+                    before = self._as_before(handed, code, name)
+                    if before is not None:
+                        held[name] = before
+                else:
+                    handed = None
                 found = before.changes(value, self._log) if before is not None else None
                 if found is None:
                     now = held[name] = Held(value, self._log)
                     found = now.unlike(before)
+                    self._is_large = self._is_large or now.is_large
+                    if handed is not None:
+                        handed.keep(now, self.marks + 1)
                 new += ((name, path, leaf) for path, leaf in found)
             except Exception:  # of a class of the user's; looking must not cost anything
                 held.pop(name, None)
@@ -184,6 +201,29 @@ class Watch:
         if new:
             place = code.co_qualname, code.co_filename, code.co_firstlineno, seen.line, seen.within
             self._mark(trace, place, new, self._edited(frame, seen.line))
+
+    def _handed(
+        self, frame: types.FrameType, seen: _WatchedFrame, name: str, value: object
+    ) -> Handed | None:
+        """Who holds a large value that a variable gets as its first; None if nobody."""
+        # A generator may run beside another one from the same place.
+        if not self._is_large or is_tracer(value) or frame.f_code.co_flags & _SUSPENDED:
+            return None
+
+        def held_in(frame: types.FrameType) -> Iterable[Held]:
+            known = self._frames.get(id(frame))
+            return known.held.values() if known is not None else ()
+
+        return handed(frame, held_in, value, name, seen.line, seen.within)
+
+    def _as_before(self, handed: Handed, code: types.CodeType, name: str) -> Held | None:
+        """The tracers of a variable in the last call from the same place."""
+        if (last := handed.last) is None:
+            return None
+        if handed.may_change:
+            self._log.anything()
+        self.again[self.marks, id(code), name] = last.number
+        return last.held
 
     def _edited(self, frame: types.FrameType, line: int) -> Mapping[str, str]:
         """The edits of a line: of variables by their names; "" stands for the whole line."""
