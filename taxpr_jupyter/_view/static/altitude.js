@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * What is written in a picture at a zoom, so that no text is smaller than can be read: near, all of it;
- * farther away, the names of frames and of statements, as many as there is room for; then of frames alone.
+ * The texts of a picture at a zoom, so that none is smaller than can be read: near, all of them; farther
+ * away, the names of frames, of statements and of equations, as many as there is room for.
  *
  * @import { Box, Boxes } from "./boxes.js"
  */
@@ -13,7 +13,7 @@ const NODE = 40 / 3; // pixels of the texts in nodes, at scale 1
 const EDGE = 32 / 3; // of those at lines
 const WIDTH = 0.6; // of a letter, to its height
 const STEP = 1.15; // of the zoom, at which names are written again
-const NAMED = ".hop, .group, .input, .output, .state, .new, .gone, .changed"; // nodes that have a name when far away
+const NAMED = ".hop, .group, .input, .output, .state, .new, .gone, .changed"; // nodes whose names come first
 const FRAME = 1.2; // how much larger the names of frames are
 
 /** At this scale the texts of nodes can be read. */
@@ -33,6 +33,7 @@ export class Altitude {
     this.boxes = boxes;
     this.items = items;
     this.level = 0;
+    this.far = false;
     const { x, y } = boxes.origin;
     this.names = svgElement("g", { class: "tx-names", transform: `translate(${x} ${y}) scale(0.75)`, "aria-hidden": "true" });
     svg.append(this.names);
@@ -48,14 +49,18 @@ export class Altitude {
     this.svg.classList.toggle("tx-lines-far", scale < ALL - 1e-6);
     const far = scale < LEAST - 1e-6;
     this.svg.classList.toggle("tx-far", far);
-    const level = far ? Math.floor(Math.log(scale) / Math.log(STEP)) : 0;
-    if (level === this.level) return;
+    const level = scale < ALL - 1e-6 ? Math.floor(Math.log(scale) / Math.log(STEP)) : 0;
+    if (level === this.level && far === this.far) return;
     this.level = level;
-    this.names.replaceChildren(...(far ? this.#written(READABLE / STEP ** level) : []));
+    this.far = far;
+    this.names.replaceChildren(...(level ? this.#written(READABLE / STEP ** level, far) : []));
   }
 
-  /** The names that there is room for, the outermost first. @param {number} size of letters, at scale 1 */
-  #written(size) {
+  /**
+   * The names that there is room for, the outermost first: of twins, and of all that is drawn if it is far.
+   * @param {number} size of letters, at scale 1 @param {boolean} far
+   */
+  #written(size, far) {
     /** @type {Box[]} */
     const taken = [];
     /** @type {SVGElement[]} */
@@ -77,8 +82,13 @@ export class Altitude {
       element.textContent = text;
       names.push(element);
     };
-    for (const item of this.items) if (item.classList.contains("cluster")) write(item, size * FRAME, true);
-    for (const item of this.items) if (item.matches(NAMED) && item.matches(".node")) write(item, size, false);
+    if (far) {
+      for (const item of this.items) if (item.classList.contains("cluster")) write(item, size * FRAME, true);
+      const nodes = this.items.filter((item) => item.matches(".node"));
+      for (const named of [true, false])
+        for (const item of nodes) if (item.matches(NAMED) === named) write(item, size, false);
+    }
+    for (const twin of this.svg.querySelectorAll(".twin")) write(twin, size, false);
     return names;
   }
 }
