@@ -46,46 +46,55 @@ class _Found:
         self._known: dict[Any, tuple[StoredJaxpr, list[frozenset[_Key]]]] = {}
 
     def within(
-        self, stored: StoredJaxpr, given: Mapping[int, frozenset[_Key]]
+        self, stored: StoredJaxpr, given: Mapping[int, frozenset[_Key]], backward: bool = False
     ) -> list[frozenset[_Key]]:
         """For each result of a jaxpr the old values that it is.
 
         Args:
             stored: The jaxpr.
             given: The old values that it is given, by the numbers of its inputs.
+            backward: Whether an equation of a backward pass has it.
         """
-        known = id(stored), frozenset(given.items())
+        known = id(stored), frozenset(given.items()), backward
         if known not in self._known:
-            self._known[known] = stored, self._walked(stored, given)
+            self._known[known] = stored, self._walked(stored, given, backward)
         return self._known[known][1]
 
     def _walked(
-        self, stored: StoredJaxpr, given: Mapping[int, frozenset[_Key]]
+        self, stored: StoredJaxpr, given: Mapping[int, frozenset[_Key]], backward: bool
     ) -> list[frozenset[_Key]]:
         inner = _compat.open_jaxpr(stored)
         makers = {var: eqn for eqn in inner.eqns for var in eqn.outvars}
         old = {inner.invars[k]: keys for k, keys in given.items()}
-        for eqn in filter(is_old, inner.eqns):
-            for var in eqn.invars:
+        tagged: dict[Any, int] = {}
+        for number, eqn in enumerate(inner.eqns):
+            for var in eqn.invars if is_old(eqn) else ():
                 if not _compat.is_literal(var):
-                    maker = makers.get(var)
+                    maker, tagged[var] = makers.get(var), number
                     old[var] = old.get(var, _NONE) | {_key(maker) if maker else ()}
-        for eqn in inner.eqns:
+        for number, eqn in enumerate(inner.eqns):
             if not is_old(eqn):
+                # A derivative is taken right after the value is made, or in a backward pass. What
+                # the same line reads later is another value of a loop.
+                own = {_key(eqn)} - {()}
+                in_backward = backward or _compat.is_transposed(eqn)
                 held = [
-                    _NONE if _compat.is_literal(var) else old.get(var, _NONE) for var in eqn.invars
+                    _NONE
+                    if _compat.is_literal(var)
+                    else old.get(var, _NONE)
+                    - (own if in_backward or number < tagged.get(var, -1) else _NONE)
+                    for var in eqn.invars
                 ]
-                for var, keys in zip(eqn.outvars, self._after(eqn, held), strict=True):
+                for var, keys in zip(eqn.outvars, self._after(eqn, held, in_backward), strict=True):
                     old[var] = old.get(var, _NONE) | keys
         return [_NONE if _compat.is_literal(var) else old.get(var, _NONE) for var in inner.outvars]
 
-    def _after(self, eqn: JaxprEqn, held: Sequence[frozenset[_Key]]) -> list[frozenset[_Key]]:
+    def _after(
+        self, eqn: JaxprEqn, held: Sequence[frozenset[_Key]], backward: bool
+    ) -> list[frozenset[_Key]]:
         """For each result of an equation the old values that it is."""
         if is_tag(eqn):
             return list(held)
-        if any(held):
-            own = _key(eqn)
-            held = [keys - {own} if own else keys for keys in held]
         results = [_NONE] * len(eqn.outvars)
         entered: set[int] = set()
         for nested in nested_jaxprs(eqn):
@@ -93,12 +102,12 @@ class _Found:
                 continue
             given = {k: held[at] for k, at in enumerate(nested.operands) if at is not None}
             entered.update(at for at in nested.operands if at is not None)
-            outs = self.within(nested.stored, given)
+            outs = self.within(nested.stored, given, backward)
             while (
                 more := {**given, **{to: given.get(to, _NONE) | outs[at] for at, to in nested.back}}
             ) != given:
                 given = more
-                outs = self.within(nested.stored, given)
+                outs = self.within(nested.stored, given, backward)
             for keys, at in zip(outs, nested.results, strict=True):
                 if at is not None:
                     results[at] |= keys

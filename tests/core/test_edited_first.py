@@ -392,6 +392,19 @@ def bound_to_itself(w, x):
     return h * 2
 
 
+def from_a_memo(w, x):
+    memo = [w * x]
+
+    def last():
+        out = jnp.sin(memo[-1])  # the same instruction makes the value and reads the one before
+        memo.append(out)
+        return out
+
+    for _ in range(3):
+        h = last()
+    return h
+
+
 @pytest.mark.parametrize(
     "fun",
     [
@@ -406,6 +419,8 @@ def bound_to_itself(w, x):
         jax.jit(by_another_name),
         jax.jit(jax.checkpoint(twice_in_a_line)),
         jax.jit(as_the_carry),
+        from_a_memo,
+        jax.jit(from_a_memo),
     ],
 )
 def test_a_value_that_others_have_from_elsewhere_stays_an_injection(fun):
