@@ -61,6 +61,7 @@ class Attributions:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._known: dict[str, Attribution] = {}
+        self._bound: dict[Statement, str] = {}
 
     def of(self, address: str) -> Attribution:
         """What the equation or value at an address is.
@@ -86,8 +87,12 @@ class Attributions:
     def _of(self, address: Address) -> Attribution:
         at = address if address.kind != "eqn" or address.result is not None else address.value(0)
         variable, value = self._held.get(at), self._values.get(at)
+        statements = self._statements.get(address.eqn, ())
+        statement = next((one for one in statements if one.text), None)
         if variable is not None and value is not None:
             line = line_of(value, variable)
+            if not line.code and statement:  # a parameter holds what a function before has made
+                return self._made_by(statement, address, variable.text)
             return Attribution(variable.text, line.place, line.code, address, variable.function)
         if address.is_argument:
             return Attribution(self._program.in_names[address.number], "", "", address)
@@ -97,14 +102,15 @@ class Attributions:
             return Attribution(name, "", "", address)
         if address.kind == "in":  # of a loop or a call, which its equation says
             return self.of(address.home.home)._replace(address=address)
-        statements = self._statements.get(address.eqn, ())
-        statement = next((one for one in statements if one.text), None)
         if statement is None:
             source = value and value.eqn and _compat.source_of(value.eqn)
             line = place_text(source.file, source.line) if source else ""
             return Attribution("", line, "", address, source.function if source else "")
+        return self._made_by(statement, address)
+
+    def _made_by(self, statement: Statement, address: Address, variable: str = "") -> Attribution:
         return Attribution(
-            self.bound_by(statement),
+            variable or self.bound_by(statement),
             place_text(statement.file, statement.line),
             f"∂ {statement.text}" if self._is_derivative(address.eqn) else statement.text,
             address,
@@ -116,6 +122,11 @@ class Attributions:
 
     def bound_by(self, statement: Statement) -> str:
         """The variables that a statement bound."""
+        if statement not in self._bound:
+            self._bound[statement] = self._bound_by(statement)
+        return self._bound[statement]
+
+    def _bound_by(self, statement: Statement) -> str:
         first, last = statement.line, statement.place[2] if statement.place else statement.line
         held = self._by_function.get((statement.file, statement.function), ())
         if statement.text.startswith(

@@ -202,10 +202,18 @@ def _by_function(
     name: str, every: Sequence[Kernel], times: Sequence[KernelTime], wall: float
 ) -> ProfileByFunction:
     """The time by function; kernels of several functions have a row for all together."""
+    owners = [_owners(one) for one in every]
+    files: dict[str, set[str]] = {}
+    for function, file in set[tuple[str, str]]().union(*owners):
+        files.setdefault(function, set()).add(file)
     groups: dict[str, list[int]] = {}
     for k, one in enumerate(times):
+        names = [
+            f"{function} ({file})" if len(files[function]) > 1 else function
+            for function, file in sorted(owners[k])
+        ]
         if one.seconds:
-            groups.setdefault(", ".join(sorted(one.functions)) or _OWN, []).append(k)
+            groups.setdefault(", ".join(names) or _OWN, []).append(k)
     rows: list[FunctionTimeRow] = []
     for function, numbers in groups.items():
         lines = {one.line for k in numbers for one in every[k].statements}
@@ -215,6 +223,15 @@ def _by_function(
         )
     rows.sort(key=lambda row: -row.seconds)
     return ProfileByFunction(f"time of {name} by function", rows, wall=wall)
+
+
+def _owners(kernel: Kernel) -> set[tuple[str, str]]:
+    """The functions of the statements of a kernel, with their files."""
+    return {
+        (function_name(one.function), one.line.rpartition(":")[0])
+        for one in kernel.statements
+        if one.function
+    }
 
 
 def _together(times: Sequence[KernelTime]) -> tuple[int | None, int, float, float | None]:

@@ -463,6 +463,34 @@ def test_the_time_by_function_adds_up():
     assert len({row.function for row in rows}) == len(rows)
 
 
+def test_what_a_function_returns_into_another_is_its_own_time():
+    def squared(a):
+        return a @ a
+
+    def ordered(out):
+        total = jnp.sort(out)
+        return total
+
+    rows = taxpr.profile(lambda a: ordered(squared(a)), runs=1)(A).by_function.rows
+    prefix = "test_what_a_function_returns_into_another_is_its_own_time."
+    assert {row.function: row.flops for row in rows}[f"{prefix}squared"] == 2 * N**3
+
+
+def test_functions_of_one_name_have_a_row_each(tmp_path):
+    makes: dict[str, dict] = {}
+    for name in ("one", "other"):
+        path = tmp_path / f"{name}.py"
+        path.write_text("def layer(a):\n    out = a @ a\n    return out\n")
+        exec(compile(path.read_text(), str(path), "exec"), makes.setdefault(name, {}))
+
+    def f(a):
+        return jnp.sin(makes["other"]["layer"](makes["one"]["layer"](a)))
+
+    rows = {row.function: row for row in taxpr.profile(f, runs=1)(A).by_function.rows}
+    for name in ("one", "other"):
+        assert rows[f"layer ({name}.py)"].flops == 2 * N**3
+
+
 def test_a_trace_has_statements_for_names(tmp_path):
     found = taxpr.profile(straight, runs=2)(A, V)
     found.save_trace(tmp_path / "a.json")
