@@ -22,6 +22,7 @@ from taxpr._memory.residuals import residuals
 from taxpr._memory.used import Used, guessed, planned
 from taxpr._memory.what_if import Asked, WhatIf, WhatIfRow, advice, what_if
 from taxpr._programs.functions import called_as
+from taxpr._programs.listing import around
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
 
@@ -145,9 +146,10 @@ class MemoryUse(_Rows):
             ['argument', 'result']
         """
         if not self.lives:
-            raise ArgumentError("at: nothing is known of its steps: it is an estimate.")
-        if not 0 <= step < len(self.line):
-            raise ArgumentError(f"at: there is no step {step}, but 0 to {len(self.line) - 1}.")
+            why = "it is an estimate" if self.estimated else "XLA says their sum alone"
+            raise ArgumentError(f"at: nothing is known of its steps: {why}.")
+        if not _is_whole(step) or not 0 <= step < len(self.line):
+            raise ArgumentError(f"at: there is no step {step!r}, but 0 to {len(self.line) - 1}.")
         size = int(self.line[step])
         rows = [row for begin, end, row in self.lives if begin <= step <= end]
         if left := size - sum(row.bytes for row in rows):
@@ -291,22 +293,20 @@ def memory(fun: Any, *, compile: bool = True) -> Callable[..., MemoryUse]:
 
 def _parts(program: Program, words: Attributions) -> list[tuple[str, int]]:
     """The functions that make residuals, or call those, by their names: of most bytes first."""
-    sizes: dict[str, int] = {}
+    made: dict[str, set[int]] = {}
     kept = residuals(program.jaxpr)
-    for one in kept:
-        names: dict[str, None] = {}
+    for number, one in enumerate(kept):
         for function in words.functions(one.address):
             parts = function.split(".")
-            names[".".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])] = None
-        for name in names:
+            name = ".".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])
             if name != program.name and not name.startswith("<"):
-                sizes[name] = sizes.get(name, 0) + one.bytes
-    total = sum(one.bytes for one in kept)
+                made.setdefault(name, set()).add(number)
     # Of functions that make the same the innermost one.
-    by_size = {size: name for name, size in reversed(sizes.items()) if size > _MUCH * total}
-    return sorted(((name, size) for size, name in by_size.items()), key=lambda pair: -pair[1])[
-        :_TRIED
-    ]
+    names = {frozenset(numbers): name for name, numbers in reversed(made.items())}
+    least = _MUCH * sum(one.bytes for one in kept)
+    sizes = [(name, sum(kept[k].bytes for k in numbers)) for numbers, name in names.items()]
+    large = [(name, size) for name, size in sizes if size > least]
+    return sorted(large, key=lambda pair: -pair[1])[:_TRIED]
 
 
 def _answer(program: Program, words: Attributions, used: Used, *, estimated: bool) -> MemoryUse:
@@ -348,13 +348,18 @@ def _answer(program: Program, words: Attributions, used: Used, *, estimated: boo
     )
 
 
+def _is_whole(step: Any) -> bool:
+    return isinstance(step, int | np.integer) and not isinstance(step, bool)
+
+
 def _portions(rows: Sequence[MemoryRow]) -> list[Portion]:
     return [Portion(row.bytes, row.address, row.line) for row in rows]
 
 
 def _step(equations: Sequence[Address], words: Attributions) -> MemoryStep:
     # A loop that keeps what an equation in it makes is told by that equation.
-    equations = [one for one in equations if not any(other.is_in(one) for other in equations)]
+    loops = {at for one in equations for at in around(one)}
+    equations = [one for one in equations if one not in loops]
     told = [words.of(one) for one in equations]
     code = "; ".join(dict.fromkeys(one.code for one in told if one.code))
     return MemoryStep(told[-1].line if told else "", code, tuple(equations))

@@ -192,7 +192,8 @@ def guessed(program: Program) -> Used:
     flat = flat_program(program.jaxpr)
     _, donated = jit_options(program)
     reused = donated_results(flat, donated)
-    found = estimate(flat, copied=[one.number for one in reused if one.copied])
+    copied = [one.number for one in reused if one.copied]
+    found = estimate(flat, copied=copied)
     read = {id(x) for one in flat.operations for x in one.reads} | set(map(id, flat.outputs))
     arguments = [one for one in flat.inputs if id(one) in read]
     results = [size_of(_compat.aval_of(atom)) for atom in program.outvars]
@@ -202,10 +203,13 @@ def guessed(program: Program) -> Used:
     held = [
         Holding(one.bytes, UNKNOWN, "argument", names[id(one)], one.address) for one in arguments
     ]
-    for datum, size in zip(flat.outputs, results, strict=True):
+    in_arguments = {one.number for one in reused}
+    for number, (datum, size) in enumerate(zip(flat.outputs, results, strict=True)):
+        if number in in_arguments:
+            continue
         made = UNKNOWN if datum is None or datum.role else Content(datum.address, datum.times > 1)
         held.append(Holding(size, made, "result", made_for.get(id(datum), "")))
-    outputs = set(map(id, flat.outputs))
+    outputs = {id(x) for k, x in enumerate(flat.outputs) if k not in copied}
     for one in found.alive:
         if id(one) not in outputs:
             held.append(Holding(one.bytes, Content(one.address, one.times > 1)))

@@ -210,7 +210,7 @@ def _checkpointed(fun: Any, where: Any, policy: Any) -> _Trial:
     policies = _jax.checkpoint_policies
     known = [name for name in dir(policies) if getattr(policies, name) is policy]  # and old names
     named = "" if policy is None else max(known, default=getattr(policy, "__name__", "policy"))
-    more = f", policy=jax.checkpoint_policies.{named}" if named else ""
+    more = f", policy={'jax.checkpoint_policies.' if known else ''}{named}" if named else ""
     code = [f"{short} = jax.checkpoint({short}{more})"]
 
     def wrap(one: Any) -> Any:

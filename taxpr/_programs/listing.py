@@ -239,13 +239,14 @@ def _last(line: SourceLine) -> Iterable[Found]:
     holding = {found.address for found in line.holding}
     last: dict[Address, Found] = {}
     for found in sorted((*line.equations, *line.holding), key=lambda found: found.address.number):
-        if not found.derivative and holding.isdisjoint(_around(found.address)):
+        if not found.derivative and holding.isdisjoint(around(found.address)):
             last[found.address.home] = found
     sure = len(last) == 1 or all(found.call is not None for found in last.values())
     return last.values() if sure else line.equations[-1:]
 
 
-def _around(address: Address) -> Iterator[Address]:
+def around(address: Address) -> Iterator[Address]:
+    """The equations around a place, the innermost first."""
     while address := address.home.home:
         yield address
 

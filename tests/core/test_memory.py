@@ -172,7 +172,11 @@ def test_what_is_donated_is_subtracted_once():
     assert use.alias == 10_000
     assert sum(row.bytes for row in use.rows) == use.total
     assert next(row for row in use.rows if row.variable == "w").why.startswith("argument, whose")
-    assert taxpr.memory(step, compile=False)(*args).alias == 10_000
+    guess = taxpr.memory(step, compile=False)(*args)
+    assert guess.alias == 10_000
+    for fun in (step, jax.jit(lambda x: x @ x, donate_argnums=0)):
+        guess = taxpr.memory(fun, compile=False)(*args[: 1 + (fun is step)])
+        assert sum(row.bytes for row in guess.rows) == guess.total
 
 
 def test_arguments_that_nothing_reads_take_nothing():
@@ -304,8 +308,9 @@ def test_after_each_step_it_tells_as_much_as_there_is():
     assert "act = jnp.tanh(x @ w)" in {step.code for step in use.steps}
     assert sum(one.amount for one in use.portions) == use.total
     assert sum(one.amount for one in use.residuals.portions) == use.residuals.total
-    with pytest.raises(ArgumentError, match="no step -1, but 0 to"):
-        use.at(-1)
+    for step in (-1, 1.5, True, "1"):
+        with pytest.raises(ArgumentError, match=f"no step {step!r}, but 0 to"):
+            use.at(step)
     guess = taxpr.memory(jax.grad(loss), compile=False)(jnp.ones((10, 16, 16)), jnp.ones((64, 16)))
     assert sum(one.amount for one in guess.portions) == guess.total
     with pytest.raises(ArgumentError, match="it is an estimate"):

@@ -106,6 +106,35 @@ def test_advice_tries_the_functions_that_call_those_which_make_what_is_kept():
     assert use.advice().rows[0].code == "block = jax.checkpoint(block)"
 
 
+def left(w, x):
+    return jnp.sin(jnp.tanh(x @ w))
+
+
+def right(w, x):
+    return jnp.cos(jnp.tanh(x @ w))
+
+
+def test_advice_tries_each_of_two_functions_that_keep_as_much():
+    use = taxpr.memory(jax.grad(lambda w, x: jnp.sum(left(w, x) * right(w * 2, x))), compile=False)
+    parts = use(jnp.ones((32, 32)), jnp.ones((64, 32))).asked.parts
+    sizes = dict(parts)
+    assert sizes.keys() == {"left", "right"}
+    assert sizes["left"] == sizes["right"]
+
+
+def nothing_kept(primitive, *_, **__):
+    return False
+
+
+def test_the_code_names_the_policy_that_was_given():
+    use = taxpr.memory(jax.grad(scanned), compile=False)(*WIDE)
+    [row] = use.what_if(checkpoint="layer", policy=nothing_kept).rows
+    assert row.code == "layer = jax.checkpoint(layer, policy=nothing_kept)"
+    policy = jax.checkpoint_policies.save_only_these_names("h")
+    [row] = use.what_if(checkpoint="layer", policy=policy).rows
+    assert row.code == "layer = jax.checkpoint(layer, policy=policy)"
+
+
 def flagged(x, w, train, scale=None):
     wave = jnp.sin(x @ w)
     if train and scale == "wide":
