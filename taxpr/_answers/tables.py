@@ -12,7 +12,7 @@ from taxpr._answers.charts import Lines, number
 
 np: Any = numpy  # which leaves types of arrays unknown
 
-_MOST = 20  # rows that are shown, as many as fit on a screen
+MOST = 20  # rows that are shown, as many as fit on a screen
 _WIDEST = 60  # characters of a cell of text
 
 
@@ -62,7 +62,7 @@ def size_text(size: float) -> str:
 def texts(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """The names of columns, and the cells of each row that is shown."""
     names = _names(rows)
-    return [names] + [[cell(row.get(name)) for name in names] for row in rows[:_MOST]]
+    return [names] + [[cell(row.get(name)) for name in names] for row in rows[:MOST]]
 
 
 def once(rows: Sequence[Any], key: Callable[[Any], Hashable]) -> list[Any]:
@@ -90,7 +90,7 @@ def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
         "<tr>"
         + "".join(f"<td style='text-align:left'>{_html_cell(row.get(n))}</td>" for n in names)
         + "</tr>"
-        for row in rows[:_MOST]
+        for row in rows[:MOST]
     )
     more = "".join(f"<div>{html.escape(line)}</div>" for line in _more(rows))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
@@ -129,4 +129,4 @@ def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _more(rows: Sequence[Any]) -> list[str]:
-    return [f"… and {len(rows) - _MOST} more, in .rows"] if len(rows) > _MOST else []
+    return [f"… and {len(rows) - MOST} more, in .rows"] if len(rows) > MOST else []

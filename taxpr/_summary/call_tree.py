@@ -64,6 +64,7 @@ class CallNode:
         children: The functions and statements in it, in the order of the program.
         own: The equations that are of no child.
         addresses: The equations that are of no child, with those that hold others.
+        chooses: Whether one of these is a cond.
         shapes: The types of the values that others read.
         votes: How often each equation was made by the calls of one place.
         looped: Whether a Python loop is around this place, in the same jaxpr.
@@ -79,6 +80,7 @@ class CallNode:
     children: dict[Any, CallNode] = dataclasses.field(default_factory=dict[Any, "CallNode"])
     own: list[Costed] = dataclasses.field(default_factory=list[Costed])
     addresses: list[Address] = dataclasses.field(default_factory=list[Address])
+    chooses: bool = False
     shapes: dict[str, None] = dataclasses.field(default_factory=dict[str, None])
     votes: dict[_Place, collections.Counter[Any]] = dataclasses.field(
         default_factory=lambda: collections.defaultdict(collections.Counter)
@@ -187,6 +189,7 @@ class CallTree:
             chain = self._chain(made)
             node = self.node_of[address] = chain[-1].node
             node.addresses.append(address)
+            node.chooses = node.chooses or eqn.primitive is _compat.cond_p
             backward = self._words.is_backward(address)
             if cost is not None:
                 every = cost.times(part.times)

@@ -117,6 +117,10 @@ def _parameters(program: Program, asked: str | Sequence[str] | None) -> _Paramet
     names = program.in_names
     roots = list(dict.fromkeys(m[0] for name in names if (m := _ROOT.match(name))))
     wanted = [asked] if isinstance(asked, str) else asked
+    if wanted is not None and not _are_names(wanted):
+        raise ArgumentError(
+            f"summary: parameters={asked!r}: give the name of an argument, or a list of names."
+        )
     for name in wanted or ():
         if not any(_is_part(one, name) for one in names):
             raise ArgumentError(
@@ -139,6 +143,11 @@ def _parameters(program: Program, asked: str | Sequence[str] | None) -> _Paramet
     ]
     inputs = {number: k for k, number in enumerate(chosen)}
     return _Parameters(", ".join(wanted), inputs, {}, [avals[k] for k in chosen])
+
+
+def _are_names(given: Any) -> bool:
+    names: Any = given
+    return isinstance(given, list | tuple) and all(isinstance(x, str) for x in names)
 
 
 def _is_part(name: str, whole: str) -> bool:
@@ -294,7 +303,9 @@ def _rows(found: _Found, measured: _Measured | None) -> Iterator[SummaryRow]:
             cost.transcendentals,
             cost.bytes,
             sum(found.kept.get(one, 0) for one in every),
-            cost.at_most or not all(one.counted for one in own),
+            cost.at_most
+            or any(one.chooses for one in every)
+            or not all(one.counted for one in own),
             any(one.endless for one in own),
             tuple(sorted(cost.unknown)),
             seconds,

@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart
 from taxpr._answers.icicle import Box, Icicle
-from taxpr._answers.tables import size_text
+from taxpr._answers.tables import MOST, size_text
 from taxpr._costs.quantities import quantity
 from taxpr._profile.profile import time_text
 
-_SCREEN = 25  # rows that text and HTML show
 _SMALL = 0.002  # of the whole, below which a box has no place in the plot
 
 
@@ -136,14 +135,14 @@ class Summary(Answer):
         return len(self.rows) - len(self._listed())
 
     def _listed(self) -> Sequence[SummaryRow]:
-        if len(self.rows) <= _SCREEN:
+        if len(self.rows) <= MOST:
             return self.rows
         # What is around a row takes as much at least, and so comes before it.
         order = sorted(
             range(len(self.rows)),
             key=lambda k: (-self.rows[k].weight, -self.rows[k].equations, self.rows[k].depth, k),
         )
-        return [self.rows[k] for k in sorted(order[:_SCREEN])]
+        return [self.rows[k] for k in sorted(order[:MOST])]
 
     def _shown(self) -> list[dict[str, Any]]:
         listed = self._listed()
