@@ -116,7 +116,6 @@ def test_parts_of_a_kernel_of_several_statements_are_equal_and_said():
     ]
     found = Measured("time", 10.0, parts, taxpr.trace(jnp.sin)(1.0), taxpr.questions.Answer("", []))
     assert (found.inside("0:sin"), found.inside("1:mul"), found.placed) == (3.0, 4.0, 7.0)
-    assert found.by_line() == {"model.py:3": (3.0, 3.0), "model.py:4": (4.0, 3.0), "": (2.0, 0.0)}
     assert found.words("1:mul") == (
         "4 s, 40.0% of the run; 3 s of it are parts of kernels of several statements"
     )
@@ -144,6 +143,25 @@ def test_lines_have_what_the_rows_of_the_answer_have(session):
     for line, seconds in alone.items():
         if "," not in line and seconds:
             assert shown[f":{line.rpartition(':')[2]}"] >= seconds * (1 - 1e-9)
+
+
+def test_lines_of_two_files_of_one_name_have_each_its_own(tmp_path):
+    made = {}
+    for folder, code in (("one", "x[:5] * 2"), ("other", "jnp.concatenate([x, x])")):
+        path = tmp_path / folder / "model.py"
+        path.parent.mkdir()
+        path.write_text(f"def f(x):\n    y = {code}\n    return y\n")
+        names = {"jnp": jnp}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        made[folder] = names["f"]
+
+    session = Session(lambda x: (made["one"](x), made["other"](x)), (jnp.ones(100),), names=True)
+    session.ask("memory")
+    session.heat = "peak"
+    rows, heat = session.source().rows, session.line_heat()
+    amounts = {rows[k].line.text.strip(): one.amount for k, one in heat.items() if k >= 0}
+    assert amounts == {"y = x[:5] * 2": 20, "y = jnp.concatenate([x, x])": 800}
+    view_for(session).close()
 
 
 def test_lines_of_memory_have_the_bytes_of_its_rows(session):
