@@ -127,13 +127,13 @@ def what_if(
             "what_if: memory was asked of a Program, which is traced and has no source to edit. "
             "Ask it of the function."
         )
-    if checkpoint is not None:
-        change = _checkpointed(asked.fun, checkpoint, policy)
-    elif bfloat16 is not None:
-        change = _halved(asked.fun, bfloat16)
-    else:
-        change = _donated(asked, donate)
     with told_as("edit", "what_if"):
+        if checkpoint is not None:
+            change = _checkpointed(asked.fun, checkpoint, policy)
+        elif bfloat16 is not None:
+            change = _halved(asked.fun, bfloat16)
+        else:
+            change = _donated(asked, donate)
         try:
             row = _row(asked, now, measured_now, change, measure)
         except TaxprError:

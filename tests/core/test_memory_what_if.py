@@ -177,6 +177,9 @@ def test_what_it_refuses():
         use.what_if(donate="y")
     with pytest.raises(SelectorError, match=r"^what_if: var\('nowhere'\): no line that ran"):
         use.what_if(checkpoint="nowhere")
+    for change in ("checkpoint", "bfloat16"):
+        with pytest.raises(ArgumentError, match=r"^what_if: where=3 is of the type int"):
+            use.what_if(**{change: 3})
     with pytest.raises(RefusedError, match="pre is kept in bfloat16, the function raises TypeE"):
         use.what_if(bfloat16="pre")
     program = taxpr.trace(scanned, names=True)(*WIDE)
