@@ -165,7 +165,8 @@ def advice(asked: Asked, now: tuple[int, int], measured_now: bool, *, measure: b
             with told_as("edit", "advice"):
                 tried.append((_row(asked, now, measured_now, change, False), change))
         except (TaxprError, TypeError, ValueError) as error:
-            notes[f"Not tried: {str(error).splitlines()[0]}"] = None
+            said = str(error).splitlines()[0].removeprefix("what_if: ")
+            notes[f"Not tried: {said}"] = None
     pay = [pair for pair in tried if pair[0].saved > _ENOUGH]
     rows = [_row(asked, now, measured_now, x, True) if measure else row for row, x in pay]
     rows.sort(key=lambda row: -row.saved)
@@ -303,13 +304,13 @@ def _donated(asked: Asked, which: Any) -> _Trial:
     leaves = jax.tree.leaves((asked.args, asked.kwargs), is_leaf=is_object)
     if other := [one for one in leaves if is_object(one) or not is_traced(one)]:
         raise RefusedError(
-            f"what_if: donate={which!r} is tried by jax.jit, which does not take a "
-            f"{type(other[0]).__name__} as {name_of(asked.fun)} does. Donate by the jit of its "
-            "library, and ask memory of that."
+            f"what_if: donate= is tried by jax.jit, which takes arrays, and {name_of(asked.fun)} "
+            f"also takes a {type(other[0]).__name__}. Donate by the jit of its library, and ask "
+            "memory of that."
         )
     if door_of(asked.fun, asked.args, asked.kwargs, unseen=False) is not None:
         raise RefusedError(
-            f"what_if: donate={which!r} is tried by jax.jit, for which numbers of a model are "
+            "what_if: donate= is tried by jax.jit, for which numbers of a model are "
             f"arrays, and {name_of(asked.fun)} takes them as they are. Donate by the jit of its "
             'library, such as eqx.filter_jit(..., donate="all"), and ask memory of that.'
         )

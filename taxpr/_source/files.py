@@ -44,7 +44,12 @@ def _is_users(file: str) -> bool:
         return not known and bool(linecache.getlines(file))
     real = os.path.realpath(file)
     # Of a user's own packages and of Debian's, sysconfig does not know the folders.
-    return not real.startswith(_FOLDERS) and _PACKAGES.isdisjoint(real.split(os.sep))
+    return not real.startswith(_FOLDERS) and not is_installed(real)
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file is of an installed package, and not of Python itself."""
+    return not _PACKAGES.isdisjoint(file.split(os.sep))
 
 
 def is_library_file(file: str) -> bool:

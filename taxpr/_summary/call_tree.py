@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
@@ -21,7 +22,9 @@ from taxpr._costs.placed_costs import PlacedJaxpr, placed
 from taxpr._places import place_text
 from taxpr._programs.listing import equations
 from taxpr._programs.program import Program
+from taxpr._source.files import is_installed
 from taxpr._source.statements import Statement
+from taxpr._variables.changes import is_of_jax
 
 _SHAPES = 2  # that are told
 # Functions for Python up to 3.11, and generators later, too.
@@ -67,6 +70,7 @@ class CallNode:
         chooses: Whether one of these is a cond.
         shapes: The types of the values that others read.
         votes: How often each equation was made by the calls of one place.
+        in_library: The same of equations that a library made, which may loop.
         looped: Whether a Python loop is around this place, in the same jaxpr.
         times: How often each jaxpr runs that has a call of it; None if nobody knows.
     """
@@ -83,6 +87,9 @@ class CallNode:
     chooses: bool = False
     shapes: dict[str, None] = dataclasses.field(default_factory=dict[str, None])
     votes: dict[_Place, collections.Counter[Any]] = dataclasses.field(
+        default_factory=lambda: collections.defaultdict(collections.Counter)
+    )
+    in_library: dict[_Place, collections.Counter[Any]] = dataclasses.field(
         default_factory=lambda: collections.defaultdict(collections.Counter)
     )
     looped: dict[_Place, bool] = dataclasses.field(default_factory=dict["_Place", bool])
@@ -107,12 +114,13 @@ class CallNode:
         """How often it was called while the program was traced; None if that is not known.
 
         Equal equations of one place come from different calls, unless a loop in the function
-        repeats them. The number of most equations counts, as a library may loop.
+        repeats them. The number of most equations counts. A library may make an equation often, as
+        an optimizer does for each parameter: only one that is there once tells the number then.
         """
         total = 0
         for place, looped in self.looped.items():
             counts = collections.Counter(self.votes[place].values())
-            if looped and not counts:
+            if not counts and (looped or min(self.in_library[place].values(), default=1) > 1):
                 return None
             total += max(counts, key=lambda n: (counts[n], -n), default=1)
         return total or None
@@ -248,22 +256,32 @@ def _vote(part: PlacedJaxpr, eqn: JaxprEqn, own: Sequence[_Link]) -> None:
     codes, instructions = _compat.frames_of(eqn)
     frames = *zip(map(id, codes), instructions, strict=True), eqn.primitive
     callers: list[Any] = []  # where each of the functions was, inner ones first
+    libraries: list[bool] = []  # whether a library is further inside, likewise
     begin = 0
     for _, _, frame in reversed(own):
         while frame and begin < len(codes) and not _is_of(codes[begin], frame):
             begin += 1
         if frame:
             callers.append(frames[begin])
+            libraries.append(any(_may_loop(code.co_filename) for code in codes[:begin]))
             begin += 1
     inner = False
     for k, (node, loops, frame) in reversed(list(enumerate(own))):
-        callers = callers[1:] if frame else callers
+        is_of_library = libraries[0] if libraries else False
+        if frame:
+            callers, libraries = callers[1:], libraries[1:]
         place = part.home, tuple(callers if frame else callers[1:])
         node.looped[place] = any(link.loops for link in own[:k])
         node.times[part.home] = None if part.endless else part.times
         inner = inner or loops
         if not inner:
-            node.votes[place][frames] += 1
+            (node.in_library if is_of_library else node.votes)[place][frames] += 1
+
+
+@functools.lru_cache(maxsize=4096)
+def _may_loop(file: str) -> bool:
+    """Whether a file is of a library that may call something for each layer or parameter."""
+    return is_installed(file) and not is_of_jax(file)
 
 
 def _is_of(code: CodeType, frame: Statement) -> bool:

@@ -250,6 +250,33 @@ def test_calls_are_counted_whatever_loops_are_in_the_function():
     assert calls(in_both_loops) is None  # 2 calls of 7 turns, or 7 of 2
 
 
+def test_the_loops_of_a_library_are_no_calls(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "looping_library.py").write_text(
+        "import jax.numpy as jnp\n\n"
+        "def chained(fun, x, n):\n    for _ in range(n):\n        x = fun(jnp.sin(x))\n"
+        "    return x\n\n"
+        "def update(x, n):\n    return chained(jnp.cos, x, n) + 1.0\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    import looping_library as library
+
+    def inner(x):
+        h = library.chained(jnp.tanh, x, 5)
+        return h * 2
+
+    def step(x):
+        y = library.update(x, 6)
+        z = library.chained(jnp.cos, y, 4)
+        return inner(inner(z))
+
+    found = {row.name: row.calls for row in taxpr.summary(step)(1.0).rows}
+    assert found["y = library.update(x, 6)"] == 1
+    assert found["z = library.chained(jnp.cos, y, 4)"] is None
+    assert found["inner"] == found["return h * 2"] == 2
+
+
 def test_a_gradient_says_its_backward_pass_and_what_it_keeps():
     found = taxpr.summary(jax.grad(loss))(PARAMS, X)
     rows, use = rows_of(found), taxpr.memory(jax.grad(loss), compile=False)(PARAMS, X)
