@@ -17,7 +17,7 @@ from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import once
 from taxpr._calls.static import marked
 from taxpr._compat import PyTree, is_sequence
-from taxpr._errors import ArgumentError, name_of, refuse_no_function, unfit
+from taxpr._errors import ArgumentError, name_of, refuse_no_function, told_as, unfit
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.question import question
 from taxpr._recordings.part import Part
@@ -164,7 +164,8 @@ def flow(
     watched = watch(fun, where, memory=memory, grads=of or True)
 
     def flowing(*args: PyTree, **kwargs: PyTree) -> Flow:
-        rec = watched(*args, **kwargs)
+        with told_as("watch", "flow"):
+            rec = watched(*args, **kwargs)
         if not rec.complete:
             raise KeyboardInterrupt
         groups: dict[Any, list[Part]] = {}

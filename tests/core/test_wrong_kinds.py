@@ -572,7 +572,7 @@ ROWS = [
     ("taxpr.flow(None)", "flow: None is a NoneType, not a function."),
     ("taxpr.flow(f, 3)(X)", "flow: where is an array. It takes a function"),
     ('taxpr.flow(f, "q")(X)', "where='q': no variable or tag has that name, and"),
-    ('taxpr.flow(f, memory="a")(X)', "watch: memory='a' is no number of bytes. Give"),
+    ('taxpr.flow(f, memory="a")(X)', "flow: memory='a' is no number of bytes. Give"),
     ("taxpr.flow(f, step=lambda x: [x])(X)", "flow: step is to return the new value of the"),
     ("taxpr.flow(f)()", "flow(f): f(x) was called with other arguments:"),
     ("taxpr.find_nan(3)", "find_nan: 3 is a int, not a function."),
