@@ -1,14 +1,16 @@
 """Texts do not get harder to read: `tools/words.py` counts what makes them so."""
 
-import importlib
-import sys
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-words: Any = importlib.import_module("words")
+# Without its folder in the path, where other modules of tools/ would hide those of tests.
+PATH = Path(__file__).resolve().parents[2] / "tools" / "words.py"
+SPEC: Any = importlib.util.spec_from_file_location("words_tool", PATH)
+words: Any = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(words)
 
 # The most of each phrase in documents, docstrings and notebooks. Lower a number when you have made
 # texts plainer; do not raise one: `python tools/words.py --where PHRASE` shows where they are.
