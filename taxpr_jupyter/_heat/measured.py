@@ -40,7 +40,7 @@ class Measured:
         >>> program = taxpr.trace(lambda x: jnp.sum(x * 2))(jnp.ones(1000))
         >>> [peak, kept] = measured_by(taxpr.memory(program)(), program)
         >>> peak.kind, peak.inside("in0")
-        ('peak', 4000)
+        ('peak', 4000.0)
     """
 
     kind: MeasuredKind
