@@ -11,7 +11,7 @@ import jax
 import jax.core
 
 from taxpr._compat._jaxprs import is_literal
-from taxpr._compat._primitives import primitive
+from taxpr._compat._primitives import primitive, pvary_p
 from taxpr._compat._private import private
 from taxpr._compat._types import Array, Atom, Aval, Jaxpr, JaxprEqn, Mesh, Typed, Var, is_tuple
 
@@ -175,7 +175,7 @@ _EQUALISING = tuple(
 _CASTS_OF_EQUALS = (primitive(_PARALLEL, "preduced_p"),)
 # Casts between types, one of which is varying.
 _CASTS = (
-    primitive("jax._src.core", "pvary_p"),
+    pvary_p,
     primitive("jax._src.core", "reduced_vary_cast_p"),
     primitive(_PARALLEL, "vary_unreduced_cast_p"),
 )

@@ -59,7 +59,12 @@ def timeline_state(use: taxpr.questions.MemoryUse, picture: Picture) -> messages
 def _words(use: taxpr.questions.MemoryUse, step: int) -> str:
     told = use.steps[step]
     size = introspect.quantity(int(use.line[step]), "B")
-    code = f": {told.line} {told.code}" if told.code else "" if told.equations else ": XLA's own"
+    if step == 0:
+        code = ": nothing has run yet"
+    else:
+        code = (
+            f": {told.line} {told.code}" if told.code else "" if told.equations else ": XLA's own"
+        )
     return f"{size} after step {step} of {len(use.line) - 1}{code}"
 
 
