@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from taxpr._given import refuse_no_text
@@ -31,6 +32,33 @@ def file_text(file: str) -> str:
     """
     refuse_no_text("file_text", file, "the path of a file")
     return cell_text(file) or os.path.basename(file)
+
+
+def names_apart(files: Iterable[str]) -> dict[str, str]:
+    """The names of files for people: of files of one name as much of each path as no other has.
+
+    Args:
+        files: Paths, or what Python calls cells.
+
+    Example:
+        >>> from taxpr._places import names_apart
+        >>> list(names_apart(["/ada/a/layer.py", "/ada/b/layer.py", "/ada/loss.py"]).values())
+        ['a/layer.py', 'b/layer.py', 'loss.py']
+    """
+    found: dict[str, str] = {}
+    alike: dict[str, list[pathlib.PurePath]] = {}
+    for file in dict.fromkeys(files):
+        found[file] = cell_text(file)
+        if not found[file]:
+            path = pathlib.PurePath(file)
+            alike.setdefault(path.name, []).append(path)
+    ends: dict[pathlib.PurePath, str] = {}
+    for paths in alike.values():
+        length, longest = 1, max(len(path.parts) for path in paths)
+        while length < longest and len({path.parts[-length:] for path in paths}) < len(paths):
+            length += 1
+        ends |= {path: str(pathlib.PurePath(*path.parts[-length:])) for path in paths}
+    return {file: name or ends[pathlib.PurePath(file)] for file, name in found.items()}
 
 
 def is_generated(file: str, function: str = "") -> bool:

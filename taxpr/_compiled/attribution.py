@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
-from taxpr._places import place_text
+from taxpr._places import names_apart, place_text
 from taxpr._programs.listing import Found, equations
 from taxpr._programs.program import Program
 from taxpr._questions.lines import line_of
@@ -23,7 +23,8 @@ class Attribution(NamedTuple):
     Attributes:
         variable: The variable that held the value, or that its statement bound, such as ``"h"``;
             several where the statement bound several; of an input its name; "" where there is none.
-        line: The line, such as ``"model.py:12"``; "" where the source is not known.
+        line: The line, such as ``"model.py:12"``, as no other is told; "" where the source is not
+            known.
         code: The statement in that line; after ``∂`` that of which it computes the derivative.
         address: The address of the place.
         function: The qualified name of the function with the line.
@@ -84,6 +85,11 @@ class Attributions:
             at = at.home.home
         return bool(at)
 
+    def place(self, file: str, line: int) -> str:
+        """A line, by as much of the path of its file as no other file of the program has."""
+        name = self._files.get(file)
+        return place_text(file, line) if name is None else f"{name}:{line}"
+
     def _of(self, address: Address) -> Attribution:
         at = address if address.kind != "eqn" or address.result is not None else address.value(0)
         variable, value = self._held.get(at), self._values.get(at)
@@ -93,7 +99,8 @@ class Attributions:
             line = line_of(value, variable)
             if not line.code and statement:  # a parameter holds what a function before has made
                 return self._made_by(statement, address, variable.text)
-            return Attribution(variable.text, line.place, line.code, address, variable.function)
+            place = self.place(variable.file, variable.line)
+            return Attribution(variable.text, place, line.code, address, variable.function)
         if address.is_argument:
             return Attribution(self._program.in_names[address.number], "", "", address)
         if address.kind == "const":
@@ -104,14 +111,14 @@ class Attributions:
             return self.of(address.home.home)._replace(address=address)
         if statement is None:
             source = value and value.eqn and _compat.source_of(value.eqn)
-            line = place_text(source.file, source.line) if source else ""
+            line = self.place(source.file, source.line) if source else ""
             return Attribution("", line, "", address, source.function if source else "")
         return self._made_by(statement, address)
 
     def _made_by(self, statement: Statement, address: Address, variable: str = "") -> Attribution:
         return Attribution(
             variable or self.bound_by(statement),
-            place_text(statement.file, statement.line),
+            self.place(statement.file, statement.line),
             f"∂ {statement.text}" if self._is_derivative(address.eqn) else statement.text,
             address,
             statement.function,
@@ -164,6 +171,16 @@ class Attributions:
     @functools.cached_property
     def _made(self) -> list[tuple[Found, tuple[Statement, ...]]]:
         return [(found, statements) for found, _, statements in equations(self._program)]
+
+    @functools.cached_property
+    def _files(self) -> dict[str, str]:
+        """The names of the files of its lines."""
+        files = {one.file: None for one in self._program.variables()}
+        for found, statements in self._made:
+            source = None if statements else _compat.source_of(found.eqn)
+            files |= {source.file: None} if source else {}
+            files |= dict.fromkeys(one.file for one in statements)
+        return names_apart(filter(None, files))
 
     @functools.cached_property
     def _statements(self) -> dict[Address, tuple[Statement, ...]]:

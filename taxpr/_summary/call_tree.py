@@ -19,7 +19,6 @@ from taxpr._compat import JaxprEqn
 from taxpr._compiled.attribution import Attributions
 from taxpr._costs.costs import Cost
 from taxpr._costs.placed_costs import PlacedJaxpr, placed
-from taxpr._places import place_text
 from taxpr._programs.listing import equations
 from taxpr._programs.program import Program
 from taxpr._source.files import is_installed
@@ -230,7 +229,7 @@ class CallTree:
         """The function of this name, called by a statement; or the statement, without a name."""
         key = name, of.file, of.function, site.file, site.line, site.text
         if key not in node.children:
-            line = place_text(site.file, site.line) if site.file else ""
+            line = self._words.place(site.file, site.line) if site.file else ""
             bound = self._words.bound_by(site) if site.text else ""
             child = CallNode(name or site.text, bool(name), line, site.text, bound, node)
             node.children[key] = child

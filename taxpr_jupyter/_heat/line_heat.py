@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import taxpr
-from taxpr import introspect
+from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.measured import Measured
-from taxpr_jupyter._lines.source import SourceRow, SourceRows
+from taxpr_jupyter._lines.source import SourceRows
 
 ELSEWHERE = -1  # what is of no line
 
@@ -33,19 +32,17 @@ def line_heat(source: SourceRows, measured: Measured) -> dict[int, LineHeat]:
         source: The source of the program.
         measured: The numbers that were measured.
     """
-    at: dict[str, list[int]] = {}  # several where files of one name have such a line
-    for number, row in enumerate(source.rows):
-        at.setdefault(f"{introspect.file_text(row.file)}:{row.line.number}", []).append(number)
+    numbers = {id(row): number for number, row in enumerate(source.rows)}
     found: dict[int, tuple[float, float]] = {}
     rest = measured.whole
-    for one in measured.portions:
-        numbers = at.get(one.line, [])  # none of a line of a library
-        if len(numbers) > 1:
-            numbers = [k for k in numbers if _has(source.rows[k], one.address)]
-        if len(numbers) == 1:
-            before = found.get(numbers[0], (0.0, 0.0))
-            found[numbers[0]] = before[0] + one.amount, before[1] + one.amount * one.shared
-            rest -= one.amount
+    for place, (amount, shared) in measured.by_line().items():
+        try:
+            number = numbers[id(source.at(place))]
+        except PanelError:  # a line of a library, or none
+            continue
+        before = found.get(number, (0.0, 0.0))
+        found[number] = before[0] + amount, before[1] + shared
+        rest -= amount
     told = {
         number: LineHeat(amount, amount / measured.whole, measured.text(amount, shared))
         for number, (amount, shared) in found.items()
@@ -54,9 +51,3 @@ def line_heat(source: SourceRows, measured: Measured) -> dict[int, LineHeat]:
     if rest > 0:
         told[ELSEWHERE] = LineHeat(rest, rest / measured.whole, measured.text(rest))
     return told
-
-
-def _has(row: SourceRow, address: str) -> bool:
-    """Whether a line has an equation."""
-    eqn = taxpr.Address(address).eqn
-    return any(one.address == eqn for one in (*row.line.equations, *row.line.holding))

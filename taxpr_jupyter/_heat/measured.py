@@ -89,6 +89,14 @@ class Measured:
         share = f"{self.placed / self.whole:.0%}" if self.whole else "nothing"
         return f"In the picture: {share} of {introspect.quantity(self.whole, unit)}"
 
+    def by_line(self) -> dict[str, tuple[float, float]]:
+        """As much as each line has, and how much of that are equal parts; "" has the rest."""
+        found: dict[str, tuple[float, float]] = {}
+        for one in self.portions:
+            amount, shared = found.get(one.line, (0.0, 0.0))
+            found[one.line] = amount + one.amount, shared + one.amount * one.shared
+        return found
+
 
 Colours: TypeAlias = CostKind | Measured | None  # what nodes are coloured by; None for their kinds
 

@@ -491,6 +491,34 @@ def test_functions_of_one_name_have_a_row_each(tmp_path):
         assert rows[f"layer ({name}.py)"].flops == 2 * N**3
 
 
+def test_lines_of_files_of_one_name_have_a_row_each(tmp_path):
+    """Each is shown by as much of its path as tells it from the other."""
+    layers = []
+    for name in ("one", "other"):
+        path = tmp_path / name / "layer.py"
+        path.parent.mkdir()
+        path.write_text("def layer(a):\n    out = a @ a\n    return out\n")
+        exec(compile(path.read_text(), str(path), "exec"), made := {})
+        layers.append(made["layer"])
+
+    def f(a):
+        return layers[1](jnp.sin(layers[0](a)) * 2)
+
+    lines = ["one/layer.py:2", "other/layer.py:2"]
+    found = taxpr.profile(f, runs=1)(A)
+    rows = [row for row in found.rows if row.code.startswith("out = ")]
+    assert sorted((row.line, row.flops) for row in rows) == [(line, 2 * N**3) for line in lines]
+    functions = {row.function: row.flops for row in found.by_function.rows}
+    assert functions["layer (one/layer.py)"] == functions["layer (other/layer.py)"] == 2 * N**3
+    made = taxpr.compiled(f)(A)
+    assert [row.line for row in made.rows if row.code.startswith("out = ")] == lines
+    squares = jax.grad(lambda a: (layers[1](layers[0](a) ** 2) ** 2).sum())
+    held = taxpr.memory(squares)(A).rows
+    assert sorted(row.line for row in held if row.code == "∂ out = a @ a") == lines
+    calls = [row.line for row in taxpr.summary(f)(A).rows if row.code == "out = a @ a"]
+    assert calls == lines
+
+
 def test_a_trace_has_statements_for_names(tmp_path):
     found = taxpr.profile(straight, runs=2)(A, V)
     found.save_trace(tmp_path / "a.json")
