@@ -20,15 +20,10 @@ from taxpr._differences.difference import first_difference
 from taxpr._kernels.changes import ChangeRow, CompiledChanges
 from taxpr._kernels.collectives import CollectiveRow, Collectives
 from taxpr._kernels.compiled import Compiled, KernelRow, RemovedRow, compiled
-from taxpr._memory.memory import (
-    MemoryRow,
-    MemoryStep,
-    MemoryUse,
-    Residuals,
-    WhatIf,
-    WhatIfRow,
-    memory,
-)
+from taxpr._memory.held import MemoryRow
+from taxpr._memory.memory import memory
+from taxpr._memory.memory_use import MemoryStep, MemoryUse, Residuals
+from taxpr._memory.what_if import WhatIf, WhatIfRow
 from taxpr._profile.profile import profile
 from taxpr._profile.profile_rows import (
     FunctionTimeRow,

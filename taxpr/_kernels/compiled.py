@@ -21,7 +21,7 @@ from taxpr._kernels.kernels import Kernel, Kernels
 from taxpr._programs.functions import called_as
 from taxpr._programs.question import question
 
-_MOST = 3  # collectives that a note tells
+_MOVED = "What moves between devices, along which axes and for which statement: .collectives"
 _REMOVED = (
     "XLA has computed them beforehand, made one equation of them and others, or left them out; or "
     "they only give a value another shape."
@@ -227,11 +227,10 @@ def _answer(call: CompiledCall) -> Compiled:
         f"several statements, {len(added)} of XLA's own; {counted(equations, 'equation')} without "
         "a kernel"
     )
-    notes = dict.fromkeys(map(_told, [*moved.values()][:_MOST]))
     return Compiled(
         f"{headline}; {among}" if moved else headline,
         rows,
-        tuple(notes),
+        (_MOVED,) if moved else (),
         fusions=_Kernels(f"kernels of several statements in {name}: {len(fusions)}", fusions),
         added=_Kernels(f"what XLA added to {name}: {counted(len(added), 'kernel')}", added),
         removed=_Removed(
@@ -239,9 +238,7 @@ def _answer(call: CompiledCall) -> Compiled:
             removed,
             (_REMOVED,) if removed else (),
         ),
-        collectives=Collectives(
-            f"collectives of {name}: {among}", [*moved.values()], tuple(notes), bytes=size
-        ),
+        collectives=Collectives(f"collectives of {name}: {among}", [*moved.values()], bytes=size),
         text=call.text,
         executable=call.executable,
     )
@@ -284,12 +281,3 @@ def _removed(kernels: Kernels) -> list[RemovedRow]:
 def counted(number: int, what: str) -> str:
     """So many of something."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _told(row: CollectiveRow) -> str:
-    """A collective in a sentence."""
-    of = f" of {row.moves}" if row.moves else ""
-    along = f" along {', '.join(row.axes)}" if row.axes else ""
-    times = f", {row.times} times" if row.times != 1 and row.times else ""
-    why = f" for `{row.code}` ({row.line})" if row.line else f": {row.code}"
-    return f"{row.kind}{of}{along}, {size_text(row.bytes)}{times},{why}."

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -22,13 +22,8 @@ from taxpr._costs.quantities import quantity
 from taxpr._errors import ArgumentError, RefusedError, refuse_no_function
 from taxpr._kernels.collectives import collectives
 from taxpr._kernels.kernels import Kernel, Kernels
-from taxpr._profile.profile_rows import (
-    FunctionTimeRow,
-    KernelTime,
-    Profile,
-    ProfileByFunction,
-    ProfileRow,
-)
+from taxpr._profile.grouped_times import by_function, by_statement
+from taxpr._profile.profile_rows import KernelTime, Profile
 from taxpr._profile.roof import Roof, roof_of
 from taxpr._profile.runs import ProfiledRun, runs_of
 from taxpr._profile.trace_file import TraceEvent
@@ -56,7 +51,6 @@ _ROOF = (
     "time that it took. Measured here: {flops} in a product of matrices, {bytes} in a copy of a "
     "large array."
 )
-_OWN = "XLA's own"
 _NOTHING = (
     "profile: the profiler has recorded no kernel of {name} on {platform}, so that it cannot say "
     "what took the {wall}. taxpr.compiled tells which kernels there are."
@@ -137,7 +131,7 @@ def _answer(
         raise RefusedError(
             _NOTHING.format(name=call.program.name, platform=platform, wall=time_text(told.wall))
         )
-    named = _sum(told.kernels, [k.instruction.name for k in every if any(k.told[:2])])
+    named = told.seconds(k.instruction.name for k in every if any(k.told[:2]))
     coverage = named / told.wall
     idle = told.wall - busy
     roof, work = None, Work(call, every)
@@ -148,7 +142,7 @@ def _answer(
     elif len(devices := call.executable.runtime_executable().local_devices()) == 1:
         roof = roof_of(devices[0], tuple(work.dtypes))
     times = [_kernel_time(one, told, work, roof) for one in every]
-    rows = _rows(every, times, runs, told)
+    rows = by_statement(every, times, runs, told)
     if any(row.shared > 1 for row in rows):
         notes = (*notes, _SHARED)
     if roof:
@@ -178,7 +172,7 @@ def _answer(
         peak_flops=max(roof.flops.values()) if roof else None,
         peak_bytes=min(roof.bytes.values()) if roof else None,
         kernels=times,
-        by_function=_by_function(call.program.name, every, times, told.wall),
+        by_function=by_function(call.program.name, every, times, told.wall),
         _events=_events(call.program.name, every, runs),
     )
 
@@ -196,52 +190,6 @@ def _kernel_time(kernel: Kernel, told: ProfiledRun, work: Work, roof: Roof | Non
         tuple(filter(None, functions)),
         kernel.equations,
     )
-
-
-def _by_function(
-    name: str, every: Sequence[Kernel], times: Sequence[KernelTime], wall: float
-) -> ProfileByFunction:
-    """The time by function; kernels of several functions have a row for all together."""
-    owners = [_owners(one) for one in every]
-    files: dict[str, set[str]] = {}
-    for function, file in set[tuple[str, str]]().union(*owners):
-        files.setdefault(function, set()).add(file)
-    groups: dict[str, list[int]] = {}
-    for k, one in enumerate(times):
-        names = [
-            f"{function} ({file})" if len(files[function]) > 1 else function
-            for function, file in sorted(owners[k])
-        ]
-        if one.seconds:
-            groups.setdefault(", ".join(names) or _OWN, []).append(k)
-    rows: list[FunctionTimeRow] = []
-    for function, numbers in groups.items():
-        lines = {one.line for k in numbers for one in every[k].statements}
-        flops, moved, seconds, roof = _together([times[k] for k in numbers])
-        rows.append(
-            FunctionTimeRow(function, seconds, seconds / wall, flops, moved, roof, len(lines))
-        )
-    rows.sort(key=lambda row: -row.seconds)
-    return ProfileByFunction(f"time of {name} by function", rows, wall=wall)
-
-
-def _owners(kernel: Kernel) -> set[tuple[str, str]]:
-    """The functions of the statements of a kernel, with their files."""
-    return {
-        (function_name(one.function), one.line.rpartition(":")[0])
-        for one in kernel.statements
-        if one.function
-    }
-
-
-def _together(times: Sequence[KernelTime]) -> tuple[int | None, int, float, float | None]:
-    """The operations, bytes and seconds of kernels, and how near they are to the roof."""
-    flops = None if any(one.flops is None for one in times) else sum(x.flops or 0 for x in times)
-    seconds = sum(one.seconds for one in times)
-    least = [one.least_seconds for one in times]
-    known = [one for one in least if one is not None]
-    roof = sum(known) / seconds if seconds and len(known) == len(least) else None
-    return flops, sum(one.bytes for one in times), seconds, roof
 
 
 def _events(
@@ -285,67 +233,10 @@ def _with_collectives(kernels: Kernels) -> list[Kernel]:
     return found
 
 
-def _rows(
-    every: Sequence[Kernel],
-    times: Sequence[KernelTime],
-    runs: Sequence[ProfiledRun],
-    told: ProfiledRun,
-) -> list[ProfileRow]:
-    """The statements with the seconds of the run that is told, the longest first."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for k, kernel in enumerate(every):
-        variable, line, code = kernel.told
-        groups.setdefault((line, code or variable or _own_name(kernel)), []).append(k)
-    rows = [
-        _row([every[k] for k in numbers], [times[k] for k in numbers], runs, told)
-        for numbers in groups.values()
-    ]
-    return sorted((row for row in rows if row.seconds), key=lambda row: -row.seconds)
-
-
-def _row(
-    kernels: Sequence[Kernel],
-    own: Sequence[KernelTime],
-    runs: Sequence[ProfiledRun],
-    told: ProfiledRun,
-) -> ProfileRow:
-    flops, moved, seconds, roof = _together(own)
-    names = [one.instruction.name for one in kernels]
-    times = [_sum(run.kernels, names) for run in runs]
-    _, line, code = kernels[0].told
-    variables = [name for one in kernels for name in one.told[0].split(", ")]
-    equations = dict.fromkeys(address for one in kernels for address in one.equations)
-    return ProfileRow(
-        seconds,
-        seconds / told.wall,
-        ", ".join(dict.fromkeys(filter(None, variables))),
-        line,
-        code or _own_name(kernels[0]),
-        max(one.runs for one in own),
-        len(kernels[0].statements),
-        min(times),
-        max(times),
-        flops,
-        moved,
-        roof,
-        next(iter(equations), Address()),
-        tuple(equations),
-    )
-
-
-def _own_name(kernel: Kernel) -> str:
-    """What XLA calls something that it has added, and of which no more is known."""
-    return "" if kernel.statements else f"{_OWN} {kernel.instruction.opcode}"
-
-
 def _iterations(kernel: Kernel, run: ProfiledRun) -> int:
     """How often a kernel ran: in a branch less often than the loops around it."""
     seen = run.counts.get(kernel.instruction.name, 0)
     return seen if kernel.times is None else min(seen, kernel.times)
-
-
-def _sum(times: Mapping[str, float], names: Sequence[str]) -> float:
-    return sum(times.get(name, 0.0) for name in names)
 
 
 def time_text(seconds: float) -> str:

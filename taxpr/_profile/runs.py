@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -37,6 +37,10 @@ class ProfiledRun:
     counts: Mapping[str, int]
     begin: float
     spans: Sequence[Span]
+
+    def seconds(self, names: Iterable[str]) -> float:
+        """How long some kernels took, by their names."""
+        return sum(self.kernels.get(name, 0.0) for name in names)
 
 
 def runs_of(

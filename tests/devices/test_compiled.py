@@ -130,6 +130,7 @@ def test_each_collective_is_told_at_its_line(fun):
     assert all(row.code.startswith(row.variable) for row in found.rows)
     sizes = {ROWS: 4, COLUMNS: 2}
     assert all(row.devices == sizes[row.axes[0]] for row in found.rows)
+    assert found.notes == ()  # which would tell the rows again
 
 
 def independent(w, x):

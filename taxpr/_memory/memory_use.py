@@ -1,0 +1,216 @@
+"""`MemoryUse`, the answer of `memory`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy
+
+from taxpr._answers.answer import Answer
+from taxpr._answers.charts import Chart, Lines
+from taxpr._answers.portions import Portion
+from taxpr._answers.tables import size_text
+from taxpr._errors import ArgumentError
+from taxpr._memory.held import XLAS_OWN, MemoryRow, merged, shown
+from taxpr._memory.what_if import Asked, WhatIf, advice, what_if
+
+np: Any = numpy  # which leaves types of arrays unknown
+
+
+class _Rows(Answer):
+    _columns = "bytes", "share", "variable", "line", "code", "arrays", "iterations", "why"
+
+    def _shown(self) -> list[dict[str, Any]]:
+        return [{k: v for k, v in shown(row).items() if v != 1} for row in super()._shown()]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Residuals(_Rows):
+    """What a gradient keeps of its forward pass; `MemoryUse.residuals` has it.
+
+    Attributes:
+        total: The bytes of all of it.
+        portions: The bytes of each array, which are the total.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> def loss(w, x):
+        ...     act = jnp.tanh(x @ w)
+        ...     return act.sum()
+        >>> use = taxpr.memory(jax.grad(loss))(jnp.ones((8, 8)), jnp.ones((1000, 8)))
+        >>> [(row.variable, row.bytes, row.why) for row in use.residuals.rows]
+        [('act', 32000, 'kept for the derivative of `act = jnp.tanh(x @ w)`')]
+    """
+
+    total: int = 0
+    portions: Sequence[Portion] = ()
+
+
+class MemoryStep(NamedTuple):
+    """A step of a compiled program; `MemoryUse.steps` has them.
+
+    Attributes:
+        line: The line of its last statement.
+        code: The statements, in order.
+        equations: The addresses of its equations; empty where XLA has added the step.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> use = taxpr.memory(lambda x: (x @ x) @ x)(jnp.ones((100, 100)))
+        >>> [step.equations for step in use.steps if step.equations]
+        [('0:dot_general',), ('1:dot_general',)]
+    """
+
+    line: str = ""
+    code: str = ""
+    equations: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class MemoryUse(_Rows):
+    """How much memory a call needs, and what holds it; `memory` makes it.
+
+    Attributes:
+        total: The bytes that it needs in all: arguments + results - alias + temporaries.
+        arguments: The bytes of its arguments.
+        results: Those of its results.
+        alias: Those of results that lie where a donated argument was.
+        temporaries: Those of all else.
+        residuals: What a gradient in it keeps for its backward pass, whole.
+        portions: The bytes of each array where the most is, which are the total.
+        line: The bytes that are taken after each step of the program.
+        steps: The statements of each of these steps; the first entry is before all of them. Empty
+            for an estimate.
+        lives: Each array with the first and the last of the steps after which it is there. Empty
+            for an estimate.
+        loops: For each loop where it begins and ends on the line, and its statement.
+        estimated: Whether it is guessed, and not what XLA says.
+        asked: The call, for `what_if`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> use = taxpr.memory(lambda x: (x @ x) @ x)(jnp.ones((100, 100)))
+        >>> use.total, use.arguments, use.results, use.temporaries
+        (120000, 40000, 40000, 40000)
+    """
+
+    total: int = 0
+    arguments: int = 0
+    results: int = 0
+    alias: int = 0
+    temporaries: int = 0
+    residuals: Residuals = Residuals("residuals", [])
+    portions: Sequence[Portion] = ()
+    line: Any = None
+    steps: Sequence[MemoryStep] = ()
+    lives: Sequence[tuple[int, int, MemoryRow]] = ()
+    loops: Sequence[tuple[int, int, str]] = ()
+    estimated: bool = False
+    asked: Asked | None = dataclasses.field(default=None, repr=False)
+
+    def at(self, step: int) -> Answer:
+        """The arrays in memory after a step of the program.
+
+        Args:
+            step: The position on `line`.
+
+        Returns:
+            An `Answer` with a `MemoryRow` for each variable, largest first.
+
+        Raises:
+            ArgumentError: If there is no such step, or nothing is known of it, as in an estimate.
+
+        Example:
+            >>> import jax.numpy as jnp, taxpr
+            >>> use = taxpr.memory(lambda x: (x @ x) @ x)(jnp.ones((100, 100)))
+            >>> [row.why for row in use.at(0).rows]
+            ['argument', 'result']
+        """
+        if not self.lives:
+            why = "it is an estimate" if self.estimated else "XLA says their sum alone"
+            raise ArgumentError(f"at: nothing is known of its steps: {why}.")
+        if not _is_whole(step) or not 0 <= step < len(self.line):
+            raise ArgumentError(f"at: there is no step {step!r}, but 0 to {len(self.line) - 1}.")
+        size = int(self.line[step])
+        rows = [row for begin, end, row in self.lives if begin <= step <= end]
+        if left := size - sum(row.bytes for row in rows):
+            rows.append(MemoryRow(left, 0.0, "", "", "", 1, 1, XLAS_OWN, ""))
+        code = self.steps[step].code
+        headline = f"{size_text(size)} after step {step} of {len(self.line) - 1}"
+        return _Rows(f"{headline}, {code}" if code else headline, merged(rows, size))
+
+    def what_if(
+        self,
+        *,
+        checkpoint: Any = None,
+        policy: Any = None,
+        bfloat16: Any = None,
+        donate: str | int | None = None,
+        measure: bool = False,
+    ) -> WhatIf:
+        """What one change of the source would save, tried by `taxpr.edit` on the same call.
+
+        Args:
+            checkpoint: A function, or its name as for `edit`, such as ``"block"``: what it computes
+                is computed again in the backward pass, and not kept.
+            policy: What is kept nevertheless, as of `jax.checkpoint`.
+            bfloat16: A variable, as for `edit`: it is cast where it is bound.
+            donate: An argument, by its name or position: its memory is given to the results.
+            measure: Whether to compile the changed function, and not to predict.
+
+        Raises:
+            ArgumentError: If not one change is given, or the call was that of a `Program`.
+            SelectorError: If there is no such function or variable.
+
+        Example:
+            >>> import jax, jax.numpy as jnp, taxpr
+            >>> def layer(x, w):
+            ...     return jnp.sin(jnp.sin(jnp.sin(x @ w)))
+            >>> def loss(ws, x):
+            ...     return jax.lax.scan(lambda x, w: (layer(x, w), None), x, ws)[0].sum()
+            >>> args = jnp.ones((50, 16, 16)), jnp.ones((512, 16))
+            >>> use = taxpr.memory(jax.grad(loss))(*args)
+            >>> [row] = use.what_if(checkpoint="layer").rows
+            >>> row.code, row.saved > 0.5
+            ('layer = jax.checkpoint(layer)', True)
+        """
+        asked, now = self._now()
+        return what_if(
+            asked,
+            now,
+            not self.estimated,
+            checkpoint=checkpoint,
+            policy=policy,
+            bfloat16=bfloat16,
+            donate=donate,
+            measure=measure,
+        )
+
+    def advice(self, *, measure: bool = False) -> WhatIf:
+        """Try the changes that may pay, and tell those that do, the best first.
+
+        These are `jax.checkpoint` around each function of yours that makes much of what the
+        gradient keeps, and arguments that could be donated.
+
+        Args:
+            measure: Whether to compile what pays, and not only to predict.
+        """
+        asked, now = self._now()
+        return advice(asked, now, not self.estimated, measure=measure)
+
+    def _now(self) -> tuple[Asked, tuple[int, int]]:
+        if self.asked is None:
+            raise ArgumentError("what_if: this table has no call. Ask taxpr.memory(fun)(*args).")
+        return self.asked, (self.total - self.temporaries, self.temporaries)
+
+    def chart(self) -> Chart | None:
+        """The bytes that are taken, in the order of the program; loops are bands."""
+        if self.line is None or len(self.line) < 2:
+            return None
+        return Lines({"bytes": self.line}, xlabel="instructions in order", bands=self.loops)
+
+
+def _is_whole(step: Any) -> bool:
+    return isinstance(step, int | np.integer) and not isinstance(step, bool)
