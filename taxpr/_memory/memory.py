@@ -19,7 +19,7 @@ from taxpr._memory.held import MemoryRow, RowMaker, merged
 from taxpr._memory.memory_use import MemoryStep, MemoryUse, Residuals
 from taxpr._memory.residuals import residuals
 from taxpr._memory.used import Used, guessed, planned
-from taxpr._memory.what_if import Asked
+from taxpr._memory.what_if import Asked, Needs
 from taxpr._programs.functions import called_as
 from taxpr._programs.listing import around
 from taxpr._programs.program import Program
@@ -77,24 +77,29 @@ def memory(fun: Any, *, compile: bool = True) -> Callable[..., MemoryUse]:
         raise ArgumentError(f"memory: compile={compile!r}: give True, or False for an estimate.")
 
     def asked(*args: PyTree, **kwargs: PyTree) -> MemoryUse:
-        if not compile:
-            program = program_of(fun, args, kwargs)
-            words = Attributions(program)
-            used = guessed(program)
-        else:
+        def used_by(fun: Any, compiled: bool) -> tuple[Program, Attributions, Used]:
+            if not compiled:
+                program = program_of(fun, args, kwargs)
+                return program, Attributions(program), guessed(program)
             call = compile_call(fun, args, kwargs)
-            program, words = call.program, Attributions(call.program)
-            used = planned(call, words)
+            words = Attributions(call.program)
+            return call.program, words, planned(call, words)
+
+        def needs(other: Any, compiled: bool) -> Needs:
+            program, _, used = used_by(other, compiled)
+            return _needs(program, used)
+
+        program, words, used = used_by(fun, compile)
+        parts, now = _parts(program, words), _needs(program, used)
+        call = Asked(fun, args, kwargs, needs, now, compile, parts)
         use = _answer(program, words, used, estimated=not compile)
-
-        def totals(other: Any, compiled: bool) -> tuple[int, int]:
-            found: MemoryUse = memory(other, compile=compiled)(*args, **kwargs)
-            return found.total - found.temporaries, found.temporaries
-
-        parts = _parts(program, words)
-        return dataclasses.replace(use, asked=Asked(fun, args, kwargs, totals, parts))
+        return dataclasses.replace(use, asked=call)
 
     return called_as(fun)(asked)
+
+
+def _needs(program: Program, used: Used) -> Needs:
+    return Needs(used.total - used.temporaries, used.temporaries, program.jaxpr)
 
 
 def _parts(program: Program, words: Attributions) -> list[tuple[str, int]]:

@@ -176,11 +176,8 @@ class MemoryUse(_Rows):
             >>> row.code, row.saved > 0.5
             ('layer = jax.checkpoint(layer)', True)
         """
-        asked, now = self._now()
         return what_if(
-            asked,
-            now,
-            not self.estimated,
+            self._asked(),
             checkpoint=checkpoint,
             policy=policy,
             bfloat16=bfloat16,
@@ -197,13 +194,12 @@ class MemoryUse(_Rows):
         Args:
             measure: Whether to compile what pays, and not only to predict.
         """
-        asked, now = self._now()
-        return advice(asked, now, not self.estimated, measure=measure)
+        return advice(self._asked(), measure=measure)
 
-    def _now(self) -> tuple[Asked, tuple[int, int]]:
+    def _asked(self) -> Asked:
         if self.asked is None:
             raise ArgumentError("what_if: this table has no call. Ask taxpr.memory(fun)(*args).")
-        return self.asked, (self.total - self.temporaries, self.temporaries)
+        return self.asked
 
     def chart(self) -> Chart | None:
         """The bytes that are taken, in the order of the program; loops are bands."""

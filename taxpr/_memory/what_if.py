@@ -12,12 +12,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy
 
+from taxpr import _compat
 from taxpr._answers.answer import Answer
 from taxpr._answers.tables import size_text
 from taxpr._calls.door import door_of
 from taxpr._calls.libraries import checkpoint_of, is_object
 from taxpr._calls.static import is_traced
-from taxpr._compat import PyTree, map_leaves
+from taxpr._compat import PyTree, StoredJaxpr, map_leaves
+from taxpr._costs.costs import Cost, Costs
+from taxpr._costs.quantities import quantity
 from taxpr._editing.edited import edit
 from taxpr._errors import ArgumentError, RefusedError, TaxprError, name_of, signature_of, told_as
 
@@ -33,6 +36,9 @@ class WhatIfRow:
         change: What is changed.
         total: The bytes that the call would need in all.
         saved: Its share of what it needs now; negative where it needs more.
+        flops: The operations that it computes more, such as those that a checkpoint computes again,
+            in all loops; negative where they are fewer. Evaluations of `exp` and the like are not
+            in it. XLA may find some of them twice, and compute them once.
         code: What to write.
         measured: Whether XLA says so of the changed function, and it is not predicted.
 
@@ -40,13 +46,14 @@ class WhatIfRow:
         >>> import jax, jax.numpy as jnp, taxpr
         >>> use = taxpr.memory(lambda w, x: w - 0.1 * x)(jnp.ones(1000), jnp.ones(1000))
         >>> [row] = use.what_if(donate="w", measure=True).rows
-        >>> row.change, row.total, use.total
-        ('w is donated', 8000, 12000)
+        >>> row.change, row.total, use.total, row.flops
+        ('w is donated', 8000, 12000, 0)
     """
 
     change: str
     total: int
     saved: float
+    flops: int
     code: str
     measured: bool
 
@@ -65,15 +72,49 @@ class WhatIf(Answer):
         >>> use = taxpr.memory(lambda w, x: w - 0.1 * x)(jnp.ones(1000), jnp.ones(1000))
         >>> use.what_if(donate="w", measure=True)
         what if w is donated
-        change        total  saved  code                            measured
-        w is donated  8 kB   33%    jax.jit(..., donate_argnums=0)  True
+        change        total  saved  flops   code                            measured
+        w is donated  8 kB   33%    0 FLOP  jax.jit(..., donate_argnums=0)  True
     """
 
     def _shown(self) -> list[dict[str, Any]]:
         return [
-            {**row, "total": size_text(row["total"]), "saved": f"{row['saved']:.0%}"}
+            {
+                **row,
+                "total": size_text(row["total"]),
+                "saved": f"{row['saved']:.0%}",
+                "flops": _more(row["flops"]),
+            }
             for row in super()._shown()
         ]
+
+
+def _more(flops: int) -> str:
+    sign = "-" if flops < 0 else "+" if flops else ""
+    return f"{sign}{quantity(abs(flops), 'FLOP')}"
+
+
+class Needs(NamedTuple):
+    """The needs of a call.
+
+    Attributes:
+        ends: The bytes of arguments, and of results without those that lie in donated arguments.
+        temporaries: The bytes of all else.
+        jaxpr: Its program.
+    """
+
+    ends: int
+    temporaries: int
+    jaxpr: StoredJaxpr
+
+    @property
+    def cost(self) -> Cost:
+        """Its operations, by the table of costs."""
+        return Costs().of_jaxpr(_compat.open_jaxpr(self.jaxpr))
+
+    @property
+    def total(self) -> int:
+        """The bytes in all."""
+        return self.ends + self.temporaries
 
 
 class Asked(NamedTuple):
@@ -83,15 +124,18 @@ class Asked(NamedTuple):
         fun: The function.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        totals: Of a function, and whether to compile it: the bytes of arguments, results without
-            those that lie in donated arguments, and temporaries.
+        needs: Of another function with these arguments, and whether to compile it: its needs.
+        now: The needs of this function.
+        compiled: Whether XLA says so, and they are not estimated.
         parts: The user's functions that make residuals, by their names, and how many bytes.
     """
 
     fun: Any
     args: tuple[PyTree, ...]
     kwargs: dict[str, PyTree]
-    totals: Callable[[Any, bool], tuple[int, int]]
+    needs: Callable[[Any, bool], Needs]
+    now: Needs
+    compiled: bool
     parts: Sequence[tuple[str, int]]
 
 
@@ -105,8 +149,6 @@ class _Trial(NamedTuple):
 
 def what_if(
     asked: Asked,
-    now: tuple[int, int],
-    measured_now: bool,
     *,
     checkpoint: Any = None,
     policy: Any = None,
@@ -135,7 +177,7 @@ def what_if(
         else:
             change = _donated(asked, donate)
         try:
-            row = _row(asked, now, measured_now, change, measure)
+            row, notes = _row(asked, change, measure)
         except TaxprError:
             raise
         except Exception as error:
@@ -143,10 +185,10 @@ def what_if(
             raise RefusedError(
                 f"what_if: where {change.what}, the function raises {type(error).__name__}: {said}"
             ) from error
-    return WhatIf(f"what if {row.change}", [row], _notes([row]))
+    return WhatIf(f"what if {row.change}", [row], (*_notes([row]), *notes))
 
 
-def advice(asked: Asked, now: tuple[int, int], measured_now: bool, *, measure: bool) -> WhatIf:
+def advice(asked: Asked, *, measure: bool) -> WhatIf:
     """Try the changes that may pay; see `MemoryUse.advice`."""
     if hasattr(asked.fun, "jaxpr"):
         raise ArgumentError("advice: memory was asked of a Program. Ask it of the function.")
@@ -163,12 +205,14 @@ def advice(asked: Asked, now: tuple[int, int], measured_now: bool, *, measure: b
         try:
             change = make()
             with told_as("edit", "advice"):
-                tried.append((_row(asked, now, measured_now, change, False), change))
+                row, more = _row(asked, change, False)
+            tried.append((row, change))
+            notes.update(dict.fromkeys(more))
         except (TaxprError, TypeError, ValueError) as error:
             said = str(error).splitlines()[0].removeprefix("what_if: ")
             notes[f"Not tried: {said}"] = None
     pay = [pair for pair in tried if pair[0].saved > _ENOUGH]
-    rows = [_row(asked, now, measured_now, x, True) if measure else row for row, x in pay]
+    rows = [_row(asked, x, True)[0] if measure else row for row, x in pay]
     rows.sort(key=lambda row: -row.saved)
     headline = f"advice for {name_of(asked.fun)}: {len(rows)} changes of {len(tried)} pay"
     return WhatIf(headline, rows, (*_notes(rows), *notes))
@@ -180,23 +224,31 @@ def _notes(rows: Sequence[WhatIfRow]) -> tuple[str, ...]:
     return ("Predicted from the program; measure=True compiles the changed function.",)
 
 
-def _row(
-    asked: Asked, now: tuple[int, int], measured_now: bool, change: _Trial, measure: bool
-) -> WhatIfRow:
+def _row(asked: Asked, change: _Trial, measure: bool) -> tuple[WhatIfRow, tuple[str, ...]]:
+    """The row of a change, and notes on its operations."""
+    now = asked.now
     with warnings.catch_warnings():  # of a donation that saves nothing, which the row says
         warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-        ends, temporaries = asked.totals(change.fun, measure)
-    before = sum(now)
-    if not measure and measured_now:
-        # What the model gets wrong of the program as it is, it gets wrong of the changed one, too:
-        # what is there no more by its share, what is new as it is.
-        guess = asked.totals(asked.fun, False)
-        ends += now[0] - guess[0]
-        share = min(temporaries / guess[1], 1.0) if guess[1] else 1.0
-        temporaries = round(now[1] * share) + max(temporaries - guess[1], 0)
-    total = ends + temporaries
-    saved = 1 - total / before if before else 0.0
-    return WhatIfRow(change.what, total, saved, change.code(), measure)
+        found = asked.needs(change.fun, measure)
+    if not measure and asked.compiled:
+        found = _corrected(found, now, asked.needs(asked.fun, False))
+    saved = 1 - found.total / now.total if now.total else 0.0
+    cost = found.cost
+    flops = cost.flops - now.cost.flops
+    row = WhatIfRow(change.what, found.total, saved, flops, change.code(), measure)
+    notes = cost.lines()[1:] if flops else ()
+    return row, tuple(f"Operations {note}." for note in notes)
+
+
+def _corrected(found: Needs, now: Needs, guess: Needs) -> Needs:
+    """A guess, corrected by the error of the guess for the program as it is.
+
+    Bytes that are gone are corrected by their share; bytes that are new stay as they are.
+    """
+    share = min(found.temporaries / guess.temporaries, 1.0) if guess.temporaries else 1.0
+    temporaries = round(now.temporaries * share)
+    temporaries += max(found.temporaries - guess.temporaries, 0)
+    return Needs(found.ends + now.ends - guess.ends, temporaries, found.jaxpr)
 
 
 def _checkpointed(fun: Any, where: Any, policy: Any) -> _Trial:

@@ -43,6 +43,76 @@ def test_a_prediction_is_near_what_is_measured(policy):
     assert abs(rows[0].total - rows[1].total) < 0.2 * rows[1].total
 
 
+def flops(fun, *args):
+    cost = jax.jit(fun).lower(*args).compile().cost_analysis()
+    return (cost[0] if isinstance(cost, list) else cost)["flops"]
+
+
+def perceptron(x, w):
+    return x + jnp.tanh(x @ w) @ w.T
+
+
+def scores(x, w):
+    weights = jax.nn.softmax((x @ w) @ x.T)
+    return x + weights @ x
+
+
+def deep_in_scan(block, ws, x):
+    return jnp.sum(jax.lax.scan(lambda x, w: (block(x, w), None), x, ws)[0] ** 2)
+
+
+def deep_in_python(block, ws, x):
+    for w in ws:
+        x = block(x, w)
+    return jnp.sum(x**2)
+
+
+# The products of a layer that its derivative needs once more, by hand.
+PRODUCTS = {perceptron: 2 * 512 * 32 * 32, scores: 2 * 512 * 32 * 32 + 2 * 512 * 512 * 32}
+
+
+@pytest.mark.parametrize("block", PRODUCTS, ids=lambda block: block.__name__)
+def test_the_operations_that_are_computed_again_are_told(block):
+    for deep in (deep_in_scan, deep_in_python):
+        use = taxpr.memory(jax.grad(functools.partial(deep, block)))(*WIDE)
+        [row] = use.what_if(checkpoint=block).rows
+        assert abs(row.flops - 8 * PRODUCTS[block]) < 0.1 * row.flops
+        assert use.what_if(checkpoint=block, measure=True).rows[0].flops == row.flops
+
+
+@pytest.mark.parametrize("block", PRODUCTS, ids=lambda block: block.__name__)
+def test_they_are_those_that_xla_counts(block):
+    """Of the program edited by hand; XLA counts the body of a loop once."""
+    now, then = (
+        jax.grad(functools.partial(deep_in_scan, f)) for f in (block, jax.checkpoint(block))
+    )
+    more = 8 * (flops(then, *WIDE) - flops(now, *WIDE))
+    [row] = taxpr.memory(now, compile=False)(*WIDE).what_if(checkpoint=block).rows
+    assert abs(row.flops - more) < 0.2 * more
+
+
+def test_what_computes_no_more_has_no_operations_and_a_policy_has_fewer():
+    use = taxpr.memory(jax.grad(scanned), compile=False)(*WIDE)
+    assert use.what_if(donate="x").rows[0].flops == 0
+    policy = jax.checkpoint_policies.dots_saveable
+    counts = [use.what_if(checkpoint="layer", policy=one).rows[0].flops for one in (None, policy)]
+    assert counts[0] == 2 * 8 * 512 * 32 * 32  # the products of the layers
+    assert 0 <= counts[1] < 0.05 * counts[0]
+    assert "+8.39 MFLOP" in str(use.what_if(checkpoint="layer"))
+
+
+def iterated(x):
+    wave = jnp.sin(x)
+    return jax.lax.while_loop(lambda x: x.sum() < 9.0, lambda x: x + 1.0, wave).sum()
+
+
+def test_operations_that_are_not_known_are_said():
+    use = taxpr.memory(iterated, compile=False)(WIDE[1])
+    found = use.what_if(bfloat16="wave")
+    assert found.rows[0].flops > 0
+    assert found.notes[-1] == "Operations with one iteration of each while loop."
+
+
 def step(w, x):
     return w - 0.1 * x, jnp.sum(x)
 
