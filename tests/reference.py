@@ -11,6 +11,7 @@ import itertools
 import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
+import numpy as np
 from jax._src.state import discharge
 
 from taxpr import is_tag, tag_params, tag_tree
@@ -65,9 +66,12 @@ class Reference:
         return [read(atom) for atom in inner.outvars]
 
     def literal(self, atom):
-        # 0.7.2 wraps literals in a class that some of its own primitives do not take.
+        # 0.7.2 wraps literals in a class that some of its own primitives do not take. From 0.10 one
+        # in a shard_map has the type of a value in it, and JAX confuses what it computes of such a
+        # value with what it later computes elsewhere: its caches look at dtype and shape only.
         if id(atom) not in self._literals:
-            self._literals[id(atom)] = atom, jnp.asarray(atom.val)
+            plain = np.asarray(atom.val) if isinstance(atom.val, np.ndarray) else atom.val
+            self._literals[id(atom)] = atom, jnp.asarray(plain)
         return self._literals[id(atom)][1]
 
     def at(self, index, jaxpr, *args):

@@ -258,3 +258,15 @@ def test_injecting_one_tag_after_another_is_injecting_both(case):
     assert_close(outs, reference(jaxpr, *args))
     assert int(first) == sum(name < "d" for name in reference.fired)
     assert int(second) == sum(name >= "d" for name in reference.fired)
+
+
+def test_the_reference_leaves_no_mesh_in_what_jax_caches():
+    """Once JAX has computed with a value of a shard_map, it takes others of its type for such."""
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec()
+    half = lambda x: x * jnp.asarray(0.5, jnp.float16)
+    x = jnp.ones(2, jnp.float16)
+    body = jax.shard_map(half, mesh=mesh, in_specs=spec, out_specs=spec)
+    [out] = Reference()(jax.make_jaxpr(body)(x), x)
+    for value in (out, half(x)):
+        assert jax.typeof(value).sharding.mesh.empty
