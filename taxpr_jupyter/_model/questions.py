@@ -20,6 +20,7 @@ class Question(NamedTuple):
             may be chosen; injectors, and then the other program is the one with them.
         of_function: Whether it is asked of the function, and not of its program, which has types.
         runs: Whether the program runs.
+        compiles: Whether it does not run, but is compiled for the devices of its arguments.
         sentences: Whether a row of the answer has sentences, and not numbers.
     """
 
@@ -31,6 +32,7 @@ class Question(NamedTuple):
     needs: Literal["", "variables", "loss", "injectors"] = ""
     of_function: bool = False
     runs: bool = True
+    compiles: bool = False
     sentences: bool = False
 
 
@@ -73,6 +75,7 @@ QUESTIONS: Mapping[str, Question] = {
         "What holds the memory where the program needs the most; it is compiled, and not run",
         "memory",
         runs=False,
+        compiles=True,
     ),
     "profile": Question(
         "Time",
@@ -84,12 +87,14 @@ QUESTIONS: Mapping[str, Question] = {
         "What XLA made of each statement; nothing is run",
         "compiled",
         runs=False,
+        compiles=True,
     ),
     "compile_time": Question(
         "Compile time",
         "Which functions make lowering and compiling slow; nothing is run",
         "compile_time",
         runs=False,
+        compiles=True,
     ),
     "injectors": Question(
         "with the changes",

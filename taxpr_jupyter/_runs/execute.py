@@ -240,6 +240,12 @@ class Executor:
                 "Nothing was run: some arguments are only shapes (jax.ShapeDtypeStruct)"
             )
 
+    def given(self, plan: Plan) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The states and the arguments, for a question that runs nothing."""
+        args, kwargs = self._inputs
+        states = (dict(plan.states),) if states_of(plan.program) else ()
+        return (*states, *args), {**kwargs, **plan.numbers}
+
     def _inputs_with(self, plan: Plan) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The states and the arguments. Forgets untouched outputs if the states have changed."""
         args, kwargs = self._inputs

@@ -118,7 +118,8 @@ class Asker:
     ) -> taxpr.questions.Answer:
         asking = getattr(taxpr, one.function)
         if not one.runs:
-            return asking(self._store.program)()
+            args, kwargs = self._runner.given() if one.compiles else ((), {})
+            return asking(self._store.program)(*args, **kwargs)
 
         def asked(plan: Plan) -> Callable[..., taxpr.questions.Answer]:
             if one.needs in ("variables", "loss"):

@@ -217,6 +217,10 @@ class Runner:
             except taxpr.TaxprError as error:
                 raise PanelError(one_line(error)) from error
 
+    def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The states and arguments of the program as it is, for a question that runs nothing."""
+        return self._executor.given(self._plan(again=True))
+
     def finish(self, run: Run) -> Run:
         """Looks at all of a live run, and puts what it found in its place; see `run`.
 

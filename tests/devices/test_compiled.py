@@ -12,6 +12,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import taxpr
+from taxpr_jupyter import Session
 
 HERE = pathlib.Path(__file__)
 # The axes of the mesh, which has four and two devices.
@@ -131,6 +132,16 @@ def test_each_collective_is_told_at_its_line(fun):
     sizes = {ROWS: 4, COLUMNS: 2}
     assert all(row.devices == sizes[row.axes[0]] for row in found.rows)
     assert found.notes == ()  # which would tell the rows again
+
+
+@pytest.mark.parametrize("fun", [dense, layers], ids=lambda fun: fun.__name__)
+def test_a_session_asks_for_the_devices_of_its_arguments(fun):
+    args = tuple(BAD[fun]())
+    session = Session(fun, args, names=True)
+    moved = session.ask("compiled").collectives
+    rows = [(row.kind, row.line, row.moves, row.axes, row.bytes) for row in moved.rows]
+    assert sorted(rows) == wanted(fun)
+    assert session.ask("memory").total == taxpr.memory(fun)(*args).total
 
 
 def independent(w, x):
