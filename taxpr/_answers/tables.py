@@ -52,8 +52,8 @@ def size_text(size: float) -> str:
         >>> size_text(3 * 10**6), size_text(12)
         ('3 MB', '12 bytes')
     """
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 999.5 or unit == "GB":
+    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
+        if size < 999.5 or unit == "PB":
             break
         size /= 1000
     return f"{size:.3g} {unit}"

@@ -217,7 +217,13 @@ from taxpr._compat._primitives import (
     xla_pmap_p,
 )
 from taxpr._compat._profiler import Event, marked, profiling
-from taxpr._compat._settings import compiled_by_names, enable_x64, quick_compile, with_settings
+from taxpr._compat._settings import (
+    compiled_by_names,
+    compiled_for_once,
+    enable_x64,
+    quick_compile,
+    with_settings,
+)
 from taxpr._compat._tangents import Identity, Tangents, Token
 from taxpr._compat._traces import (
     Layer,

@@ -44,6 +44,11 @@ def compiled_by_names() -> Any:
     return config.compilation_cache_include_metadata_in_key(True)
 
 
+def compiled_for_once() -> Any:
+    """A context that keeps programs out of JAX's cache on disk."""
+    return config.persistent_cache_min_compile_time_secs(float("inf"))
+
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import pathlib
 import re
+import tempfile
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +16,7 @@ import jax
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import J, JaxprEqn, PyTree, StoredJaxpr, Var
+from taxpr._compiled.exhausted import saying_what_is_exhausted
 from taxpr._compiled.hlo import HloModule, Instruction, hlo_module
 from taxpr._compiled.stamped import stamped
 from taxpr._primitives.tag import is_tag
@@ -33,12 +37,14 @@ class CompiledCall:
         addresses: The addresses of its equations by their numbers, see `stamped`.
         executable: What JAX compiled.
         donated: The positions of the flat inputs that a jitted function donates.
+        plan: XLA's plan of its memory, a serialized ``HloProto``; empty if it was not asked for.
     """
 
     program: Program
     addresses: list[Address]
     executable: Any = dataclasses.field(repr=False)
     donated: tuple[int, ...] = ()
+    plan: bytes = dataclasses.field(default=b"", repr=False)
 
     @functools.cached_property
     def text(self) -> str:
@@ -76,6 +82,8 @@ def compile_call(
     args: tuple[PyTree, ...],
     kwargs: Mapping[str, PyTree],
     options: Mapping[str, Any] | None = None,
+    *,
+    planned: bool = False,
 ) -> CompiledCall:
     """Compile a call for the devices of its arguments, as `jax.jit` does. Nothing is run.
 
@@ -85,6 +93,7 @@ def compile_call(
         args: Its positional arguments; arrays may be `jax.ShapeDtypeStruct`.
         kwargs: Its keyword arguments.
         options: Options of XLA, beside those that a jitted function has.
+        planned: Whether to keep XLA's plan of its memory, if the executable does not tell it.
 
     Example:
         >>> import jax.numpy as jnp
@@ -102,10 +111,31 @@ def compile_call(
     def called(*flat: Any) -> Any:
         return run(*flat)
 
-    called.__name__ = program.name
+    # The executables of CPUs tell their plan themselves.
+    planned = planned and jax.default_backend() != "cpu"
+    # A program from JAX's cache on disk comes without a plan, so its name is a new one.
+    called.__name__ = f"{program.name}_{uuid.uuid4().hex}" if planned else program.name
     with jax.disable_jit(False), _compat.compiled_by_names():
-        executable = _jax.jit(called, **of_jit).lower(*structs).compile(dict(options or {}) or None)
-    return CompiledCall(program, addresses, executable, donated)
+        lowered = _jax.jit(called, **of_jit).lower(*structs)
+        compiled = _compiled_with_plan if planned else _compiled
+        with saying_what_is_exhausted(program.name, "compiling"):
+            executable, plan = compiled(lowered, dict(options or {}))
+    return CompiledCall(program, addresses, executable, donated, plan)
+
+
+def _compiled(lowered: Any, options: dict[str, Any]) -> tuple[Any, bytes]:
+    return lowered.compile(options or None), b""
+
+
+def _compiled_with_plan(lowered: Any, options: dict[str, Any]) -> tuple[Any, bytes]:
+    """The executable, and the plan that XLA writes into a file while it compiles."""
+    with tempfile.TemporaryDirectory() as folder, _compat.compiled_for_once():
+        options |= {"xla_dump_to": folder, "xla_dump_hlo_as_proto": True}
+        executable = lowered.compile(options)
+        files = list(pathlib.Path(folder).glob("*after_optimizations.hlo.pb"))
+        # Beside the program there may be small ones, such as those that XLA tunes.
+        largest = max(files, key=lambda file: file.stat().st_size, default=None)
+        return executable, b"" if largest is None else largest.read_bytes()
 
 
 def _with_all_results(jaxpr: J) -> J:

@@ -96,6 +96,11 @@ class Instruction:
         """The size of all that it returns."""
         return sum(shape.bytes for shape in self.shapes)
 
+    @property
+    def is_fusion(self) -> bool:
+        """Whether it is a fusion, also one that a GPU starts here and awaits elsewhere."""
+        return self.opcode in ("fusion", "fusion-start")
+
     def calls(self, *roles: str) -> list[str]:
         """The computations that it calls in some roles, all without them."""
         return [name for role, name in self.called if not roles or role in roles]
@@ -189,7 +194,7 @@ class HloModule:
     def computed(self, instruction: Instruction) -> Iterator[Instruction]:
         """An instruction, and those of the fusions and calls that it stands for."""
         yield instruction
-        if instruction.opcode in ("fusion", "call", "async-start"):
+        if instruction.is_fusion or instruction.opcode in ("call", "async-start"):
             for name in instruction.calls(*_INLINE):
                 for one in self.computations[name].instructions.values():
                     yield from self.computed(one)

@@ -9,7 +9,7 @@ from taxpr._compiled.hlo import HloModule, Instruction
 
 # What hands a value on as it is, in another place, order or shape; what ends in "-done" does, too.
 MOVES = ("bitcast", "copy", "copy-start", "reshape", "transpose", "optimization-barrier")
-_INLINE = ("fusion", "call", "async-start")
+_INLINE = ("fusion", "fusion-start", "call", "async-start")
 
 # A part of what an instruction returns: its name, and the path in a tuple.
 Part = tuple[str, tuple[int, ...]]
@@ -79,6 +79,8 @@ def _handed_on(
             case opcode if opcode in _INLINE:
                 called = user.calls("calls", "to_apply")[0]
                 yield hlo.computations[called].parameters[number].name, path
+            case "fusion-done":
+                yield user.name, path[1:]
             case _ if moves(user):
                 yield user.name, path
             case _:
@@ -96,7 +98,7 @@ def _returned(hlo: HloModule, name: str, path: tuple[int, ...]) -> Iterator[Part
             yield hlo.computations[home].parameters[0].name, path
             yield caller.name, path
     elif _goes_in(caller):
-        yield caller.name, path
+        yield caller.name, (1, *path) if caller.opcode == "fusion-start" else path
 
 
 def maker(call: CompiledCall, instruction: Instruction, operand: int = 0) -> Instruction | None:

@@ -148,7 +148,8 @@ class Kernels:
 def _moves(hlo: HloModule, instruction: Instruction) -> bool:
     """Whether an instruction only moves values."""
     return all(
-        one.opcode in (*MOVES, "fusion", "parameter", "constant", "tuple", "get-tuple-element")
+        one.is_fusion
+        or one.opcode in (*MOVES, "parameter", "constant", "tuple", "get-tuple-element")
         for one in hlo.computed(instruction)
     )
 
@@ -182,7 +183,7 @@ def times_of(hlo: HloModule, instruction: Instruction) -> int | None:
 
 def written(hlo: HloModule, instruction: Instruction) -> int:
     """How many bytes an instruction writes each time: of what is updated in place that part."""
-    if instruction.opcode == "fusion":
+    if instruction.is_fusion:
         return written(hlo, hlo.computations[instruction.calls("calls")[0]].root)
     if instruction.opcode == "dynamic-update-slice":
         return hlo.operand(instruction, 1).bytes

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from taxpr._compiled.compile_call import CompiledCall
+
 # The numbers of fields, from xla/service/hlo.proto.
 _LOGICAL, _ALLOCATIONS = 1, 3
 _ID, _DEFINED_AT = 1, 3
@@ -16,6 +18,9 @@ _INDEX, _SIZE, _THREAD_LOCAL, _PARAMETER, _PARAMETER_NUMBER, _LIVE_OUT = 1, 2, 3
 _ASSIGNED, _CONSTANT = 9, 12
 _BUFFER, _OFFSET, _LENGTH = 1, 2, 3
 _COMPUTATIONS, _INSTRUCTIONS, _NAME, _INSTRUCTION_NUMBER = 3, 2, 1, 35
+_COMPUTATION_NUMBER, _ROOT, _OPCODE, _CALLED = 5, 6, 2, 38
+# Of `HloProto`, which XLA writes into files.
+_MODULE, _ASSIGNMENT = 1, 3
 
 # A leaf of what an instruction returns: its name, and the path in a tuple.
 Defined = tuple[str, tuple[int, ...]]
@@ -46,24 +51,24 @@ class BufferPlace(NamedTuple):
     size: int
 
 
-def assignment(executable: Any) -> dict[Defined, BufferPlace] | None:
+def assignment(call: CompiledCall) -> dict[Defined, BufferPlace] | None:
     """The place of each value of a compiled program, by the instruction that makes it.
 
     None where the backend does not say it.
     """
-    stats = executable.memory_analysis()
-    given = getattr(stats, "serialized_buffer_assignment_proto", b"")
-    modules = executable.runtime_executable().hlo_modules()
-    if not given or len(modules) != 1:
+    found = _messages(call)
+    if found is None:
         return None
-    names = _names(modules[0].as_serialized_hlo_module_proto())
+    module, given = found
+    made_by = _made_by(module)
     message = _fields(given)
     defined: dict[int, Defined] = {}
     for one in map(_fields, message.get(_LOGICAL, ())):
         at = _fields(one[_DEFINED_AT][0])
-        name = names.get(_number(at, _INSTRUCTION_ID))
-        if name is not None:
-            defined[_number(one, _ID)] = name, _packed(at.get(_SHAPE_INDEX, ()))
+        maker = made_by.get(_number(at, _INSTRUCTION_ID))
+        if maker is not None:
+            name, path = maker
+            defined[_number(one, _ID)] = name, (*path, *_packed(at.get(_SHAPE_INDEX, ())))
     places: dict[Defined, BufferPlace] = {}
     for one in map(_fields, message.get(_ALLOCATIONS, ())):
         allocation = _allocation(one)
@@ -83,13 +88,36 @@ def _allocation(fields: dict[int, list[Any]]) -> Allocation:
     return Allocation(_number(fields, _INDEX), _number(fields, _SIZE), kind, parameter)
 
 
-def _names(module: bytes) -> dict[int, str]:
-    """The names of the instructions of a module, by their ids."""
-    return {
-        _number(one, _INSTRUCTION_NUMBER): one[_NAME][0].decode()
-        for computation in map(_fields, _fields(module).get(_COMPUTATIONS, ()))
-        for one in map(_fields, computation.get(_INSTRUCTIONS, ()))
-    }
+def _messages(call: CompiledCall) -> tuple[bytes, bytes] | None:
+    """The module and the assignment of a call, as messages."""
+    stats = call.executable.memory_analysis()
+    modules = call.executable.runtime_executable().hlo_modules()
+    given = getattr(stats, "serialized_buffer_assignment_proto", b"")
+    if given and len(modules) == 1:
+        return modules[0].as_serialized_hlo_module_proto(), given
+    message = _fields(call.plan)
+    if _MODULE in message and _ASSIGNMENT in message:
+        return message[_MODULE][0], message[_ASSIGNMENT][0]
+    return None
+
+
+def _made_by(module: bytes) -> dict[int, Defined]:
+    """The instructions of a module by their ids.
+
+    The text of a module leaves out the computation of an ``async-start``. So its result is told as
+    the part of the start that follows the operands.
+    """
+    computations = [_fields(one) for one in _fields(module).get(_COMPUTATIONS, ())]
+    roots = {_number(one, _COMPUTATION_NUMBER): _number(one, _ROOT) for one in computations}
+    found: dict[int, Defined] = {}
+    started: dict[int, Defined] = {}
+    for computation in computations:
+        for one in map(_fields, computation.get(_INSTRUCTIONS, ())):
+            name = one[_NAME][0].decode()
+            found[_number(one, _INSTRUCTION_NUMBER)] = name, ()
+            if one[_OPCODE][0] == b"async-start":
+                started |= {roots[k]: (name, (1,)) for k in _packed(one.get(_CALLED, ()))}
+    return found | started
 
 
 def _number(fields: dict[int, list[Any]], field: int) -> int:

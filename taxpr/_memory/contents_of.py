@@ -87,8 +87,11 @@ class Contents:
                 root = self._root(one.calls("body")[0])
                 found = self._of((root.name, path), seen)
                 return found if found.exact else self._of((one.operands[0], path), seen)
-            case "fusion" | "call":
+            case "fusion-done":
+                return self._of((one.operands[0], (1, *path)), seen)
+            case "fusion" | "fusion-start" | "call":
                 root = self._root(one.calls()[0])
+                path = path[1:] if one.opcode == "fusion-start" else path
                 found = self._of((root.name, path), seen)
                 return found if found.exact else self._agreed(one)
             case "conditional":

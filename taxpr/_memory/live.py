@@ -10,7 +10,7 @@ from taxpr._compiled.hlo import Computation, HloModule, Instruction
 from taxpr._memory.assignment import BufferPlace, Defined
 
 # What hands on its operands and computes nothing.
-_ALIASES = ("bitcast", "tuple", "get-tuple-element", "opt-barrier", "async-done", "copy-done")
+_ALIASES = ("bitcast", "tuple", "get-tuple-element", "opt-barrier")
 
 
 @dataclasses.dataclass(eq=False)
@@ -92,6 +92,8 @@ class Schedule:
             return [leaf for shape, leaf in pairs if shape.path[:1] == (one.number,)]
         if one.opcode in _ALIASES and len(operands[0]) == len(one.shapes):
             return operands[0]
+        if one.opcode.endswith("-done") and len(self._module.operand(one, 0).shapes) > 1:
+            return self._awaited(one, operands[0])
         for leaves in operands:
             self._read(leaves, one.name)
         if one.opcode == "while":
@@ -101,6 +103,13 @@ class Schedule:
         if one.opcode == "call":
             return self._run(self._module.computations[one.calls()[0]], operands)
         return self._new(one, operands)
+
+    def _awaited(self, one: Instruction, started: _Leaves) -> _Leaves:
+        """The result of an instruction that was started: its operands are free now."""
+        self._read(started, one.name)
+        number = 0 if one.opcode == "copy-done" else 1
+        pairs = zip(self._module.operand(one, 0).shapes, started, strict=True)
+        return [leaf for shape, leaf in pairs if shape.path[:1] == (number,)]
 
     def _loop(self, one: Instruction, carry: _Leaves) -> _Leaves:
         begin = self.length

@@ -81,7 +81,7 @@ def memory(fun: Any, *, compile: bool = True) -> Callable[..., MemoryUse]:
             if not compiled:
                 program = program_of(fun, args, kwargs)
                 return program, Attributions(program), guessed(program)
-            call = compile_call(fun, args, kwargs)
+            call = compile_call(fun, args, kwargs, planned=True)
             words = Attributions(call.program)
             return call.program, words, planned(call, words)
 

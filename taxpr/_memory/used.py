@@ -75,7 +75,7 @@ def planned(call: CompiledCall, words: Attributions) -> Used:
         int(stats.alias_size_in_bytes),
         int(stats.temp_size_in_bytes),
     )
-    places = assignment(call.executable) if call.hlo.scheduled else None
+    places = assignment(call) if call.hlo.scheduled else None
     if places is None:
         named = [Holding(sizes[3], UNKNOWN, "temporaries, of which this backend says no more")]
         base = sizes[0] + sizes[1] - sizes[2]
@@ -157,7 +157,7 @@ def _parts(
 def _readers(call: CompiledCall, words: Attributions, value: Interval) -> tuple[Address, ...]:
     """The equations that read a value last; of a fusion those of a backward pass."""
     reader = call.hlo.instructions.get(value.reader)
-    if reader is None or reader.opcode != "fusion":
+    if reader is None or not reader.is_fusion:
         return call.equations(reader) if reader is not None else ()
     parameters = call.hlo.computations[reader.calls()[0]].parameters
     waiting = [

@@ -13,6 +13,7 @@ from taxpr import _compat
 from taxpr._answers.progress import Progress
 from taxpr._compat import Array
 from taxpr._compiled.compile_call import CompiledCall
+from taxpr._compiled.exhausted import saying_what_is_exhausted
 from taxpr._profile.timeline import Span, shares, spans
 
 _jax: Any = jax  # which leaves the types of arrays unknown
@@ -57,7 +58,8 @@ def runs_of(
     Raises:
         RefusedError: If there is no profiler, or another profile is running.
     """
-    _jax.block_until_ready(call.executable(*_own(call, flat)))
+    with saying_what_is_exhausted(call.program.name, "running"):
+        _jax.block_until_ready(call.executable(*_own(call, flat)))
     with _compat.profiling() as events, steps:
         for _ in steps.over(range(runs)):
             given = _jax.block_until_ready(_own(call, flat))

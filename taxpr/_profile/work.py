@@ -29,7 +29,15 @@ _ARRANGE = frozenset(
     (
         *MOVES,
         *("broadcast", "concatenate", "constant", "convert", "copy-done", "fusion", "iota", "pad"),
-        *("get-tuple-element", "parameter", "reverse", "tuple", "dynamic-update-slice"),
+        *(
+            "fusion-start",
+            "fusion-done",
+            "get-tuple-element",
+            "parameter",
+            "reverse",
+            "tuple",
+            "dynamic-update-slice",
+        ),
         *_TAKE_PART,
     )
 )
@@ -150,7 +158,7 @@ def _read(hlo: HloModule, instruction: Instruction, number: int) -> int:
     if instruction.opcode == "dynamic-update-slice":
         return 0 if number == 0 else operand.bytes
     inner = instruction if instruction.opcode == "bitcast" else None
-    if instruction.opcode == "fusion":
+    if instruction.is_fusion:
         inner = hlo.computations[instruction.calls("calls")[0]].parameters[number]
     users = hlo.users.get(inner.name, ()) if inner else ()
     if inner is None or not users:

@@ -21,8 +21,12 @@ from memory_programs import (
 )
 
 import taxpr
+from taxpr._compiled.hlo import hlo_module
 from taxpr._errors import ArgumentError, RefusedError
+from taxpr._kernels.hlo_dataflow import readers
+from taxpr._kernels.kernels import written
 from taxpr._memory import used
+from taxpr._memory.live import Schedule
 
 PART = ("argument", "output", "alias", "temp")
 
@@ -315,3 +319,84 @@ def test_after_each_step_it_tells_as_much_as_there_is():
     assert sum(one.amount for one in guess.portions) == guess.total
     with pytest.raises(ArgumentError, match="it is an estimate"):
         guess.at(0)
+
+
+class _Silent:
+    """The figures of an executable that does not hand out its plan, as that of a GPU."""
+
+    serialized_buffer_assignment_proto = b""
+
+    def __init__(self, stats):
+        self._stats = stats
+
+    def __getattr__(self, name):
+        return getattr(self._stats, name)
+
+
+@pytest.mark.parametrize("name", ["scanned", "nested", "branched", "jitted"])
+def test_a_plan_that_xla_writes_into_a_file_is_read_alike(name, monkeypatch):
+    expected = use_of(name)
+    told = jax.stages.Compiled.memory_analysis
+    monkeypatch.setattr(jax.stages.Compiled, "memory_analysis", lambda self: _Silent(told(self)))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    found = taxpr.memory(PROGRAMS[name])(*arguments(name))
+    assert found.rows == expected.rows
+    assert (found.line == expected.line).all()
+    assert found.steps == expected.steps
+
+
+STARTED = """HloModule jit_f, is_scheduled=true
+
+%fused (p: f32[8,4], at: s32[]) -> f32[1,4] {
+  %p = f32[8,4]{1,0} parameter(0)
+  %at = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  ROOT %slice = f32[1,4]{1,0} dynamic-slice(%p, %at, %zero), metadata={op_name="taxpr.1./slice"}
+}
+
+ENTRY %main (x: f32[8,4], k: s32[]) -> f32[1,4] {
+  %k = s32[] parameter(1)
+  %x = f32[8,4]{1,0} parameter(0)
+  %y = f32[8,4]{1,0} sine(%x), metadata={op_name="taxpr.0./sin"}
+  %fusion-start = ((f32[8,4], s32[]), f32[1,4], u32[]) fusion-start(%y, %k), calls=%fused
+  %z = f32[8,4]{1,0} cosine(%x), metadata={op_name="taxpr.2./cos"}
+  %fusion-done = f32[1,4]{1,0} fusion-done(%fusion-start)
+  ROOT %out = f32[1,4]{1,0} exponential(%fusion-done), metadata={op_name="taxpr.3./exp"}
+}
+"""
+
+
+def test_what_a_gpu_starts_holds_its_operands_until_it_is_awaited():
+    module = hlo_module(STARTED)
+    of_operands = ("fusion-start", (0, 0)), ("fusion-start", (0, 1))
+    schedule = Schedule(module, lambda defined: defined not in of_operands)
+    lives = {one.defined: one for one in schedule.intervals}
+    order = {name: k for k, name in enumerate(schedule.order, 1)}
+    assert schedule.order[lives["y", ()].end - 1] == "fusion-done"
+    assert lives["fusion-start", (1,)].begin == order["fusion-start"]
+    assert schedule.order[lives["fusion-start", (1,)].end - 1] == "out"
+    started = module.instructions["fusion-start"]
+    assert [one.opcode for one in module.computed(started)][-1] == "dynamic-slice"
+    assert written(module, started) == 16
+    assert [one.name for one in readers(module, ("y", ()))] == ["slice"]
+    assert [one.name for one in readers(module, ("slice", ()))] == ["out"]
+
+
+def test_a_device_that_is_too_small_is_told_to_people(monkeypatch):
+    def fail(*_):
+        raise jax.errors.JaxRuntimeError(
+            "NOT_FOUND: Failed to get configs for: 2 out of 20 instructions.\nEXECUTION FAILED: "
+            "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 186.28GiB with allocator "
+        )
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", fail)
+    told = r"compiling scanned takes more memory .* in vain for 200 GB at once\. .*compile=False"
+    with pytest.raises(RefusedError, match=told):
+        taxpr.memory(PROGRAMS["scanned"])(*arguments("scanned"))
+    monkeypatch.undo()
+
+    def huge(x):
+        return jnp.std(x[:, None, None] * x[None, :, None] * x[None, None])
+
+    with pytest.raises(RefusedError, match=r"running huge takes more .* for \d+ PB at once"):
+        taxpr.profile(jax.grad(huge))(jnp.ones(200_000))
