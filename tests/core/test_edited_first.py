@@ -74,7 +74,7 @@ def of_scan(w, xs):
         (taxpr.stop_gradient(), jax.lax.stop_gradient),
         (taxpr.replace(jnp.ones((2, 3))), lambda h: jnp.ones((2, 3))),
     ],
-    ids=repr,
+    ids=["scale", "add", "zero", "clip", "stop_gradient", "replace"],
 )
 def test_loss_and_new_parameters_are_those_of_the_changed_function(injector, change, whole):
     injected = taxpr.inject(step, injector, where=FIRST)

@@ -435,7 +435,9 @@ SOUND = [causal, additive_mask, highest, streaming_softmax, double_where, ignore
 SOUND += [least, sorted_and_padded, clipped, log_of_softmax, branches, jax.nn.logsumexp]
 
 
-@pytest.mark.parametrize("fn", [*SOUND, jax.scipy.special.logit, jnp.var], ids=str)
+@pytest.mark.parametrize(
+    "fn", [*SOUND, jax.scipy.special.logit, jnp.var], ids=lambda fn: fn.__name__
+)
 def test_sound_programs_do_not_alarm(fn):
     x = X / 4 + 0.1 if fn is jax.scipy.special.logit else X
     found = find_nan(fn)(x)

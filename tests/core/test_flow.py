@@ -65,7 +65,9 @@ def mapped(w, x):
 
 
 @pytest.mark.parametrize(
-    "fn", [calls, scanned, rematerialised, branching, with_a_rule, mapped], ids=str
+    "fn",
+    [calls, scanned, rematerialised, branching, with_a_rule, mapped],
+    ids=lambda fn: fn.__name__,
 )
 def test_what_flows_back_is_the_gradient_with_respect_to_the_value(fn):
     rec = taxpr.watch(fn, grads=True)(W, X)
