@@ -58,10 +58,14 @@ class Written:
         return taxpr.var(self.place.variable) if self.place.alone else self.where
 
     @property
+    def right(self) -> str:
+        """The new right-hand side as it stands in a line."""
+        return f"({self.text})" if "\n" in self.text else self.text
+
+    @property
     def line(self) -> str:
         """The new line."""
-        text = f"({self.text})" if "\n" in self.text else self.text
-        return f"{self.place.head}{text}"
+        return f"{self.place.head}{self.right}"
 
     def among(self, files: Iterable[str]) -> Written | None:
         """The same line in files that may have changed; None if it is not there, or twice."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import difflib
 import functools
 import linecache
 import re
@@ -32,6 +31,7 @@ class Assignment:
         line: The line of the statement.
         names: All variables that it binds.
         alone: Whether no other statement of the function binds ``name``.
+        source: The whole text that it is in.
     """
 
     file: str
@@ -44,6 +44,7 @@ class Assignment:
     line: int
     names: tuple[str, ...] = ()
     alone: bool = True
+    source: str = dataclasses.field(default="", repr=False, compare=False)
 
     @property
     def variable(self) -> str:
@@ -73,16 +74,16 @@ def assignments(file: str) -> Mapping[int, Assignment]:
 
 @functools.lru_cache(64)
 def _assignments(file: str, source: str) -> Mapping[int, Assignment]:
-    source = _MAGIC.sub(lambda found: f"{found[1]}pass", source)
+    python = _MAGIC.sub(lambda found: f"{found[1]}pass", source)
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(python)
     except (SyntaxError, ValueError):
         return {}
-    found = list(_within(file, source, tree, ()))
+    found = list(_within(file, python, tree, ()))
     lines = [one.line for one in found]
     binds = Counter((one.function, name) for one in found for name in set(one.names))
     return {
-        one.line: dataclasses.replace(one, alone=binds[one.function, one.name] == 1)
+        one.line: dataclasses.replace(one, alone=binds[one.function, one.name] == 1, source=source)
         for one in found
         if lines.count(one.line) == 1
     }
@@ -151,23 +152,3 @@ def _target(node: ast.expr) -> str:
 def _column(line: str, offset: int) -> int:
     """The column of a byte, by which `ast` counts."""
     return len(line.encode()[:offset].decode())
-
-
-def unified_diff(written: Mapping[Assignment, str]) -> str:
-    """The new right-hand sides as a unified diff, file by file.
-
-    Args:
-        written: The new right-hand side of each assignment.
-    """
-    texts: list[str] = []
-    for file in dict.fromkeys(one.file for one in written):
-        before = linecache.getlines(file)
-        after = list(before)
-        own = [one for one in written if one.file == file]
-        for one in sorted(own, key=lambda one: one.start, reverse=True):
-            (first, left), (last, right) = one.start, one.stop
-            new = after[first - 1][:left] + written[one] + after[last - 1][right:]
-            after[first - 1 : last] = new.splitlines(keepends=True)
-        name = introspect.file_text(file)
-        texts += difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in texts)

@@ -9,7 +9,8 @@ from typing import Any
 from taxpr import introspect
 from taxpr_jupyter._edits.edits import Written
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._lines.assignments import Assignment, assignments, unified_diff
+from taxpr_jupyter._lines.assignments import Assignment, assignments
+from taxpr_jupyter._lines.unified import unified_diff
 from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._session.tracer import Tracer
 
@@ -86,8 +87,12 @@ class Rewriter:
         return self._store.edits.written
 
     def diff(self) -> str:
-        """What `edit` did, as a unified diff of the files; empty if it did nothing."""
-        return unified_diff({one.place: one.text for one in self._store.edits.written})
+        """What `edit` did, as a unified diff of the files; empty if it did nothing.
+
+        Files are called as git has them, or from the folder of the notebook: ``git apply`` or
+        ``patch -p1`` there makes the changes.
+        """
+        return unified_diff([(one.place, one.right) for one in self._store.edits.written])
 
     def _write(self, place: Assignment, text: str) -> None:
         def written() -> tuple[Written, ...]:
