@@ -26,12 +26,16 @@ class UnderWayError(PanelError):
     """Another run of the session is under way."""
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: BaseException, said: str | None = None) -> str:
     """The message of any error as one line of about 500 characters at most.
 
     Of longer ones the middle is left out: XLA's end with the reason.
+
+    Args:
+        error: The error.
+        said: The part of its message to tell; None for all.
     """
-    text = " ".join(str(error).split())
+    text = " ".join((str(error) if said is None else said).split())
     if not isinstance(error, TaxprError) or not text:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= 500 else f"{text[:200]} … {text[-300:]}"

@@ -1,8 +1,10 @@
 """`Builder`: make a `Picture` of a program, whole or in part."""
 
+from __future__ import annotations
+
 import functools
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import taxpr
@@ -19,6 +21,7 @@ from taxpr_jupyter._lines.line import Line, Lines
 from taxpr_jupyter._model.model import UNMARKED, Counts, Marked, Picture
 from taxpr_jupyter._text.short import Tooltips, Where, file_and_line, visible
 from taxpr_jupyter._text.variables_at import Held
+from taxpr_jupyter._tree.alike import alike
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.fold import BUDGET, MORE_THAN, Fold
 from taxpr_jupyter._tree.reveal import Revealed, path_to, reveal
@@ -192,6 +195,18 @@ class Builder:
         with self._lock:
             return [part.address for part in path_to(self._fold(only), address)]
 
+    def whole(self, addresses: Sequence[str], only: Only | None = None) -> str:
+        """The outermost group around the first of some equations that has no others, or that one.
+
+        Raises:
+            PanelError: There is no such equation.
+        """
+        with self._lock:
+            way = path_to(self._fold(only), addresses[0])
+        items = (one for one in way if isinstance(one, Item) and one.is_group)
+        inside = (one for one in items if all(at in addresses for at, _ in one.eqns))
+        return next((one.address for one in inside), addresses[0])
+
     def reveal(
         self,
         address: str,
@@ -213,6 +228,20 @@ class Builder:
         with self._lock:
             extra = self._extra(unfolded, only)
             return reveal(self._fold(only), address, unfolded, by_hand, extra)
+
+    def alike(self, after: Builder, opened: Collection[str]) -> dict[str, str]:
+        """Addresses that are open in these pictures, each with its own in those of another builder.
+
+        Args:
+            after: The builder of the program as it is after a change.
+            opened: The open addresses.
+        """
+        with self._lock:
+            before = self._fold(None)
+            before.choose(opened)
+        with after._lock:
+            there = after._fold(None)
+            return alike(before.root, there.root, opened, there.unfolded_cost)
 
     def _extra(self, unfolded: Collection[str] | None, only: Only | None) -> int:
         """The `extra` with which `Fold.choose` opens what `picture` shows."""

@@ -58,14 +58,9 @@ class Written:
         return taxpr.var(self.place.variable) if self.place.alone else self.where
 
     @property
-    def right(self) -> str:
-        """The new right-hand side as it stands in a line."""
-        return f"({self.text})" if "\n" in self.text else self.text
-
-    @property
     def line(self) -> str:
         """The new line."""
-        return f"{self.place.head}{self.right}"
+        return f"{self.place.head}{self.text}"
 
     def among(self, files: Iterable[str]) -> Written | None:
         """The same line in files that may have changed; None if it is not there, or twice."""

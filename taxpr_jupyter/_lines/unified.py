@@ -53,7 +53,7 @@ def _lines(file: str, source: str) -> list[str]:
 
 
 def _name(file: str) -> str:
-    """The path in the repository, else from this folder; behind one with a space stands a tab."""
+    """The path in the repository, else from this folder; a path with a space ends with a tab."""
     name = introspect.file_text(file)
     path = pathlib.Path(file).resolve()
     if path.name == name:

@@ -536,12 +536,16 @@ class Timeline(TypedDict):
 
 
 class SourceEdits(TypedDict):
-    """The right-hand sides that were typed, by the places of lines, and their diff; a mistake."""
+    """The right-hand sides that were typed, by the places of lines, and their diff; a mistake.
+
+    The number counts mistakes: the same one can be made twice.
+    """
 
     lines: dict[str, str]
     diff: str
     place: str
     mistake: str
+    number: int
 
 
 class History(TypedDict):

@@ -78,23 +78,25 @@ class Navigator:
         with self._store.lock:
             return self._store.edited.tagged.finder.find(text)
 
-    def reveal(self, address: Place) -> str:
-        """Unfolds all that is needed so that an address is in the picture.
+    def reveal(self, address: Place = None, *, line: str = "") -> str:
+        """Unfolds all that is needed so that an address, or a line, is in the picture.
 
         If the picture would then have more nodes than its budget, what was opened by the picture
         itself and is not needed is folded, the farthest first; `layout_note` says what.
 
         Args:
             address: Of an equation, value, input, nested jaxpr or group.
+            line: Instead of that, a line of the source, as for `line`; its statement stays folded.
 
         Returns:
             The address of the element of the picture that stands for it.
         """
+        made = self._made_by(line) if line else ()
         with self._store.change("folding"):
             edited = self._store.edited
-            address = self._at(address)
             edits, picture = edited.edits, self._renderer.picture()
             builder = self._renderer.builder(edited)
+            address = builder.whole(made, edits.only) if made else self._at(address)
             way = builder.path_to(address, edits.only)
             if not picture.unfolded.issuperset(way):
                 by_hand = edits.by_hand & picture.unfolded
@@ -169,12 +171,9 @@ class Navigator:
         Raises:
             PanelError: There is no such line, or it made none.
         """
-        line = self.source().at(place).line
-        found = [*line.equations, *line.holding]
-        if not found:
-            raise PanelError(f"The line {place} made no equation")
+        found = self._made_by(place)
         with self._store.lock:
-            return self._slices.of(one.address for one in found)
+            return self._slices.of(found)
 
     def lines_of(self, addresses: Iterable[str]) -> dict[str, list[int]]:
         """The lines of the source that made or hold what is at each address.
@@ -297,6 +296,13 @@ class Navigator:
         return line_heat(self.source(), colours) if isinstance(colours, Measured) else {}
 
     # ---- within ------------------------------------------------------------------
+
+    def _made_by(self, place: str) -> tuple[str, ...]:
+        """The addresses of the equations that a line made, then of those that it holds."""
+        line = self.source().at(place).line
+        if found := (*line.equations, *line.holding):
+            return tuple(one.address for one in found)
+        raise PanelError(f"The line {place} made no equation")
 
     @property
     def _slices(self) -> Slices:

@@ -84,6 +84,17 @@ class Renderer:
         """Keeps measured numbers."""
         self._measured[found.kind] = found
 
+    def folding(self, after: Edited) -> dict[str, Any]:
+        """The open addresses, as a program has them that is to take the place of this one."""
+        before, now = self._store.edited, self._store.edits
+        if after.base is before.base:
+            return {"unfolded": now.unfolded, "by_hand": now.by_hand, "only": now.only}
+        if now.unfolded is None:
+            return {"unfolded": None, "by_hand": frozenset(), "only": None}
+        found = self.builder(before).alike(self.builder(after), now.unfolded)
+        by_hand = frozenset(found[one] for one in now.by_hand if one in found)
+        return {"unfolded": frozenset(found.values()), "by_hand": by_hand, "only": None}
+
     def picture(self) -> Picture:
         """The picture as plain data."""
         with self._store.lock:

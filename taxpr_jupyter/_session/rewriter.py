@@ -58,7 +58,8 @@ class Rewriter:
             0.0 6.0
         """
         with self._store.mistakes():
-            place, text = self._at(where), _checked(text)
+            place = self._at(where)
+            text = _checked(text.strip().removeprefix(place.head))
         self._write(place, text)
         return place.place
 
@@ -92,7 +93,7 @@ class Rewriter:
         Files are called as git has them, or from the folder of the notebook: ``git apply`` or
         ``patch -p1`` there makes the changes.
         """
-        return unified_diff([(one.place, one.right) for one in self._store.edits.written])
+        return unified_diff([(one.place, one.text) for one in self._store.edits.written])
 
     def _write(self, place: Assignment, text: str) -> None:
         def written() -> tuple[Written, ...]:
@@ -138,7 +139,7 @@ class Rewriter:
 
 
 def _checked(text: str) -> str:
-    """The right-hand side.
+    """The right-hand side, as it follows ``x =``.
 
     Raises:
         PanelError: It is none.
@@ -155,4 +156,13 @@ def _checked(text: str) -> str:
     except (SyntaxError, ValueError) as error:
         said = getattr(error, "msg", str(error))
         raise PanelError(f"{text!r} is no expression of Python: {said}") from None
-    return ast.get_source_segment(source, value) or text
+    found = ast.get_source_segment(source, value) or text  # without a comment
+    return found if _alone(found, value) else f"({found})"
+
+
+def _alone(text: str, value: ast.expr) -> bool:
+    try:
+        body = ast.parse(f"_ = {text}").body
+    except SyntaxError:
+        return False
+    return ast.dump(body[0]) == ast.dump(ast.Assign([ast.Name("_", ast.Store())], value))

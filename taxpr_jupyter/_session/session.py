@@ -126,6 +126,7 @@ class Session:
         self._states = states = States(store, start.pure)
         renderer = Renderer(store, trials, source, start.pure, budget, timeout, heat)
         self._renderer = renderer
+        store.folding = renderer.folding
         self._navigator = Navigator(store, renderer)
         self._views = Views(store, renderer, lambda: self.view_state)
         executor = Executor(start.args, start.kwargs)

@@ -1,7 +1,6 @@
 """`Store`: a program with its edits, changed by one thread at a time."""
 
 import contextlib
-import dataclasses
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +30,7 @@ class Store:
         lock: Held while the edits change.
         edition: How often other edits came that compute or record something else.
         steps: The edits that were made, to undo them.
+        folding: Gives the open addresses for a program that is to take the place of this one.
         error: The message of the last mistake; None after something that worked.
         closed: Whether the views were taken away.
     """
@@ -49,6 +49,7 @@ class Store:
         self.lock = threading.RLock()
         self.edition = 0
         self.steps = Steps()
+        self.folding: Callable[[Edited], dict[str, Any]] = lambda after: {}
         self.moved: Mapping[str, str | None] = {}
         self.error: str | None = None
         self.closed = False
@@ -90,9 +91,8 @@ class Store:
         Returns:
             What the step is, in words.
         """
-        now, before = self.edits, self._edited
-        folding = {"unfolded": now.unfolded, "by_hand": now.by_hand, "only": now.only}
-        self.edited = Edited(step.program, dataclasses.replace(step.edits, **folding))
+        before, after = self._edited, Edited(step.program, step.edits)
+        self.edited = after.changed(**self.folding(after))
         there = {site.name: site.key for site in self.edited.sites}
         self.moved = {site.key: there.get(site.name) for site in before.sites}
         return step.text

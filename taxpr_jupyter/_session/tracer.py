@@ -19,6 +19,7 @@ from taxpr_jupyter._stoppable import STOPPING
 from taxpr_jupyter._text.short import visible
 from taxpr_jupyter._text.variables_at import Held
 from taxpr_jupyter._tracing.changed import Change, changed, ignoring, numbers_of, traced_changed
+from taxpr_jupyter._tracing.mistakes import mistake
 from taxpr_jupyter._tracing.trace import TracedCall
 
 _KEPT = 8  # programs, the untouched one besides
@@ -87,9 +88,7 @@ class Tracer:
 
     def place(self, found: Adopted) -> None:
         """Puts a program with its edits in place, and notes what of them was lost."""
-        now = self._store.edits
-        folding = {"unfolded": now.unfolded, "by_hand": now.by_hand, "only": now.only}
-        self._store.edited = found.edited.changed(**folding)
+        self._store.edited = found.edited.changed(**self._store.folding(found.edited))
         self._store.moved = found.keys
         if found.dropped:
             lost = f"Dropped, since the program has changed: {', '.join(found.dropped)}."
@@ -160,7 +159,8 @@ class Tracer:
             except STOPPING:
                 raise
             except BaseException as error:
-                raise PanelError(_mistake(error)) from error
+                lines = {one.where.line for one in changes}
+                raise PanelError(mistake(error, lines)) from error
             self._programs[key] = program
             while len(self._programs) > _KEPT:
                 self._programs.popitem(last=False)
@@ -196,15 +196,6 @@ class Tracer:
                 "which, by session.attach(taxpr.var(...), ...)"
             )
         return dataclasses.replace(edit, key=key), found
-
-
-def _mistake(error: BaseException) -> str:
-    """An error without what `taxpr.edit` says of the edits, which stand where the message does."""
-    told = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
-    own = str(told).partition("\nMeanwhile ")[0]
-    return (
-        one_line(error) if own == str(told) else f"{type(error).__name__}: {' '.join(own.split())}"
-    )
 
 
 def _changes(written: Sequence[Written], attached: Sequence[Attached]) -> tuple[Change, ...]:

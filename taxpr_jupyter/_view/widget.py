@@ -115,6 +115,8 @@ class PanelView(ipywidgets.VBox):
                 showing.program()
             elif change == "program":
                 showing.moved(session.moved)
+                if graph.selected:
+                    self.jobs.attempt(session.reveal, graph.selected)
                 showing.program()
                 showing.redraw()
                 self._comparing.changed()

@@ -109,6 +109,19 @@ def test_by_the_keyboard(it):
     assert not it.session.edits()
 
 
+def test_a_mistake_goes_with_the_text_that_it_is_about(it):
+    row = it.line("h = h + x")
+    alert, field = it.panel.get_by_role("alert"), it.panel.get_by_role("textbox", name=RIGHT)
+    for _ in range(2):
+        row.locator(".tx-of-line").dblclick()
+        field.fill("h @ nothing")
+        field.press("Enter")
+        expect(alert).to_contain_text("nothing")
+        field.press("Escape")
+        expect(alert).to_have_count(0)
+    expect(row.locator(".tx-of-line")).to_be_focused()
+
+
 def test_undo_and_redo_in_order(it):
     bar = it.page.get_by_role("group", name="History")
     undo, redo = (bar.get_by_role("button", name=re.compile(name)) for name in ("Undo", "Redo"))

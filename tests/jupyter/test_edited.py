@@ -6,6 +6,7 @@ What they mean is the source edited by hand.
 import importlib.util
 import linecache
 import re
+import sys
 import textwrap
 
 import jax
@@ -229,6 +230,7 @@ def test_a_line_is_typed_over():
         ("h @ jnp.ones(7)", "dot_general|matmul"),
         ("{}['inn']", "^KeyError: inn$"),
         ("1 // 0", "^ZeroDivisionError: [^\n]*zero$"),
+        ("h + 1j if h.sum() > 0 else h", r"^TracerBoolConversionError: [^\n]*bool\[\]\. Hint: "),
     ],
 )
 def test_a_mistake_in_a_line_leaves_all_as_it_was(text, message):
@@ -241,6 +243,44 @@ def test_a_mistake_in_a_line_leaves_all_as_it_was(text, message):
         session.unedit(f"test_edited.py:{loss.__code__.co_firstlineno + 2}")
     with pytest.raises(PanelError, match=r"no line 'loss\.q'"):
         session.edit("loss.q", "1")
+
+
+def test_a_mistake_says_the_line_that_it_comes_to_light_in_and_how_to_mend_it():
+    session = opened()
+    number = attend.__code__.co_firstlineno + 2
+    shapes = (
+        rf"^TypeError: dot_general requires [^\n]*\. \(test_edited\.py:{number} in attend\) Hint: "
+    )
+    with pytest.raises(PanelError, match=shapes):
+        session.edit("attend.weights", "jnp.ones((2, 3))")
+    with pytest.raises(PanelError, match=r"^edit: [^\n]*which nothing has bound before\.$"):
+        session.edit("attend.weights", "weights * 2")
+    if sys.version_info >= (3, 12):  # before, Python tells it to nobody but itself
+        with pytest.raises(PanelError, match=r"'scors' is not defined\. Did you mean: 'scores'\?$"):
+            Session(scored, (W,)).edit("scored.return", "scors.sum()")
+
+
+def scored(w):
+    scores = jnp.sin(w)
+    return scores.sum()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("h = h - 2 * x", "h = h - 2 * x"),
+        ("(k := h - x) - x", "h = (k := h - x) - x"),
+        ("(h := h - 2 * x)", "h = (h := h - 2 * x)"),
+        ("h\n- 2 * x", "h = (h\n- 2 * x)"),
+        ("jnp.subtract(\n    h, 2 * x)  # twice", "h = jnp.subtract(\n    h, 2 * x)"),
+    ],
+)
+def test_a_line_can_be_typed_as_python_takes_it(text, line):
+    session = opened()
+    place = session.edit(f"test_edited.py:{loss.__code__.co_firstlineno + 2}", text)
+    assert session.edits() == {place: line}
+    same(ran(session).outputs, by_hand(residual="h = h - 2 * x"))
+    same(from_code(session), session.last.outputs)
 
 
 def lines(w, x):

@@ -6,6 +6,7 @@ in a recorded run is the trait `source_values`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ class SourceView:
         self._seen = False
         self._kept: dict[bool, KeptRun] = {}  # by whether injectors took part
         self._with = False  # which of them is shown
+        self._mistakes = 0
 
     def look(self, seen: bool) -> None:
         """Says whether somebody looks; then what is not there is made, on a thread."""
@@ -105,11 +107,13 @@ class SourceView:
     def edited(self, place: str = "", mistake: str = "") -> None:
         """Shows which lines were typed over, and what is wrong with one."""
         written = self._session.written
+        self._mistakes += bool(mistake)
         self._graph.source_edits = {
             "lines": {f"{one.place.file}:{one.place.line}": one.text for one in written},
             "diff": self._session.diff(),
             "place": place,
             "mistake": mistake,
+            "number": self._mistakes,
         }
 
     def _edit(self, place: str, change: Callable[[], Any]) -> None:
@@ -117,6 +121,8 @@ class SourceView:
             mistake = ""
             try:
                 stoppable(change, task.cancelled.is_set)
+                with contextlib.suppress(PanelError):  # the line makes nothing, say
+                    self._session.reveal(line=place)
             except PanelError as error:
                 mistake = str(error)
             except CancelledError:

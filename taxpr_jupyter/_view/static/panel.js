@@ -572,9 +572,10 @@ function render({ model, el }) {
       picture.resized();
       picture.reveal(model.get("selected"));
     }
+    stage.style.setProperty("--tx-note", `${note.offsetHeight}px`);
     picture.resized();
   });
-  sizes.observe(stage);
+  for (const one of [stage, note]) sizes.observe(one);
 
   // The kernel keeps the session of a panel that a page shows. Nothing waits for these.
   model.send({ do: "shown" });

@@ -80,6 +80,11 @@ export class SourceLines {
     this.of = h("span", { class: "tx-hint" });
     const bar = act.record ? h("div", { class: "tx-record" }, this.run, this.both, this.which, this.of) : null;
     this.panel = h("div", { class: "tx-source" }, this.key, this.legend, bar, this.note, this.grid, this.diff, this.tail);
+    let width = 0;
+    new ResizeObserver(() => {
+      if (width && width !== this.panel.clientWidth) this.#keepInSight();
+      width = this.panel.clientWidth;
+    }).observe(this.panel);
     this.grid.addEventListener("dblclick", (event) => {
       const row = this.rows[this.#at(event.target).k];
       if (row?.line.right && this.act.edit) this.act.light(""); // as the first click did
@@ -205,6 +210,7 @@ export class SourceLines {
     const before = line.text.slice(0, line.text.length - line.text.trimStart().length) + line.left;
     const close = () => {
       code.replaceChildren(line.text || " ");
+      if ("lines" in this.edits) this.edited({ ...this.edits, place: "", mistake: "" }); // of a text that is gone
       this.#focus(row.stops[0]);
     };
     const field = textField({
@@ -361,6 +367,13 @@ export class SourceLines {
     const [box, sight] = [item.getBoundingClientRect(), this.panel.getBoundingClientRect()];
     const above = Math.min(0, box.top - sight.top);
     this.panel.scrollTop += above || Math.max(0, box.bottom - sight.bottom);
+  }
+
+  /** Brings back the line with the focus, or else the selected one: in another width lines wrap elsewhere. */
+  #keepInSight() {
+    const row = this.rows[this.#at(document.activeElement).k];
+    if (row) this.#bring(row.item);
+    else this.reveal();
   }
 
   /** The row of an element, and which of its stops that is. @param {EventTarget | null} target */

@@ -1,0 +1,104 @@
+"""The panel of a notebook beside a file browser: nothing is covered or lost."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+from browser.conftest import BUILD
+from browser.notebook_page import expect
+
+import taxpr
+from taxpr_jupyter import Session
+
+
+def attend(p, x):
+    queries, keys, values = x @ p["queries"], x @ p["keys"], x @ p["values"]
+    scores = queries @ keys.T / jnp.sqrt(jnp.asarray(queries.shape[-1], x.dtype))
+    weights = jax.nn.softmax(scores, axis=-1)
+    return weights @ values @ p["output"]
+
+
+def block(p, x):
+    attended = x + attend(p, x / jnp.sqrt((x**2).mean(-1, keepdims=True) + 1e-5))
+    hidden = jax.nn.gelu(attended @ p["up"])
+    return attended + hidden @ p["down"]
+
+
+def loss(params, x):
+    for p in params:
+        x = block(p, x)
+    return (x**2).mean()
+
+
+def train_step(params, x):
+    value, grads = jax.value_and_grad(loss)(params, x)
+    new = jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+    return new, value
+
+
+def arguments():
+    shapes = dict.fromkeys(("queries", "keys", "values", "output"), (8, 8))
+    shapes |= {"up": (8, 32), "down": (32, 8)}
+    p = {name: jnp.ones(shape) / 8 for name, shape in shapes.items()}
+    return [p, p], jnp.arange(40.0).reshape(5, 8) / 40
+
+
+@pytest.fixture
+def it(page, shown):
+    page.set_viewport_size({"width": 970, "height": 900})
+    return shown(Session(train_step, arguments(), namespace=globals()), "Source")
+
+
+def settled(page):
+    page.evaluate("idle()")
+    page.wait_for_function("new Promise((done) => requestAnimationFrame(() => done(true)))")
+
+
+def is_inside(inner, outer):
+    below = outer["y"] + outer["height"] - inner["y"] - inner["height"]
+    return min(inner["y"] - outer["y"], below) > -1
+
+
+def test_the_line_of_a_variable_stays_in_sight_when_the_inspector_opens(it):
+    row = it.line("    weights = jax.nn.softmax(scores, axis=-1)")
+    row.get_by_role("button", name=re.compile("^weights")).click()
+    expect(it.inspected).to_have_count(1)
+    it.page.evaluate("idle()")
+    it.page.wait_for_function(
+        "() => new Promise((done) => requestAnimationFrame(() => done(true)))"
+    )
+    it.root.screenshot(path=BUILD / "narrow-selected.png")
+    assert is_inside(row.bounding_box(), it.panel.bounding_box())
+
+
+def test_the_map_covers_no_note(it):
+    row = it.line("    weights = jax.nn.softmax(scores, axis=-1)")
+    row.get_by_role("button", name=re.compile("^weights")).click()
+    note, chart = it.page.locator(".tx-picture-note"), it.page.locator(".tx-stage .tx-map")
+    expect(note).not_to_be_empty()
+    expect(chart).to_be_visible()
+    it.page.evaluate("idle()")
+    it.page.wait_for_function(
+        "() => new Promise((done) => requestAnimationFrame(() => done(true)))"
+    )
+    it.root.screenshot(path=BUILD / "narrow-note.png")
+    above, below = chart.bounding_box(), note.bounding_box()
+    assert above["y"] + above["height"] <= below["y"]
+
+
+def test_values_of_states_have_room(page, shown):
+    mean = taxpr.State(jnp.arange(6.0), name="mean")
+
+    def track(x):
+        mean.value = 0.9 * mean.value + 0.1 * x
+        return mean.value.sum()
+
+    page.set_viewport_size({"width": 970, "height": 900})
+    it = shown(Session(track, (jnp.arange(6.0) / 7,)))
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.locator(".tx-results")).to_contain_text("Run 1 on")
+    cells = page.get_by_role("table", name="States").locator("tbody tr").first.locator("td")
+    it.root.screenshot(path=BUILD / "narrow-states.png")
+    ends, writes = (cells.nth(k).bounding_box()["width"] for k in (1, 3))
+    assert ends > writes

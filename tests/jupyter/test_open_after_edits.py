@@ -1,0 +1,111 @@
+"""The picture stays as open as it was when the source is edited, and shows the edit."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+from taxpr_jupyter import Session
+from taxpr_jupyter._view.widget import view_for
+
+
+def attend(p, x):
+    queries, keys, values = x @ p["queries"], x @ p["keys"], x @ p["values"]
+    weights = jax.nn.softmax(queries @ keys.T, axis=-1)
+    return weights @ values
+
+
+def block(p, x):
+    attended = x + attend(p, x / jnp.sqrt((x**2).mean(-1, keepdims=True)))
+    hidden = jax.nn.gelu(attended @ p["up"])
+    return attended + hidden @ p["down"]
+
+
+def loss(params, x):
+    for p in params:
+        x = block(p, x)
+    return (x**2).mean()
+
+
+@jax.jit
+def train_step(params, x):
+    value, grads = jax.value_and_grad(loss)(params, x)
+    new = jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+    return new, value
+
+
+@pytest.fixture
+def session():
+    shapes = dict.fromkeys(("queries", "keys", "values"), (8, 8)) | {"up": (8, 32), "down": (32, 8)}
+    p = {name: jnp.ones(shape) / 8 for name, shape in shapes.items()}
+    return Session(train_step, ([p, p], jnp.ones((5, 8))), namespace=globals())
+
+
+def titles(session):
+    """The titles of the statements that are open."""
+    return {one.lines[0] for one in session.picture().clusters if one.kind == "group"}
+
+
+def test_an_edit_of_a_value_and_undo(session):
+    session.reveal(taxpr.var("weights", occurrence=0))
+    before = titles(session)
+    assert "weights = jax.nn.softmax(queries @ keys.T, axis=-1)" in before
+    attached = session.attach(taxpr.var("weights", occurrence=0), "scale", factor=0.5)
+    assert attached.edits
+    assert before <= titles(session)
+    session.undo()
+    assert session.program is session.untouched
+    assert titles(session) == before
+
+
+def test_a_line_that_is_typed_over(session):
+    session.reveal(taxpr.var("weights", occurrence=0))
+    before = titles(session)
+    line = session.edit("attend.weights", "jax.nn.softmax(3 * queries @ keys.T, axis=-1)")
+    typed = {"weights = jax.nn.softmax(3 * queries @ keys.T, axis=-1)"}
+    assert titles(session) - before == typed
+    assert before - titles(session) == {"weights = jax.nn.softmax(queries @ keys.T, axis=-1)"}
+    session.unedit(line)
+    assert titles(session) == before
+
+
+def test_what_was_opened_by_hand_makes_room_for_nothing(session):
+    for title in "for p in params", "return (x**2).mean()":
+        nodes = session.picture().nodes
+        session.unfold(next(one.address for one in nodes if one.lines[0].startswith(title)))
+    before = titles(session)
+    session.edit("attend.return", "2 * weights @ values")
+    assert "return (x**2).mean()" in before
+    session.reveal(taxpr.var("weights", occurrence=0))
+    assert before <= titles(session)
+
+
+def test_a_part_alone_is_of_the_program_before(session):
+    session.show_only(session.upstream(taxpr.var("attended", occurrence=0)))
+    assert [one for one in session.picture().nodes if "rest:" in one.address]
+    session.edit("attend.return", "2 * weights @ values")
+    assert not [one for one in session.picture().nodes if "rest:" in one.address]
+
+
+def test_the_panel_shows_what_was_edited(session):
+    view = view_for(session)
+    graph, take = view.graph, view.messages.take
+    graph.view = "source"
+    view.wait()
+    before = titles(session)
+    assert "weights = jax.nn.softmax(queries @ keys.T, axis=-1)" not in before
+    [file] = {part["file"] for part in graph.source["parts"]}
+    line = f"{file}:{attend.__code__.co_firstlineno + 2}"
+    take({"do": "edit", "address": line, "text": "jax.nn.sigmoid(queries @ keys.T)"})
+    view.wait()
+    assert not graph.source_edits["mistake"]
+    drawn = ["".join(" ".join(one.lines).split()) for one in session.picture().nodes]
+    assert [one for one in drawn if one.startswith("weights=jax.nn.sigmoid(queries@keys.T)")]
+    graph.selected = session.reveal(taxpr.var("hidden", occurrence=0))
+    take({"do": "attach", "address": graph.selected, "injector": "scale"})
+    view.wait()
+    [key] = session.injectors
+    assert session.injectors[key].edits
+    assert graph.selected == taxpr.Address(key)
+    assert session.picture().find(graph.selected) or session.picture().find(key.removesuffix(".0"))
+    view.close()
