@@ -6,9 +6,11 @@ that: those of the function `cache_miss` of `jax.jit`, and the like.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
@@ -66,6 +68,18 @@ class Stage(NamedTuple):
     name: str
     call: JittedCall | None
     failed: bool = False
+
+
+@functools.cache
+def hands_on_donated() -> bool:
+    """Whether XLA may use a donated argument for a result of another shape, or another dtype.
+
+    Before 0.8 JAX handed XLA only those that a result of the same type takes, and warned of others.
+    """
+    reshape = _jax.jit(functools.partial(_jax.numpy.reshape, shape=4), donate_argnums=0)
+    with jax.disable_jit(False), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return "jax.buffer_donor" in reshape.lower(_jax.numpy.zeros((2, 2))).as_text()
 
 
 _listeners: list[Callable[[Stage], None]] = []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy
 
 from taxpr._compiled.compile_call import CompiledCall
+from taxpr._programs.program import Program
 from taxpr._sites.walk import iter_eqns
 
 np: Any = numpy  # which leaves types of arrays unknown
@@ -94,20 +96,26 @@ def axes_of(groups: Groups, mesh: Mapping[str, int]) -> tuple[str, ...]:
 
 def mesh_of(call: CompiledCall) -> dict[str, int] | None:
     """The sizes of the axes of the mesh that a call runs on; None if there is none, or several."""
-    found: list[Mapping[str, int]] = []
     executable = call.executable
-    found += _meshes(jax.tree.leaves((executable.input_shardings, executable.output_shardings)))
-    for _, eqn in iter_eqns(call.program):
-        found += _meshes((*eqn.params.values(),))
-    known = {tuple(one.items()) for one in found if len(one)}
+    shardings = jax.tree.leaves((executable.input_shardings, executable.output_shardings))
+    known = {tuple(one.items()) for one in meshes_in(call.program, shardings) if len(one)}
     return dict(known.pop()) if len(known) == 1 else None
 
 
-def _meshes(given: Iterable[Any]) -> list[Mapping[str, int]]:
-    """The meshes among some shardings, meshes and other things."""
-    meshes = (getattr(one, "mesh", one) for one in given)
-    kinds = jax.sharding.Mesh | jax.sharding.AbstractMesh
-    return [one.shape for one in meshes if isinstance(one, kinds)]
+def meshes_in(program: Program, shardings: Iterable[Any]) -> Iterator[Mapping[str, int]]:
+    """The sizes of the axes of all meshes in a program, and in shardings of its arguments.
+
+    Args:
+        program: The program.
+        shardings: Shardings; what has no mesh is left out.
+    """
+    given = [shardings]
+    for _, eqn in iter_eqns(program):
+        given.append([*eqn.params.values(), *eqn.params.get("in_shardings", ())])
+    for one in itertools.chain.from_iterable(given):
+        mesh = getattr(one, "mesh", one)
+        if isinstance(mesh, jax.sharding.Mesh | jax.sharding.AbstractMesh):
+            yield mesh.shape
 
 
 def _ints(text: str) -> tuple[int, ...]:

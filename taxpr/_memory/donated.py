@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+import collections
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+from taxpr import _compat
 from taxpr._memory.estimate import FUSIBLE
 from taxpr._memory.flat import Datum, FlatProgram, Operation
+from taxpr._memory.residuals import size_of
+from taxpr._programs.program import Program
 from taxpr._questions.depends import EACH, named
 
 _ALIGNED = EACH | named("select_n")
@@ -28,73 +32,120 @@ class Donated(NamedTuple):
     copied: bool
 
 
-def donated_results(program: FlatProgram, donated: Sequence[int]) -> list[Donated]:
-    """The results that find a donated argument of their size.
+def donated_results(program: Program, flat: FlatProgram, donated: Sequence[int]) -> list[Donated]:
+    """The results that lie where a donated argument was.
 
     XLA computes one in its place only if no other operation may run later that reads the argument,
     and if the operation that makes the result reads of it what it has written over, or nothing.
 
     Args:
         program: The program.
-        donated: The positions of the donated inputs.
+        flat: The same as a list of operations.
+        donated: The positions of the donated inputs that are read.
 
     Example:
         >>> import jax.numpy as jnp
         >>> from taxpr import trace
         >>> from taxpr._memory.flat import flat_program
         >>> for fun in (lambda x: x * 2, lambda x: x @ x):
-        ...     donated_results(flat_program(trace(fun)(jnp.ones((2, 2))).jaxpr), [0])
+        ...     program = trace(fun)(jnp.ones((2, 2)))
+        ...     donated_results(program, flat_program(program.jaxpr), [0])
         [Donated(number=0, bytes=16, copied=False)]
         [Donated(number=0, bytes=16, copied=True)]
     """
-    return list(_Donating(program).pairs([program.inputs[k] for k in donated]))
+    types = [[_compat.aval_of(x) for x in every] for every in (program.invars, program.outvars)]
+    pairs = _pairs({k: types[0][k] for k in donated}, types[1])
+    data = [(flat.outputs[result], flat.inputs[given]) for result, given in pairs]
+    elsewhere = _elsewhere(flat.operations, data)
+    return [
+        Donated(result, size_of(types[1][result]), k in elsewhere)
+        for k, (result, _) in enumerate(pairs)
+    ]
 
 
-class _Donating:
-    def __init__(self, program: FlatProgram) -> None:
-        self._program = program
-        self._makers = {id(x): one for one in program.operations for x in one.makes}
+def _pairs(given: dict[int, Any], results: Sequence[Any]) -> list[tuple[int, int]]:
+    """The numbers of results, each with that of the donated input where it lies.
 
-    def pairs(self, left: list[Datum]) -> Iterator[Donated]:
-        for number, datum in enumerate(self._program.outputs):
-            given = next((x for x in left if datum is not None and x.bytes == datum.bytes), None)
-            if datum is None or given is None:
-                continue
-            left.remove(given)
-            yield Donated(number, datum.bytes, not (datum is given or self._fits(datum, given)))
+    JAX gives an input to the first result of its type. One that is left it hands to XLA, if a
+    result that is left has as many elements; XLA gives it to one of as many bytes.
 
-    def _fits(self, result: Datum, given: Datum) -> bool:
-        maker = self._makers.get(id(result))
-        if maker is None:  # another argument
-            return False
-        before = {id(one) for one in self._needed(maker, lambda _: True)}
-        readers = (one for one in self._program.operations if given in one.reads)
-        if any(id(one) not in before for one in readers):
-            return False
-        if maker.is_loop:
-            return True
-        if maker.eqn.primitive in _IN_PLACE:
-            return given not in maker.reads[1:]
-        if maker.eqn.primitive not in FUSIBLE:
-            return given not in maker.reads
-        # What is fused with it reads an element only for that of the result.
-        fused = self._needed(maker, lambda one: one.eqn.primitive in FUSIBLE)
-        return not any(
-            given in one.reads and one.eqn.primitive not in _ALIGNED
-            for one in fused
-            if one.eqn.primitive in FUSIBLE
-        )
+    Args:
+        given: The types of the donated inputs, by their numbers.
+        results: The types of the results.
+    """
+    found: list[tuple[int, int]] = []
+    by_type: dict[Any, collections.deque[int]] = {}
+    for number, aval in given.items():
+        by_type.setdefault((aval.shape, aval.dtype), collections.deque()).append(number)
+    left: list[int] = []
+    for number, aval in enumerate(results):
+        same = by_type.get((aval.shape, aval.dtype))
+        if same:
+            found.append((number, same.popleft()))
+        else:
+            left.append(number)
+    if not left or not any(by_type.values()) or not _compat.hands_on_donated():
+        return found
+    counts = collections.Counter(results[number].size for number in left)
+    sizes: dict[int, collections.deque[int]] = {}
+    for number in sorted(x for numbers in by_type.values() for x in numbers):
+        if counts[given[number].size]:
+            counts[given[number].size] -= 1
+            sizes.setdefault(size_of(given[number]), collections.deque()).append(number)
+    for number in left:
+        if same := sizes.get(size_of(results[number])):
+            found.append((number, same.popleft()))
+    return sorted(found)
 
-    def _needed(
-        self, maker: Operation, through: Callable[[Operation], bool]
-    ) -> Iterator[Operation]:
-        """An operation, and those that it needs, as far as these lead through others."""
-        waiting, seen = [maker], {id(maker)}
-        while waiting:
-            one = waiting.pop()
-            yield one
-            for x in one.reads if through(one) else ():
-                other = self._makers.get(id(x))
-                if other is not None and id(other) not in seen:
-                    seen.add(id(other))
-                    waiting.append(other)
+
+def _elsewhere(
+    operations: Sequence[Operation], pairs: Sequence[tuple[Datum | None, Datum]]
+) -> set[int]:
+    """The numbers of pairs whose result cannot be computed in the place of its argument.
+
+    A set of pairs is an integer with a bit for each, so that one walk over the operations does.
+
+    Args:
+        operations: The operations of the program.
+        pairs: Results, each with the argument in whose place it lies.
+    """
+    makers = {id(x): one for one in operations for x in one.makes}
+    found, open_pairs = set[int](), collections.defaultdict[int, int](int)
+    # Of each operation the pairs for whose result it is needed, and those with which it is fused.
+    needed, fused = dict.fromkeys(map(id, operations), 0), dict.fromkeys(map(id, operations), 0)
+    for k, (result, given) in enumerate(pairs):
+        maker = makers.get(id(result))
+        if result is None or result is given:  # a number, or the argument
+            continue
+        if maker is None or not _begins_in_place(maker, given):
+            found.add(k)
+            continue
+        open_pairs[id(given)] |= 1 << k
+        needed[id(maker)] |= 1 << k
+        if not (maker.is_loop or maker.eqn.primitive in _IN_PLACE):
+            fused[id(maker)] |= 1 << k
+    wrong = 0
+    for one in reversed(operations):
+        is_fusible = one.eqn.primitive in FUSIBLE
+        for x in one.reads:
+            pairs_of = open_pairs.get(id(x), 0)
+            wrong |= pairs_of & ~needed[id(one)]  # it may run later
+            if is_fusible and one.eqn.primitive not in _ALIGNED:
+                wrong |= pairs_of & fused[id(one)]  # it reads what has been written over
+            other = makers.get(id(x))
+            if other is not None:
+                needed[id(other)] |= needed[id(one)]
+                fused[id(other)] |= fused[id(one)] if is_fusible else 0
+    return found | _bits(wrong)
+
+
+def _begins_in_place(maker: Operation, given: Datum) -> bool:
+    """Whether an operation reads of an argument only what it has not written over by then."""
+    if maker.is_loop or maker.eqn.primitive in FUSIBLE:
+        return True
+    read = maker.reads[1:] if maker.eqn.primitive in _IN_PLACE else maker.reads
+    return not any(x is given for x in read)
+
+
+def _bits(number: int) -> set[int]:
+    return {k for k, bit in enumerate(bin(number)[:1:-1]) if bit == "1"}

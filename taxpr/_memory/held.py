@@ -81,10 +81,13 @@ class RowMaker:
         program: The program.
         words: Its variables and statements.
         kept: The residuals of its gradients.
+        devices: How many devices it uses.
     """
 
-    def __init__(self, program: Program, words: Attributions, kept: Sequence[Residual]) -> None:
-        self._words = words
+    def __init__(
+        self, program: Program, words: Attributions, kept: Sequence[Residual], devices: int
+    ) -> None:
+        self._words, self._devices = words, devices
         self._kept: dict[Address, Residual] = {}
         for one in kept:
             self._kept.setdefault(one.address, one)
@@ -151,8 +154,11 @@ class RowMaker:
     def _iterations(self, address: Address, size: int) -> int:
         """How often a value of an address is in so many bytes."""
         at = address if address in self._values else address.value(0)
-        value = self._values.get(at)
+        value, kept = self._values.get(at), self._kept.get(address)
         each = size_of(value.aval) if value is not None else 0
+        if self._devices > 1:  # each may have a part of it
+            times = kept.iterations if kept else 1
+            return times if size * self._devices >= each * times else 1
         return size // each if each and not size % each else 1
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy
 
 from taxpr._address import Address
@@ -15,6 +17,7 @@ from taxpr._compat import PyTree
 from taxpr._compiled.attribution import Attributions
 from taxpr._compiled.compile_call import compile_call, program_of
 from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._kernels.mesh_axes import meshes_in
 from taxpr._memory.held import MemoryRow, RowMaker, merged
 from taxpr._memory.memory_use import MemoryStep, MemoryUse, Residuals
 from taxpr._memory.residuals import residuals
@@ -31,6 +34,10 @@ _MUCH = 0.05  # the share of the residuals that makes a function worth a trial
 _TRIED = 6  # functions
 _ESTIMATE = (
     "An estimate from the program alone; memory(fun)(*args) asks XLA, which takes a compilation."
+)
+_WHOLE = (
+    "These are the bytes of whole arrays, of which each of the {devices} devices may have only a "
+    "part."
 )
 _NO_GRADIENT = "Nothing is kept for a derivative: ask of jax.grad(fun), or of a step of a training."
 
@@ -91,8 +98,9 @@ def memory(fun: Any, *, compile: bool = True) -> Callable[..., MemoryUse]:
 
         program, words, used = used_by(fun, compile)
         parts, now = _parts(program, words), _needs(program, used)
-        call = Asked(fun, args, kwargs, needs, now, compile, parts)
-        use = _answer(program, words, used, estimated=not compile)
+        devices = _devices(program, (args, kwargs))
+        call = Asked(fun, args, kwargs, needs, now, compile, parts, devices)
+        use = _answer(program, words, used, devices, estimated=not compile)
         return dataclasses.replace(use, asked=call)
 
     return called_as(fun)(asked)
@@ -120,15 +128,26 @@ def _parts(program: Program, words: Attributions) -> list[tuple[str, int]]:
     return sorted(large, key=lambda pair: -pair[1])[:_TRIED]
 
 
-def _answer(program: Program, words: Attributions, used: Used, *, estimated: bool) -> MemoryUse:
+def _devices(program: Program, given: PyTree) -> int:
+    """How many devices a call uses, by the largest mesh in it."""
+    leaves = jax.tree.leaves(given)
+    meshes = meshes_in(program, [getattr(leaf, "sharding", None) for leaf in leaves])
+    return max((math.prod(one.values()) for one in meshes), default=1)
+
+
+def _answer(
+    program: Program, words: Attributions, used: Used, devices: int, *, estimated: bool
+) -> MemoryUse:
+    whole = (_WHOLE.format(devices=devices),) if devices > 1 else ()
     kept = residuals(program.jaxpr)
-    maker = RowMaker(program, words, kept)
-    rows, of_kept = maker.each(used.held), maker.residuals(kept)
+    # Residuals, and what is estimated, are whole arrays.
+    maker = RowMaker(program, words, kept, 1 if estimated else devices)
+    rows, of_kept = maker.each(used.held), RowMaker(program, words, kept, 1).residuals(kept)
     size = sum(one.bytes for one in kept)
     of_gradient = Residuals(
         f"residuals of {program.name}: {size_text(size)}",
         merged(of_kept, size),
-        () if kept else (_NO_GRADIENT,),
+        whole if kept else (_NO_GRADIENT,),
         total=size,
         portions=_portions(of_kept),
     )
@@ -139,11 +158,13 @@ def _answer(program: Program, words: Attributions, used: Used, *, estimated: boo
         f"{size_text(used.arguments)} arguments + {size_text(used.results)} results{alias} + "
         f"{size_text(used.temporaries)} temporaries"
     )
+    if devices > 1 and not estimated:
+        headline += f", on each of {devices} devices"
     loops = [(begin, end, words.of(at).code if at else "") for at, begin, end in used.loops]
     return MemoryUse(
         headline,
         merged(rows, used.total),
-        (_ESTIMATE,) if estimated else (),
+        (_ESTIMATE, *whole) if estimated else (),
         total=used.total,
         arguments=used.arguments,
         results=used.results,
@@ -155,6 +176,7 @@ def _answer(program: Program, words: Attributions, used: Used, *, estimated: boo
         steps=[_step(equations, words) for equations in used.steps],
         lives=[(one.begin, one.end, row) for one in used.lives for row in maker.each([one.held])],
         loops=loops,
+        devices=devices,
         estimated=estimated,
     )
 

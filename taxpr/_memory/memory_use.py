@@ -85,6 +85,8 @@ class MemoryUse(_Rows):
             for an estimate.
         lives: Each array with the first and the last of the steps after which it is there. Empty
             for an estimate.
+        devices: How many devices the call uses. XLA says what it needs on each of them; an
+            estimate, and ``residuals``, what all need together.
         loops: For each loop where it begins and ends on the line, and its statement.
         estimated: Whether it is guessed, and not what XLA says.
         asked: The call, for `what_if`.
@@ -107,6 +109,7 @@ class MemoryUse(_Rows):
     steps: Sequence[MemoryStep] = ()
     lives: Sequence[tuple[int, int, MemoryRow]] = ()
     loops: Sequence[tuple[int, int, str]] = ()
+    devices: int = 1
     estimated: bool = False
     asked: Asked | None = dataclasses.field(default=None, repr=False)
 

@@ -17,6 +17,7 @@ from taxpr._memory.donated import donated_results
 from taxpr._memory.estimate import estimate
 from taxpr._memory.flat import flat_program
 from taxpr._memory.held import XLAS_OWN, Holding
+from taxpr._memory.last_readers import LastReaders
 from taxpr._memory.live import Interval, Schedule, bytes_over_time
 from taxpr._memory.lives import Life, lives_of
 from taxpr._memory.residuals import size_of
@@ -140,7 +141,7 @@ def _parts(
     words: Attributions,
 ) -> Iterator[Holding]:
     """What lies in the temporaries at a time; of what lies in one place what says the most."""
-    contents = Contents(call, words)
+    contents, readers = Contents(call, words), LastReaders(call, words)
     at: dict[BufferPlace, list[Interval]] = {}
     for one in alive:
         at.setdefault(places[one.defined], []).append(one)
@@ -151,32 +152,7 @@ def _parts(
         ends[place.allocation] = max(end, place.offset + place.size)
         found = [(contents.of(one.defined), one) for one in _with_later(at[place])]
         made, value = max(found, key=lambda pair: (pair[0].exact, pair[1].begin))
-        yield Holding(max(size, 0), made, readers=_readers(call, words, value))
-
-
-def _readers(call: CompiledCall, words: Attributions, value: Interval) -> tuple[Address, ...]:
-    """The equations that read a value last; of a fusion those of a backward pass."""
-    reader = call.hlo.instructions.get(value.reader)
-    if reader is None or not reader.is_fusion:
-        return call.equations(reader) if reader is not None else ()
-    parameters = call.hlo.computations[reader.calls()[0]].parameters
-    waiting = [
-        parameters[k].name
-        for k, name in enumerate(reader.operands)
-        if call.hlo.unmoved(name) == value.defined[0]
-    ]
-    # Forwards through what is computed once more, to the first equations of a backward pass.
-    found: dict[Address, None] = {}
-    seen = set[str]()
-    while waiting:
-        for user in call.hlo.users.get(waiting.pop(), ()):
-            stamp = call.hlo.stamp(user)
-            if stamp is not None and words.is_backward(call.addresses[stamp]):
-                found[call.addresses[stamp]] = None
-            elif user.name not in seen:
-                seen.add(user.name)
-                waiting.append(user.name)
-    return tuple(found)
+        yield Holding(max(size, 0), made, readers=readers.of(value))
 
 
 def _with_later(values: Sequence[Interval]) -> list[Interval]:
@@ -190,12 +166,13 @@ def _with_later(values: Sequence[Interval]) -> list[Interval]:
 def guessed(program: Program) -> Used:
     """What a program is guessed to need, without compiling it."""
     flat = flat_program(program.jaxpr)
-    _, donated = jit_options(program)
-    reused = donated_results(flat, donated)
+    options, donated = jit_options(program)
+    read = {id(x) for one in flat.operations for x in one.reads} | set(map(id, flat.outputs))
+    kept = [k for k, one in enumerate(flat.inputs) if options.get("keep_unused") or id(one) in read]
+    reused = donated_results(program, flat, [k for k in donated if k in set(kept)])
     copied = [one.number for one in reused if one.copied]
     found = estimate(flat, copied=copied)
-    read = {id(x) for one in flat.operations for x in one.reads} | set(map(id, flat.outputs))
-    arguments = [one for one in flat.inputs if id(one) in read]
+    arguments = [flat.inputs[k] for k in kept]
     results = [size_of(_compat.aval_of(atom)) for atom in program.outvars]
     alias = sum(one.bytes for one in reused)
     names = dict(zip(map(id, flat.inputs), program.in_names, strict=True))

@@ -128,6 +128,7 @@ class Asked(NamedTuple):
         now: The needs of this function.
         compiled: Whether XLA says so, and they are not estimated.
         parts: The user's functions that make residuals, by their names, and how many bytes.
+        devices: How many devices the call uses.
     """
 
     fun: Any
@@ -137,6 +138,7 @@ class Asked(NamedTuple):
     now: Needs
     compiled: bool
     parts: Sequence[tuple[str, int]]
+    devices: int
 
 
 class _Trial(NamedTuple):
@@ -169,6 +171,7 @@ def what_if(
             "what_if: memory was asked of a Program, which is traced and has no source to edit. "
             "Ask it of the function."
         )
+    _refuse_shards(asked, "what_if", measure)
     with told_as("edit", "what_if"):
         if checkpoint is not None:
             change = _checkpointed(asked.fun, checkpoint, policy)
@@ -192,6 +195,7 @@ def advice(asked: Asked, *, measure: bool) -> WhatIf:
     """Try the changes that may pay; see `MemoryUse.advice`."""
     if hasattr(asked.fun, "jaxpr"):
         raise ArgumentError("advice: memory was asked of a Program. Ask it of the function.")
+    _refuse_shards(asked, "advice", False)
     makes: list[Callable[[], _Trial]] = []
     for name, _ in asked.parts:
         makes += [
@@ -216,6 +220,15 @@ def advice(asked: Asked, *, measure: bool) -> WhatIf:
     rows.sort(key=lambda row: -row.saved)
     headline = f"advice for {name_of(asked.fun)}: {len(rows)} changes of {len(tried)} pay"
     return WhatIf(headline, rows, (*_notes(rows), *notes))
+
+
+def _refuse_shards(asked: Asked, name: str, measure: bool) -> None:
+    """Refuse to predict what one of several devices needs: the model knows no shardings."""
+    if asked.compiled and not measure and asked.devices > 1:
+        raise RefusedError(
+            f"{name}: {name_of(asked.fun)} uses {asked.devices} devices, and a prediction knows no "
+            "shardings. Give what_if a change with measure=True, which compiles it."
+        )
 
 
 def _notes(rows: Sequence[WhatIfRow]) -> tuple[str, ...]:
