@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import taxpr
@@ -13,8 +13,10 @@ from taxpr import introspect
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._edits.edits import Edited, Edits
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._heat.as_compiled import AsCompiled
+from taxpr_jupyter._heat.measured import Colours
 from taxpr_jupyter._layout.layout import TIMEOUT
-from taxpr_jupyter._model.model import COST_KINDS, CostKind, checked_heat, checked_limits
+from taxpr_jupyter._model.model import DRAWN_KINDS, DrawnKind, checked_heat, checked_limits
 from taxpr_jupyter._output import saved
 from taxpr_jupyter._output.drawing import OUTPUT_LINES, Drawing
 from taxpr_jupyter._output.shell import running_shell
@@ -33,7 +35,7 @@ def draw(
     unfold: str | Iterable[str] = (),
     fold: str | Iterable[str] = (),
     timeout: float = TIMEOUT,
-    heat: CostKind | None = None,
+    heat: DrawnKind | None = None,
     name: str | None = None,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
@@ -51,7 +53,9 @@ def draw(
         unfold: Addresses of what is to be open besides what fits the budget, in this order.
         fold: Addresses of what is to be closed.
         timeout: Seconds that a layout may take.
-        heat: What to colour nodes by: "flops", "bytes", or None for their kinds.
+        heat: What to colour nodes by: "flops", "bytes", or None for their kinds. For "compiled" XLA
+            compiles the program, which may take long: nodes of one kernel have one colour and
+            number, removed ones are gray, and collectives are told.
         name: What to call it; by default the function's name.
         static_argnums: Positions of arguments that are not traced, as in `jax.jit`.
         static_argnames: Names of arguments that are not traced, as in `jax.jit`.
@@ -93,12 +97,17 @@ def draw(
     }
     _check_names(fun, [option for option, given in options.items() if given])
     budget, timeout = checked_limits(budget, timeout)
+    kind = checked_heat(heat, DRAWN_KINDS)
     notes: tuple[str, ...] = ()
+    given: tuple[Any, ...] = ()  # what the program takes; without it the types of the trace
+    named: Mapping[str, Any] = {}
     program = traced_before(fun)
     if program is None:
         with shown_until_error(running_shell()):
             start = traced(fun, args, kwargs, static_argnums, static_argnames)
         program, notes = start.program, start.notes
+        if start.pure is None:
+            given, named = start.args, start.kwargs
     elif args or kwargs:
         raise PanelError(
             f"A {type(fun).__name__} is traced already: draw takes no arguments with it"
@@ -108,12 +117,17 @@ def draw(
     failed = _failed(program)
     if failed:
         notes += (_ended(failed[1]),)
+    colours: Colours = None if kind == "compiled" else kind
+    if kind == "compiled":
+        if failed:
+            raise PanelError('heat="compiled" needs a whole program: tracing this one failed')
+        colours = AsCompiled(program, taxpr.compiled(program)(*given, **named))
     edited = Edited(program, Edits())
     drawing = Drawing(
         builder=Builder(program, budget, source_text),
         outline=lambda limit: edited.rows(visible(program.name), limit),
         timeout=timeout,
-        heat=checked_heat(heat, COST_KINDS),
+        heat=colours,
         notes=notes,
     )
     if failed:

@@ -12,7 +12,7 @@ from taxpr_jupyter._draw import draw
 from taxpr_jupyter._errors import one_line
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._lines.source import source_text
-from taxpr_jupyter._model.model import COST_KINDS
+from taxpr_jupyter._model.model import DRAWN_KINDS
 from taxpr_jupyter._output.drawing import Drawing
 from taxpr_jupyter._tracing.tracebacks import users_frames
 from taxpr_jupyter._tree.fold import BUDGET
@@ -142,7 +142,9 @@ def _parser() -> argparse.ArgumentParser:
             help=f"draw this equation or group {what}, such as 3:scan; may be repeated",
         )
     draw.add_argument(
-        "--heat", choices=COST_KINDS, help="colour by operations or bytes moved, not by kind"
+        "--heat",
+        choices=DRAWN_KINDS,
+        help="colour by operations, bytes moved, or as XLA has compiled it, not by kind",
     )
     draw.add_argument(
         "--timeout",

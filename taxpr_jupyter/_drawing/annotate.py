@@ -10,6 +10,7 @@ from taxpr import introspect
 from taxpr_jupyter._analysis import traits as _traits
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._analysis.traits import Trait
+from taxpr_jupyter._heat.as_compiled import AsCompiled
 from taxpr_jupyter._heat.measured import Colours, Measured
 from taxpr_jupyter._model.model import Cluster, CostKind, Heat, Node
 from taxpr_jupyter._tree import labels
@@ -154,6 +155,9 @@ class Annotator:
         every, heat = tuple(self._node(node) for node in nodes), self._heat
         if heat is None:
             return every, None
+        if isinstance(heat, AsCompiled):
+            every = tuple(self._as_compiled(node, heat) for node in every)
+            return every, Heat(heat.kind, notes=heat.notes)
         if isinstance(heat, Measured):
             warmth = {node.id: self._measured(node, heat) for node in every}
         else:
@@ -161,7 +165,7 @@ class Annotator:
         top = max((value for value in warmth.values() if value is not None), default=0)
         if isinstance(heat, Measured):
             every = tuple(_told(node, heat.words(*self._stands_for(node))) for node in every)
-            scale = Heat(heat.kind, top, _OF_MEASURED, heat.note)
+            scale = Heat(heat.kind, top, _OF_MEASURED, (heat.note,))
         else:
             scale = Heat(heat, top, _DECADES)
         return tuple(_coloured(node, warmth[node.id], scale) for node in every), scale
@@ -260,6 +264,23 @@ class Annotator:
         addresses = self._stands_for(node)
         amount = heat.inside(*addresses)
         return amount if amount or (addresses and node.kind in _COMPUTING) else None
+
+    def _as_compiled(self, node: Node, heat: AsCompiled) -> Node:
+        """A node as XLA has compiled it."""
+        addresses = self._stands_for(node)
+        if not addresses or node.kind not in _COMPUTING:
+            return node
+        found = heat.at(*addresses)
+        lines = labels.signed(node.lines, node.titled, found.signs)
+        moved = [f"⇄ {found.moved}"] if found.moved else []
+        return replace(
+            node,
+            lines=(*lines, *moved),
+            tooltip=_joined(node.tooltip, found.words),
+            cost=(*found.words, *node.cost),
+            marks=(*node.marks, *found.marks),
+            kernels=found.kernels,
+        )
 
     def _warmth(self, node: Node, heat: CostKind) -> int | None:
         """The number that a node is coloured by; None if it has none, or that is unknown."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import taxpr
 from taxpr import introspect
+from taxpr_jupyter._heat.as_compiled import AsCompiled, outward
 from taxpr_jupyter._model.model import CostKind, MeasuredKind
 
 # The question whose answer has it, what the whole is called, and the unit.
@@ -16,6 +17,7 @@ _ANSWERS: Mapping[MeasuredKind, tuple[str, str, str]] = {
     "time": ("profile", "of the run", "s"),
     "peak": ("memory", "of the memory", "B"),
     "kept": ("memory", "of what is kept", "B"),
+    "compiled": ("compiled", "", ""),
 }
 
 
@@ -98,11 +100,14 @@ class Measured:
         return found
 
 
-Colours: TypeAlias = CostKind | Measured | None  # what nodes are coloured by; None for their kinds
+Found: TypeAlias = Measured | AsCompiled  # in an answer
+Colours: TypeAlias = CostKind | Found | None  # what nodes are coloured by; None for their kinds
 
 
-def measured_by(answer: taxpr.questions.Answer, program: taxpr.Program) -> Iterator[Measured]:
-    """The measured numbers in an answer; most questions have no such numbers."""
+def measured_by(answer: taxpr.questions.Answer, program: taxpr.Program) -> Iterator[Found]:
+    """The numbers or kernels in an answer; most questions have none."""
+    if isinstance(answer, taxpr.questions.Compiled):
+        yield AsCompiled(program, answer)
     if isinstance(answer, taxpr.questions.Profile):
         yield Measured("time", answer.wall, answer.portions, program, answer)
     if isinstance(answer, taxpr.questions.MemoryUse):
@@ -115,8 +120,6 @@ def _sums(portions: Iterable[taxpr.questions.Portion]) -> dict[str, float]:
     """As much as each equation and nested jaxpr has, with all that is in it."""
     found: dict[str, float] = {}
     for one in portions:
-        at = taxpr.Address(one.address).eqn
-        while at:
+        for at in outward(one.address):
             found[at] = found.get(at, 0.0) + one.amount
-            at = at.home
     return found

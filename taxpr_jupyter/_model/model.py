@@ -41,10 +41,12 @@ EdgeKind = Literal[
 ]
 CostKind = Literal["flops", "bytes"]  # what nodes are coloured by
 COST_KINDS: tuple[CostKind, ...] = get_args(CostKind)
-# The same, of what an answer has measured: seconds, bytes where the most is, bytes for a gradient.
-MeasuredKind = Literal["time", "peak", "kept"]
+# The same, from an answer: seconds, bytes where the most is, bytes for a gradient, and the kernels.
+MeasuredKind = Literal["time", "peak", "kept", "compiled"]
 MEASURED_KINDS: tuple[MeasuredKind, ...] = get_args(MeasuredKind)
 HeatKind = CostKind | MeasuredKind
+DrawnKind = CostKind | Literal["compiled"]  # the same, that needs no run
+DRAWN_KINDS: tuple[DrawnKind, ...] = (*COST_KINDS, "compiled")
 HEAT_KINDS: tuple[HeatKind, ...] = (*COST_KINDS, *MEASURED_KINDS)
 ClusterKind = Literal[
     "jaxpr",  # a nested jaxpr
@@ -108,7 +110,9 @@ class Node:
             what it makes), "rest" (it stands for what the reader left out), "plumbing" (it only
             arranges values), "failed" (an error ended the tracing there), "batched", "donated",
             "effect", "precision", "sharded" (what its equation or value is), "written" (a state
-            that is). In a comparison also "same",
+            that is). As XLA has compiled it "removed", "alone" (it is in no kernel with others),
+            "kernel-0" to "kernel-5" (the colour of its kernel), "moved" (it needs values of other
+            devices). In a comparison also "same",
             "inside", "follows", "changed", "new", "gone".
         fold: The address to unfold, where that can be done.
         forward: Of a group of the backward pass, the address of what it is the backward pass of.
@@ -118,6 +122,7 @@ class Node:
         on: Of a tag, the id of the node whose value it tags. It is a badge on that node, and no
             line leads to it, as it hands the value on. "" of all else, and of the tag of a literal.
         titled: How many of the lines are its title.
+        kernels: In a picture of kernels, the numbers of those that compute it and others.
     """
 
     id: str
@@ -134,6 +139,7 @@ class Node:
     heat: float | None = None
     on: str = ""
     titled: int = 1
+    kernels: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,13 +268,13 @@ class Heat:
         kind: The quantity.
         top: The number of the hottest node.
         decades: Powers of ten from there to the end of the scale.
-        note: How much has a node, in a sentence; "" for costs.
+        notes: How much has a node, in sentences; none for costs.
     """
 
     kind: HeatKind
-    top: float
-    decades: int
-    note: str = ""
+    top: float = 0
+    decades: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ A page can change the colours by setting the CSS variables
     --taxpr-state, --taxpr-failed-fill, --taxpr-failed-line,
     --taxpr-KIND-fill and --taxpr-KIND-line for each kind of node, and for "choice",
     --taxpr-backward-KIND-fill for kinds of nodes in a backward pass,
-    --taxpr-heat-0 to --taxpr-heat-6 for nodes that are coloured by cost.
+    --taxpr-heat-0 to --taxpr-heat-6 for nodes that are coloured by cost,
+    --taxpr-kernel-0 to --taxpr-kernel-5, --taxpr-alone and --taxpr-removed for nodes as XLA has
+    compiled them.
 
 Without them it is readable on a light and on a dark page, also as an image of its own.
 """
@@ -15,6 +17,7 @@ import re
 from collections.abc import Mapping
 
 from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.model import HeatKind
 
 # Fonts whose characters are as wide as `_dot` reckons, or narrower.
 FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"
@@ -24,7 +27,7 @@ _SHAPES = ("rect", "path")
 FITS = "max-width:100%;height:auto"
 
 
-def css(heated: bool) -> str:
+def css(heat: HeatKind | None) -> str:
     """The style sheet; every rule only for our own SVG, for a page reads it as its own."""
     rules = {
         "": FITS,
@@ -91,15 +94,28 @@ def css(heated: bool) -> str:
         "stroke-dasharray:4 2"
     )
     # As specific as those for marks, and after them: a cost has its colour on every node.
-    for step, fill in enumerate(theme.HEATS if heated else ()):
-        node = f".node.heat-{step}.heat-{step}"
-        rules[f"{node} rect,{node} path,rect.heat-{step}"] = _colour("fill", f"heat-{step}", fill)
-    if heated:
+    for name, fill in fills(heat):
+        node = f".node.{name}.{name}"
+        rules[f"{node} rect,{node} path,rect.{name}"] = _colour("fill", name, fill)
+    if heat == "compiled":
+        rules[".node.moved.moved rect,.node.moved.moved path"] = (
+            f"stroke-width:{theme.MOVED_BORDER}px;" + _colour("stroke", "control", theme.CONTROL)
+        )
+    if heat:
         rules |= {
             ".legend text": _colour("fill", "muted", theme.MUTED),
             ".legend rect": "stroke-width:.5px;" + _colour("stroke", "line", theme.LINE),
         }
     return _sheet(rules)
+
+
+def fills(heat: HeatKind | None) -> list[tuple[str, str]]:
+    """The colours of nodes by the names of their classes, as a legend shows them."""
+    if heat is None:
+        return []
+    if heat == "compiled":
+        return list(theme.AS_COMPILED.items())
+    return [(f"heat-{step}", fill) for step, fill in enumerate(theme.HEATS)]
 
 
 def comparison_css() -> str:

@@ -72,6 +72,14 @@ REST_FILL = "#f7f7f7"  # of what was left out, and of what nothing uses
 BACKWARD_FILLS: Mapping[str, str] = {"eqn": "#f7ecf3", "hop": "#efdcea", "group": "#f0dfe4"}
 # From cold to hot, for people who see no red or no green, too; dark text can be read on all.
 HEATS = ("#fffaf0", "#ffecc8", "#ffd99b", "#ffc072", "#ffa052", "#fb8048", "#f26450")
+# By marks: kernels that follow each other differ, for people who see no red or no green, too.
+KERNELS = ("#cfe2ff", "#ffe0b0", "#cbeed3", "#f5d0e8", "#dccffa", "#f3efa6")
+AS_COMPILED: Mapping[str, str] = {
+    **{f"kernel-{k}": fill for k, fill in enumerate(KERNELS)},
+    "alone": "#fdfdfe",
+    "removed": "#d5d8dd",
+}
+MOVED_BORDER = 2.2  # points, of what needs values of other devices
 
 
 @dataclass(frozen=True)
@@ -112,6 +120,11 @@ def look_of(node: Node) -> Look:
     step = heat_step(node)
     if step is not None:
         return replace(look, fill=HEATS[step])
+    fill = next((AS_COMPILED[mark] for mark in node.marks if mark in AS_COMPILED), None)
+    if fill is not None:
+        look = replace(look, fill=fill)
+        is_moved = "moved" in node.marks
+        return replace(look, line=CONTROL, border=MOVED_BORDER) if is_moved else look
     for mark in node.marks:
         if change := CHANGES.get(mark):
             return replace(look, fill=change.fill, line=change.line, border=change.border)

@@ -14,7 +14,7 @@ from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._edits import outline as _outline
 from taxpr_jupyter._edits.edits import Edited
 from taxpr_jupyter._errors import PanelError, one_line
-from taxpr_jupyter._heat.measured import Colours, Measured
+from taxpr_jupyter._heat.measured import Colours, Found
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._lines.line import Line
 from taxpr_jupyter._model.model import HeatKind, MeasuredKind, Picture
@@ -49,8 +49,8 @@ class Renderer:
     timeout: float
     _wanted: HeatKind | None
     views: Mapping[str, View] = dataclasses.field(default_factory=dict[str, View], init=False)
-    _measured: dict[MeasuredKind, Measured] = dataclasses.field(
-        default_factory=dict["MeasuredKind", Measured], init=False
+    _measured: dict[MeasuredKind, Found] = dataclasses.field(
+        default_factory=dict["MeasuredKind", Found], init=False
     )
     _layouts: Layouts = dataclasses.field(default_factory=Layouts, init=False)
     _builder: Builder | None = dataclasses.field(default=None, init=False)
@@ -61,7 +61,7 @@ class Renderer:
     def heat(self) -> HeatKind | None:
         """The kind of quantity that colours nodes; None if it was measured of another program."""
         colours = self.colours
-        return colours.kind if isinstance(colours, Measured) else colours
+        return colours.kind if isinstance(colours, Found) else colours
 
     @heat.setter
     def heat(self, kind: HeatKind | None) -> None:
@@ -75,13 +75,13 @@ class Renderer:
             return kind
         return self.measured(kind)
 
-    def measured(self, kind: MeasuredKind) -> Measured | None:
+    def measured(self, kind: MeasuredKind) -> Found | None:
         """The numbers of the program as it is now; None if nobody has asked yet."""
         found = self._measured.get(kind)
         return found if found is not None and found.program is self._store.program else None
 
-    def note(self, found: Measured) -> None:
-        """Keeps measured numbers."""
+    def note(self, found: Found) -> None:
+        """Keeps the numbers or kernels of an answer."""
         self._measured[found.kind] = found
 
     def folding(self, after: Edited) -> dict[str, Any]:

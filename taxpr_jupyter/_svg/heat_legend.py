@@ -1,4 +1,4 @@
-"""The legend of a picture that is coloured by cost, above the graph."""
+"""The legend of a picture that is coloured by cost, or as XLA has compiled it, above the graph."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from taxpr import introspect
 from taxpr_jupyter._layout.geometry import Box
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Heat, HeatKind
+from taxpr_jupyter._model.stylesheet import fills
 
 _TITLES: Mapping[HeatKind, str] = {
     "flops": "operations (FLOP) of a node, all its runs",
@@ -15,9 +16,11 @@ _TITLES: Mapping[HeatKind, str] = {
     "time": "measured time of a node, all its runs",
     "peak": "bytes of a node where the most is in memory",
     "kept": "bytes of a node that are kept for the backward pass",
+    "compiled": "kernels of XLA",
 }
 _UNITS: Mapping[HeatKind, str] = {"time": "s", "peak": "B", "kept": "B"}
 _NOTE = "Without such a colour: none, or not known"
+_KERNELS = "k3: computed in kernel 3, with others of this number"
 _SWATCH, _LINE, _GAP = 28, 12, 10  # points
 _EVERY = 2  # every second colour has a number
 FONT_SIZE = 9
@@ -30,23 +33,25 @@ class Legend:
 
     Attributes:
         title: What the colours mean.
-        numbers: The text below each colour, from cold to hot; "" for none.
-        note: How much has a colour; "" where nobody can say.
+        colours: The class and the fill of each colour, from cold to hot.
+        numbers: The text below each colour; "" for none.
+        notes: Further lines, such as how much has a colour.
     """
 
     title: str
-    numbers: tuple[str, ...]
-    note: str = ""
+    colours: Sequence[tuple[str, str]]
+    numbers: Sequence[str]
+    notes: Sequence[str]
 
     @property
     def width(self) -> float:
         """The width in points."""
-        return 2 * _GAP + max(map(len, (self.title, _NOTE, self.note))) * _ADVANCE
+        return 2 * _GAP + max(map(len, (self.title, *self.notes))) * _ADVANCE
 
     @property
     def height(self) -> float:
         """The height in points."""
-        return (5 if self.note else 4) * _LINE + 2 * _GAP
+        return (3 + len(self.notes)) * _LINE + 2 * _GAP
 
     def above(self, left: float, top: float, width: float, height: float) -> Box:
         """Left, top, width and height of a picture with the legend above its graph."""
@@ -58,9 +63,8 @@ class Legend:
         for left, number in zip(self._lefts(), self.numbers, strict=True):
             if number:
                 yield left, _GAP + 2.8 * _LINE, number
-        yield _GAP, _GAP + 3.8 * _LINE, _NOTE
-        if self.note:
-            yield _GAP, _GAP + 4.8 * _LINE, self.note
+        for k, note in enumerate(self.notes):
+            yield _GAP, _GAP + (3.8 + k) * _LINE, note
 
     def swatches(self) -> Iterator[Box]:
         """The box of each colour, from cold to hot, relative to the upper left corner."""
@@ -81,9 +85,11 @@ class Legend:
                 apart.
         """
         parts = [
-            f'<rect class="heat-{step}" x="{x + left:.1f}" y="{y + top:.1f}" '
+            f'<rect class="{name}" x="{x + left:.1f}" y="{y + top:.1f}" '
             f'width="{right - left:.1f}" height="{bottom - top:.1f}"/>'
-            for step, (left, top, right, bottom) in enumerate(self.swatches())
+            for (name, _), (left, top, right, bottom) in zip(
+                self.colours, self.swatches(), strict=True
+            )
         ]
         parts += [
             f'<text x="{x + left:.1f}" y="{y + base:.1f}">{escape(words)}</text>'
@@ -102,10 +108,14 @@ def _view(*numbers: float) -> str:
 
 def legend_of(heat: Heat) -> Legend:
     """The legend of a scale."""
+    title, colours = f"Colour: {_TITLES[heat.kind]}", fills(heat.kind)
+    if heat.kind == "compiled":
+        numbers = ["kernels", *[""] * (len(colours) - 3), "own", "gone"]
+        return Legend(title, colours, numbers, (_KERNELS, *heat.notes))
     last = len(theme.HEATS) - 1
     unit = _UNITS.get(heat.kind, "")
     powers = (heat.decades * (step / last - 1) for step in range(last + 1))
     numbers = [introspect.quantity(heat.top * 10**power, unit) for power in powers]
     numbers = [number if k % _EVERY == 0 else "" for k, number in enumerate(numbers)]
     numbers[0] = f"≤{numbers[0]}"
-    return Legend(f"Colour: {_TITLES[heat.kind]}", tuple(numbers), heat.note)
+    return Legend(title, colours, numbers, (_NOTE, *heat.notes))

@@ -74,9 +74,10 @@ def _lines(picture: Picture, layout: Layout, where: Placed, background: str) -> 
 
 def _legend(legend: Legend, x: float, y: float) -> Iterator[str]:
     """A legend with its upper left corner at a point."""
-    for step, (left, top, right, bottom) in enumerate(legend.swatches()):
+    pairs = zip(legend.colours, legend.swatches(), strict=True)
+    for step, ((_, fill), (left, top, right, bottom)) in enumerate(pairs):
         box = x + left, y + top, x + right, y + bottom
-        colours = {"color": theme.LINE, "fillcolor": theme.HEATS[step]}
+        colours = {"color": theme.LINE, "fillcolor": fill}
         yield _text(f"legend {step}", "", box, {"shape": "box", "style": "filled", **colours})
     small = {"fontsize": f"{FONT_SIZE}"}
     for k, (left, base, words) in enumerate(legend.texts()):

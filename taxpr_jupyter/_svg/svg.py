@@ -38,7 +38,7 @@ def finish_svg(layout: Layout, picture: Picture) -> str:
         f'width="{width * _PIXELS:.0f}" height="{height * _PIXELS:.0f}">',
         f"<title>{escape(plain(picture.name))}</title>",
         f"<desc>A program of {picture.counts}.</desc>",
-        f"<style>{css(picture.heat is not None)}</style>",
+        f"<style>{css(picture.heat.kind if picture.heat else None)}</style>",
         f'<g font-family="{FONTS}" font-size="{theme.FONT_SIZE}" text-anchor="middle">',
         # Draw edges over the clusters that they cross and under the nodes that they touch.
         *(
@@ -82,6 +82,8 @@ def _cluster(cluster: Cluster, layout: Layout, title: Sequence[Box], depth: int)
 
 def _group(classes: str, element: Node | Cluster, shape: str, words: str) -> str:
     data = {"address": element.address, "fold": element.fold, "pair": element.pair}
+    if isinstance(element, Node):
+        data["kernels"] = " ".join(map(str, element.kernels))
     given = "".join(f" data-{k}={quoteattr(plain(v))}" for k, v in data.items() if v)
     return f'<g class="{classes}"{given}>{_title(element.tooltip)}{shape}{words}</g>'
 

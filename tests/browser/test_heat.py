@@ -108,3 +108,45 @@ def test_the_picture_follows_the_slider_of_the_memory(panel, scheme):
     page.evaluate("idle()")
     expect(slider).to_be_hidden()
     expect(alive).to_have_count(0)
+
+
+# The elements of each number of a kernel, and those that are outlined.
+KERNELS = """() => {
+  const every = [...document.querySelectorAll(".tx-stage [data-kernels]")];
+  const addresses = (items) => items.map((item) => item.getAttribute("data-address"));
+  const of = {};
+  for (const item of every) {
+    for (const number of item.dataset.kernels.split(" ")) (of[number] ??= []).push(item);
+  }
+  const found = Object.entries(of).map(([number, items]) => [number, addresses(items)]);
+  const outlined = [...document.querySelectorAll(".tx-stage .tx-kernel")];
+  return [Object.fromEntries(found), addresses(outlined)];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_kernels_of_what_is_pointed_at_or_selected_are_outlined(panel, scheme):
+    it = panel(scheme)
+    page = it.page
+    page.get_by_label("Colour by").select_option("compiled")
+    page.evaluate("idle()")
+    expect(page.locator(".tx-stage > .tx-heat-legend")).to_contain_text("kernels of XLA")
+    page.get_by_role("button", name="Fit the picture").click()
+    of, outlined = page.evaluate(KERNELS)
+    assert outlined == []
+    together = next(addresses for addresses in of.values() if len(addresses) > 1)
+    node = page.locator(f'.tx-stage .node[data-address="{together[0]}"]').first
+    node.hover()
+    wanted = {a for addresses in of.values() if together[0] in addresses for a in addresses}
+    assert set(page.evaluate(KERNELS)[1]) == wanted
+    assert set(together) <= wanted
+    node.click()
+    page.evaluate("idle()")
+    page.mouse.move(0, 0)
+    it.root.screenshot(path=BUILD / f"kernels-{scheme}.png")
+    assert set(page.evaluate(KERNELS)[1]) == wanted
+    assert found(page, ".taxpr-panel") == []
+    assert wanted < {a for addresses in of.values() for a in addresses}
+    page.get_by_label("Colour by").select_option("")
+    page.evaluate("idle()")
+    assert page.evaluate(KERNELS) == [{}, []]

@@ -12,7 +12,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import taxpr
-from taxpr_jupyter import Session
+from taxpr_jupyter import Session, draw
 
 HERE = pathlib.Path(__file__)
 # The axes of the mesh, which has four and two devices.
@@ -142,6 +142,21 @@ def test_a_session_asks_for_the_devices_of_its_arguments(fun):
     rows = [(row.kind, row.line, row.moves, row.axes, row.bytes) for row in moved.rows]
     assert sorted(rows) == wanted(fun)
     assert session.ask("memory").total == taxpr.memory(fun)(*args).total
+
+
+def test_a_picture_says_what_moves_at_the_node_that_needs_it():
+    drawing = draw(dense, *BAD[dense](), heat="compiled")
+    moved = {node.lines[-1]: node for node in drawing.picture.nodes if "moved" in node.marks}
+    assert sorted(moved) == ["⇄ all-gather 4.1 kB over i", "⇄ all-reduce 1.02 kB over j"]
+    for kind, place, *_ in wanted(dense):
+        [node] = [node for line, node in moved.items() if kind in line]
+        assert f"{place} in dense" in node.tooltip
+    assert "all-gather of w1 over i: 4.1 kB" in moved["⇄ all-gather 4.1 kB over i"].tooltip
+    assert drawing.picture.heat.notes[-1] == "⇄ between devices: 2 collectives 5.12 kB"
+    folded = draw(in_loop, *BAD[in_loop](), heat="compiled", fold="0:scan").picture
+    [loop] = [node for node in folded.nodes if node.address == "0:scan"]
+    assert loop.lines[-1] == "⇄ all-reduce 6.14 kB over j"
+    assert "6.14 kB, 3 times" in loop.tooltip
 
 
 def independent(w, x):

@@ -314,6 +314,7 @@ function render({ model, el }) {
     h("option", { value: "time" }, "Colour by time"),
     h("option", { value: "peak" }, "Colour by bytes at the peak"),
     h("option", { value: "kept" }, "Colour by kept bytes"),
+    h("option", { value: "compiled" }, "Colour by kernels of XLA"),
   );
   const steps = {
     undo: button("↶", () => send({ do: "undo" }), { "aria-label": "Undo", disabled: "" }),

@@ -29,6 +29,9 @@ const BORDER = 64; // an element nearer to the edge than this is moved into sigh
 const TITLE = 6; // pixels at scale 1 between the border of a frame and its title, at least
 const EDGE = 40; // what is folded is as far in the stage, at least
 
+/** The numbers of the kernels that an element shares with others. @param {Element | undefined} item */
+const kernelsOf = (item) => item?.getAttribute("data-kernels")?.split(" ") ?? [];
+
 export class Picture {
   /**
    * @param {HTMLElement} stage The picture is shown in this, whatever its size.
@@ -60,6 +63,8 @@ export class Picture {
     this.lit = null;
     /** @type {{ alive: Set<string>, now: Set<string> } | null} */
     this.moment = null;
+    /** @type {Element | null} What is pointed at, or has the keys. */
+    this.pointed = null;
     /** @type {{ place: View, selected: string }[]} Where the user was before following twins. */
     this.before = [];
     // Of colours; it stays while the picture moves.
@@ -71,6 +76,10 @@ export class Picture {
     stage.addEventListener("pointerdown", (event) => this.#press(event));
     this.release = () => {}; // ends the press that is under way
     follow(stage, (from, to, factor) => this.#pinch(from, to, factor), () => this.release());
+    for (const name of ["pointerover", "focusin", "pointerleave", "focusout"]) {
+      const leaves = name === "pointerleave" || name === "focusout";
+      stage.addEventListener(name, (event) => this.#point(leaves ? null : this.#itemAt(event.target)));
+    }
     stage.addEventListener("dblclick", (event) => {
       const item = this.#itemAt(event.target);
       if (item) act.toggle(addressOf(item));
@@ -100,6 +109,7 @@ export class Picture {
     this.mark(this.marks);
     this.#pale();
     this.#live();
+    this.pointed = null;
     this.select(this.selected);
     this.stage.prepend(svg);
     this.overview.of(this.boxes, this.items);
@@ -129,6 +139,7 @@ export class Picture {
       edge.classList.toggle("tx-leaving", Boolean(leaves));
     }
     const [first = this.items[0]] = shown;
+    this.#outline();
     this.#makeReachable(first);
     this.overview.avoid(this.#seenBoxes(shown));
   }
@@ -174,6 +185,20 @@ export class Picture {
     for (const item of this.items) {
       item.classList.toggle("tx-alive", this.moment?.alive.has(addressOf(item)) ?? false);
       item.classList.toggle("tx-now", this.moment?.now.has(addressOf(item)) ?? false);
+    }
+  }
+
+  #point(/** @type {Element | null} */ item) {
+    if (item === this.pointed) return;
+    this.pointed = item;
+    this.#outline();
+  }
+
+  /** Outlines all that XLA computes in one kernel with what is pointed at, or else is selected. */
+  #outline() {
+    const own = new Set(kernelsOf(this.pointed ?? this.#shown(this.selected)[0]));
+    for (const item of this.items) {
+      item.classList.toggle("tx-kernel", kernelsOf(item).some((kernel) => own.has(kernel)));
     }
   }
 
