@@ -1,9 +1,11 @@
 """Checks of what users give: the errors of things that are of another kind than is expected."""
 
+import contextlib
 import functools
 import os
+import pathlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from taxpr._errors import ArgumentError, name_of, unfit
@@ -66,6 +68,24 @@ def refuse_no_path(what: str, given: Any) -> None:
         raise ArgumentError(
             f"{what}: {_short(given)} is a {type(given).__name__}, not the path of a file."
         )
+
+
+@contextlib.contextmanager
+def file_to_write(what: str, given: str | os.PathLike[str]) -> Generator[pathlib.Path]:
+    """A context with the path of a file that is written in it.
+
+    Raises:
+        ArgumentError: If something else is given, or there can be no such file.
+    """
+    refuse_no_path(what, given)
+    path = pathlib.Path(given)
+    try:
+        yield path
+    except OSError as error:
+        folder = "" if path.parent.is_dir() else f" There is no folder {str(path.parent)!r}."
+        raise ArgumentError(
+            f"{what}: {str(path)!r} cannot be written: {error.strerror}.{folder}"
+        ) from error
 
 
 def listed(given: Any) -> list[Any] | None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from taxpr._answers.charts import Chart, optional
 from taxpr._answers.tables import as_dict, html_table, plain, text_table, texts
 from taxpr._errors import ArgumentError, TaxprError
+from taxpr._given import file_to_write
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -70,6 +71,10 @@ class Answer:
         pyplot = optional("matplotlib.pyplot")
         if pyplot is None:
             return chart
+        if ax is not None and not hasattr(ax, "set_xlabel"):
+            raise ArgumentError(
+                f"plot: ax is a {type(ax).__name__}, and no axes of matplotlib, as plt.gca() is."
+            )
         if ax is None:
             ax = pyplot.subplots(layout="constrained")[1]
         chart.draw(ax)
@@ -113,7 +118,7 @@ class Answer:
         for row in rows:
             nested = {k: json.dumps(v) for k, v in row.items() if isinstance(v, (list, dict))}
             writer.writerow({**row, **nested})
-        return _written(file.getvalue(), path)
+        return _written("to_csv", file.getvalue(), path)
 
     def to_json(self, path: str | pathlib.Path | None = None) -> str:
         """All of it as JSON, in which NaN and infinities are texts.
@@ -130,7 +135,7 @@ class Answer:
             },
             indent=1,
         )
-        return _written(text + "\n", path)
+        return _written("to_json", text + "\n", path)
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -164,7 +169,8 @@ class Answer:
         return {"text/plain": str(self), "text/html": f"<div>{''.join(parts)}</div>"}
 
 
-def _written(text: str, path: str | pathlib.Path | None) -> str:
+def _written(what: str, text: str, path: str | pathlib.Path | None) -> str:
     if path is not None:
-        pathlib.Path(path).write_text(text, encoding="utf-8")
+        with file_to_write(what, path) as file:
+            file.write_text(text, encoding="utf-8")
     return text

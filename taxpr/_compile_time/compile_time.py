@@ -70,7 +70,7 @@ def compile_time(
         >>> [row.function for row in found.rows], found.rows[0].equations
         (['slow', 'model'], 400)
     """
-    if by not in _BY:
+    if by not in [*_BY]:
         raise ArgumentError(f"compile_time: by={by!r} is none of {', '.join(map(repr, _BY))}.")
     if not isinstance(fun, Program):
         refuse_no_function("compile_time", fun)

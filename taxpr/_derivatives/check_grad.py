@@ -24,7 +24,7 @@ from taxpr._derivatives.equations import (
 )
 from taxpr._derivatives.finite_differences import Compared, compare, is_float
 from taxpr._derivatives.rows import GradCheck, GradRow
-from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._errors import ArgumentError, refuse_no_function, told_as
 from taxpr._places import place_text
 from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
@@ -107,7 +107,8 @@ def check_grad(
                 program = trace(fun, names=True)(*args, **kwargs)
         with wide:
             flat = [_jnp.asarray(x) if isinstance(x, float) else x for x in program.flat(*given)]
-            return _Check(program, flat, memory, progress).answer(note)
+            with told_as("watch", "check_grad"):
+                return _Check(program, flat, memory, progress).answer(note)
 
     return called_as(fun)(checked)
 

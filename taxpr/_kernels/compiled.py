@@ -19,6 +19,7 @@ from taxpr._kernels.changes import CompiledChanges, changes
 from taxpr._kernels.collectives import CollectiveRow, Collectives, collectives
 from taxpr._kernels.kernels import Kernel, Kernels
 from taxpr._programs.functions import called_as
+from taxpr._programs.program import Program
 from taxpr._programs.question import question
 
 _MOVED = "What moves between devices, along which axes and for which statement: .collectives"
@@ -189,12 +190,13 @@ def compiled(fun: Any, *, options: Mapping[str, Any] | None = None) -> Callable[
         >>> [row.variable for row in made.fusions.rows][-1]
         'act'
     """
-    if not hasattr(fun, "jaxpr"):
+    if not isinstance(fun, Program):
         refuse_no_function("compiled", fun)
-    if not (options is None or isinstance(options, Mapping)):
+    are_options = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
+    if options is not None and not are_options:
         raise ArgumentError(
-            f"compiled: options={options!r} is a {type(options).__name__}. Give a dict, such as "
-            '{"xla_cpu_enable_fast_math": True}.'
+            f"compiled: options={options!r} is a {type(options).__name__}. Give a dict with "
+            'names, such as {"xla_cpu_enable_fast_math": True}.'
         )
 
     def asked(*args: PyTree, **kwargs: PyTree) -> Compiled:

@@ -78,7 +78,7 @@ def memory(fun: Any, *, compile: bool = True) -> Callable[..., MemoryUse]:
         >>> sorted(row.variable for row in use.rows[:2])
         ['act', 'x']
     """
-    if not hasattr(fun, "jaxpr"):
+    if not isinstance(fun, Program):
         refuse_no_function("memory", fun)
     if type(compile) is not bool:
         raise ArgumentError(f"memory: compile={compile!r}: give True, or False for an estimate.")

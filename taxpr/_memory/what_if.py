@@ -23,6 +23,7 @@ from taxpr._costs.costs import Cost, Costs
 from taxpr._costs.quantities import quantity
 from taxpr._editing.edited import edit
 from taxpr._errors import ArgumentError, RefusedError, TaxprError, name_of, signature_of, told_as
+from taxpr._given import refuse_no_flag
 
 _jax: Any = jax  # which declares no types for what is read of it here
 _ENOUGH = 0.05  # the share of the total that advice is worth
@@ -159,6 +160,7 @@ def what_if(
     measure: bool = False,
 ) -> WhatIf:
     """What one change would save; see `MemoryUse.what_if`."""
+    refuse_no_flag("what_if", measure=measure)
     given = [x is not None for x in (checkpoint, bfloat16, donate)]
     if sum(given) != 1:
         raise ArgumentError(
@@ -193,6 +195,7 @@ def what_if(
 
 def advice(asked: Asked, *, measure: bool) -> WhatIf:
     """Try the changes that may pay; see `MemoryUse.advice`."""
+    refuse_no_flag("advice", measure=measure)
     if hasattr(asked.fun, "jaxpr"):
         raise ArgumentError("advice: memory was asked of a Program. Ask it of the function.")
     _refuse_shards(asked, "advice", False)

@@ -29,6 +29,7 @@ from taxpr._profile.runs import ProfiledRun, runs_of
 from taxpr._profile.trace_file import TraceEvent
 from taxpr._profile.work import Work
 from taxpr._programs.functions import called_as
+from taxpr._programs.program import Program
 from taxpr._programs.question import question
 
 SHORT = 1e-4  # seconds of kernels, below which a run is too short to be divided
@@ -95,7 +96,7 @@ def profile(fun: Any, *, runs: int = 10, progress: Tells = None) -> Callable[...
         >>> found.rows[0].code.split(";")[0]
         'h = x @ w'
     """
-    if not hasattr(fun, "jaxpr"):
+    if not isinstance(fun, Program):
         refuse_no_function("profile", fun)
     if not isinstance(runs, int) or isinstance(runs, bool) or runs < 1:
         raise ArgumentError(f"profile: runs={runs!r}: give a number of runs, such as 10.")

@@ -8,6 +8,8 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from taxpr._given import file_to_write
+
 
 class TraceEvent(NamedTuple):
     """Something that ran.
@@ -28,11 +30,11 @@ class TraceEvent(NamedTuple):
 
 
 def write_trace(events: Sequence[TraceEvent], path: str | pathlib.Path) -> None:
-    """Write events as JSON, compressed if the path ends with ``.gz``."""
+    """Write events as JSON, compressed if the path ends with ``.gz``, for `Profile.save_trace`."""
     text = json.dumps({"traceEvents": list(_records(events)), "displayTimeUnit": "ms"})
     data = text.encode("utf-8")
-    file = pathlib.Path(path)
-    file.write_bytes(gzip.compress(data) if file.suffix == ".gz" else data)
+    with file_to_write("save_trace", path) as file:
+        file.write_bytes(gzip.compress(data) if file.suffix == ".gz" else data)
 
 
 def _records(events: Sequence[TraceEvent]) -> Iterator[dict[str, Any]]:

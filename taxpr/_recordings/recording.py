@@ -18,7 +18,7 @@ from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import once
 from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError, SelectorError, is_whole
-from taxpr._given import refuse_no_path
+from taxpr._given import file_to_write, refuse_no_path
 from taxpr._places import is_called
 from taxpr._recordings.files import read, write
 from taxpr._recordings.part import Part
@@ -223,10 +223,13 @@ class Recording:
 
         Args:
             path: The file.
+
+        Raises:
+            ArgumentError: If there can be no such file.
         """
-        refuse_no_path("save", path)
         parts = list(self.parts)
-        write(path, (self.name, self.out, parts, self.skipped, self.notes, self.complete))
+        with file_to_write("save", path) as file:
+            write(file, (self.name, self.out, parts, self.skipped, self.notes, self.complete))
 
     def __repr__(self) -> str:
         return f"<recording of {self.name}: {few(self.keys())}>"

@@ -17,7 +17,8 @@ from taxpr._compiled.attribution import Attributions
 from taxpr._compiled.compile_call import program_of
 from taxpr._costs.costs import Cost
 from taxpr._costs.quantities import quantity
-from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._errors import ArgumentError, refuse_no_function, told_as
+from taxpr._given import refuse_no_flag
 from taxpr._memory.memory import memory
 from taxpr._memory.residuals import residuals, size_of
 from taxpr._profile.profile import profile, time_text
@@ -80,13 +81,15 @@ def summary(
         2 return jnp.tanh(x @ w), None 6 1536 24576
         1 return out.sum() 1 0 127
     """
-    if not hasattr(fun, "jaxpr"):
+    if not isinstance(fun, Program):
         refuse_no_function("summary", fun)
+    refuse_no_flag("summary", measure=measure)
 
     def asked(*args: PyTree, **kwargs: PyTree) -> Summary:
         program = program_of(fun, args, kwargs)
         found = _Found(program, _parameters(program, parameters))
-        measured = _measured(program, found, args, kwargs) if measure else None
+        with told_as("profile", "summary"):
+            measured = _measured(program, found, args, kwargs) if measure else None
         return _answer(program, found, measured)
 
     return called_as(fun)(asked)

@@ -29,6 +29,9 @@ P = taxpr.trace(f, names=True)(X)
 JX = jax.make_jaxpr(f)(X)
 EQ = P.eqns[0]
 REC = taxpr.watch(f)(X)
+USE = taxpr.memory(f)(X)
+TIMES = taxpr.profile(f, runs=1)(X)
+TYPE = jax.ShapeDtypeStruct((3,), jnp.float32)
 I = P.inject(taxpr.scale(2.0))  # noqa: E741
 
 ROWS = [
@@ -604,6 +607,41 @@ ROWS = [
     ("taxpr.until_error(3)", "until_error: 3 is a int, not an error. Give"),
     ("taxpr.until_error(None)", "until_error: None is a NoneType, not an error."),
     ('taxpr.until_error("a")', "until_error: 'a' is a str, not an error. Give"),
+    # what XLA makes of it
+    ("TIMES.save_trace(3)", "save_trace: 3 is a int, not the path of a file."),
+    ("TIMES.save_trace(None)", "save_trace: None is a NoneType, not the path of"),
+    ('TIMES.save_trace("no/a.json")', "save_trace: 'no/a.json' cannot be written: No"),
+    ('TIMES.save_trace("/")', "save_trace: '/' cannot be written: Is a"),
+    ("USE.to_json(3)", "to_json: 3 is a int, not the path of a file."),
+    ('USE.to_json("no/a.json")', "to_json: 'no/a.json' cannot be written: No such"),
+    ("USE.to_csv([])", "to_csv: [] is a list, not the path of a file."),
+    ('USE.to_csv("no/a.csv")', "to_csv: 'no/a.csv' cannot be written: No such"),
+    ('REC.save("no/a.npz")', "save: 'no/a.npz' cannot be written: No such"),
+    ("USE.at(1.5)", "at: there is no step 1.5, but 0 to"),
+    ('USE.what_if(donate="x", measure="yes")', "what_if: measure='yes' is a str. Give True"),
+    ("USE.what_if(donate=1.5)", "what_if: donate=1.5 is no argument of f that was"),
+    ("USE.advice(measure=3)", "advice: measure=3 is a int. Give True or False."),
+    ('taxpr.memory("f")', "memory: 'f' is a str, not a function."),
+    ("taxpr.memory(JX)", "memory: given is a"),
+    ("taxpr.memory(f, compile=None)", "memory: compile=None: give True, or False for"),
+    ("taxpr.profile(f, runs=-1)", "profile: runs=-1: give a number of runs, such"),
+    ('taxpr.profile(f, progress="yes")(X)', "profile: progress='yes' is a str. Give a"),
+    ("taxpr.profile(JX)", "profile: given is a"),
+    ("taxpr.compiled(f, options={3: 1})", "compiled: options={3: 1} is a dict. Give a dict"),
+    ("taxpr.compiled(JX)", "compiled: given is a"),
+    ("taxpr.compiled(f)(X).compare(3)", "compare: other is a int. Give what"),
+    ('taxpr.summary(f, measure="yes")(X)', "summary: measure='yes' is a str. Give True or"),
+    ("taxpr.summary(f, parameters=3)(X)", "summary: parameters=3: give the name of an"),
+    ("taxpr.summary(JX)", "summary: given is a"),
+    ("taxpr.summary(f, measure=True)(TYPE)", "summary: an argument is ShapeDtypeStruct("),
+    ('taxpr.compile_time(f, by=["a"])', "compile_time: by=['a'] is none of 'function',"),
+    ("taxpr.compile_time(f, progress=3)(X)", "compile_time: progress=3 is a int. Give a"),
+    ("taxpr.compile_time(JX)", "compile_time: given is a"),
+    ("taxpr.why_compiled(None)", "why_compiled: None is a NoneType, not a"),
+    ('taxpr.compiles(eager="yes")', "compiles: eager='yes' is a str. Give True or"),
+    ("taxpr.check_grad(f, memory=-1)(X)", "check_grad: memory=-1 is no number of bytes."),
+    ("taxpr.check_grad(f, progress=3)(X)", "check_grad: progress=3 is a int. Give a"),
+    ("taxpr.check_grad(f)(TYPE)", "f: the argument x is a ShapeDtypeStruct, which"),
     # states
     ('taxpr.State("a", None)', "State: the value holds a str, 'a'. A state is a"),
     ("taxpr.uncurry(3)", "uncurry: 3 is a int, not a function."),
