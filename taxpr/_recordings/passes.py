@@ -31,7 +31,7 @@ from taxpr._sites.values import Value
 
 np: Any = numpy  # which leaves types of arrays unknown
 
-_AT_ONCE = 1 << 16  # numbers of which NumPy makes statistics
+_AT_ONCE = 1 << 18  # numbers of which NumPy makes statistics
 SMALL = 1 << 26  # bytes of statistics, whatever the memory, and of iterations that may not be
 
 

@@ -14,13 +14,12 @@ import numpy
 
 from taxpr import _compat
 from taxpr._compat import Array
-from taxpr._recordings import blocks
+from taxpr._recordings.blocks import BINS, numbers
 
 np: Any = numpy  # which leaves types of arrays unknown
 jnp: Any = jax.numpy
 _jax: Any = jax
 
-BINS = 16  # of a histogram
 _FIELDS = ("mean", "std", "min", "max", "norm", "zeros", "nan", "posinf", "neginf", "finite")
 WIDTH = len(_FIELDS) + BINS  # numbers of one summary
 
@@ -97,9 +96,12 @@ def summary(x: Any, axes: int, of: Any) -> Any:
     dtype = of.float64 if wide else of.float32
     x = _size(x, of) if of.issubdtype(x.dtype, of.complexfloating) else x
     x = x.reshape((*lead, math.prod(x.shape[axes:])))
-    if of is np and x.shape[-1] >= blocks.MANY:
-        rows = [_of_row(row) for row in x.reshape((-1, x.shape[-1]))]
-        return np.asarray(rows, np.float64).reshape((*lead, WIDTH))
+    if of is np and x.shape[-1]:
+        rows = x.reshape((-1, x.shape[-1]))
+        table, right = numbers(rows)
+        if not right.all():
+            table[~right] = _of_rows(rows[~right], np, np.float64)
+        return table.reshape((*lead, WIDTH))
     return _of_rows(x, of, dtype)
 
 
@@ -107,18 +109,6 @@ def _size(x: Any, of: Any) -> Any:
     """Absolute values of complex numbers; those that are not finite keep their kind."""
     below = (x.real == -of.inf) | (x.imag == -of.inf)
     return of.where(of.isnan(x), of.nan, of.where(below, -of.inf, of.abs(x)))
-
-
-def _of_row(row: Any) -> Any:
-    """The numbers of a long row, by NumPy."""
-    finite, shares = row, (0.0, 0.0, 0.0, 1.0)  # NaN, both infinities, and what is finite
-    if (found := blocks.numbers(row, BINS)) is None and not (whole := np.isfinite(row)).all():
-        finite, infinite = row[whole], (row == np.inf).mean()
-        shares = np.isnan(row).mean(), infinite, (row == -np.inf).mean(), whole.mean()
-        found = blocks.numbers(finite, BINS) if finite.size else None
-    if found is None:
-        return _of_rows(row, np, np.float64)
-    return [*found[:5], found[5] * finite.size / row.size, *shares, *found[6:]]
 
 
 def _of_rows(x: Any, of: Any, dtype: Any) -> Any:

@@ -389,6 +389,47 @@ def test_statistics_of_many_numbers_are_those_of_numpy(dtype):
     assert stats.posinf * 120_000 == pytest.approx(float(with_inf is not x))
 
 
+@pytest.mark.parametrize("size", [1, 7, 600, 9_000, 70_000])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "float64"])
+def test_statistics_of_iterations_are_those_of_each_alone(dtype, size):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(3, 50, (12, size))
+    rows[1], rows[2] = 0, 7
+    rows[3] = np.maximum(rows[3], 0)
+    if dtype != "int32":
+        rows[4], rows[5, 0], rows[6, -1], rows[7, size // 2] = np.nan, np.nan, np.inf, -np.inf
+        rows[8, 0] = np.inf
+        rows[8, 1:] = np.maximum(rows[8, 1:], 0)
+    if dtype == "float64":
+        rows[9] *= 1e200
+        rows[10] *= 1e-200
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        x = jnp.asarray(rows, dtype)
+        f = lambda x: jax.lax.scan(lambda c, row: (c, row * 1), 0, x)
+        address = "0:scan/body/0:mul.0"
+        stats = taxpr.watch(f, address, keep="stats")(x)[address].stats(each=True)
+    for k, row in enumerate(numbers(x).astype(np.float64)):
+        finite = row[np.isfinite(row)]
+        kinds = stats.zeros[k], stats.nan[k], stats.posinf[k], stats.neginf[k]
+        expected = row == 0, np.isnan(row), row == np.inf, row == -np.inf
+        assert kinds == pytest.approx([one.mean() for one in expected])
+        found = [x[k] for x in (stats.mean, stats.std, stats.min, stats.max, stats.norm)]
+        if not finite.size:
+            assert np.isnan(found).all()
+            assert not stats.histogram[k].any()
+            continue
+        scale = np.abs(finite).max() or 1.0
+        norm = np.linalg.norm(finite / scale) * scale
+        std = (finite / scale).std() * scale
+        moments = finite.mean(), std, finite.min(), finite.max(), norm
+        np.testing.assert_allclose(found, moments, 1e-9, 1e-9 * scale)
+        low, high = finite.min(), finite.max()
+        if scale < 1e100 and not scale < 1e-100:
+            ends = (low, high if high > low else low + 1)
+            assert stats.histogram[k].tolist() == np.histogram(finite, 16, ends)[0].tolist()
+        assert stats.histogram[k].sum() == finite.size
+
+
 @pytest.mark.parametrize("size", [8, 40_000])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
 def test_what_is_not_finite_counts_as_in_check_finite(dtype, size):
