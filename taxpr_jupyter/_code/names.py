@@ -15,9 +15,9 @@ import numpy as np
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._code.imports import free_names, import_line
-from taxpr_jupyter._runs.closure_key import functions_of, names_read
 from taxpr_jupyter._text.short import aval_text, shortened, visible
 from taxpr_jupyter._tracing.call_names import expression
+from taxpr_jupyter._tracing.closure_key import functions_of, names_read
 from taxpr_jupyter._tracing.sources import source_text
 
 _FIRST = "# Define these names first, as the notebook has them:"
@@ -174,8 +174,12 @@ def described(value: Any) -> str:
     if function is not None:
         code = function.__code__
         source = introspect.Source(code.co_filename, code.co_firstlineno, code.co_name)
+        place = source_text(source).rpartition(" in ")[0]
+        cls = type(inspect.unwrap(value))
+        if vars(cls).get("__call__") is function:
+            return f"{cls.__name__} with the method __call__ of {place}"
         kind = "kind of injector" if isinstance(value, taxpr.injectors.InjectorKind) else "function"
-        return f"{kind} of {source_text(source).rpartition(' in ')[0]}"
+        return f"{kind} of {place}"
     if isinstance(value, type):
         return "class"
     leaves = jax.tree.leaves(value)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from taxpr_jupyter._edits.sites import SiteRow
-from taxpr_jupyter._runs.closure_key import functions_of
+from taxpr_jupyter._tracing.closure_key import functions_of
 from taxpr_jupyter._tracing.tracebacks import is_ours
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')

@@ -20,7 +20,6 @@ from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._runs.callback_errors import callback_message
 from taxpr_jupyter._runs.clock import Clock, OnPhase
-from taxpr_jupyter._runs.closure_key import reads
 from taxpr_jupyter._runs.devices import device_named, devices, placed_on
 from taxpr_jupyter._runs.gradients import Slopes, slopes_of
 from taxpr_jupyter._runs.looked import Computed, looked_at
@@ -30,6 +29,7 @@ from taxpr_jupyter._runs.switches import calls_out, switched_off, with_switch
 from taxpr_jupyter._runs.totals import Compiled, compiled_totals
 from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
 from taxpr_jupyter._text.hints import hint
+from taxpr_jupyter._tracing.closure_key import reads
 
 T = TypeVar("T")
 _Of = Callable[[Callable[..., Any]], Callable[..., Any]]

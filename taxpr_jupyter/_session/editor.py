@@ -108,10 +108,10 @@ class Editor:
         changes a shape, it stays attached with the reason in `Attached.error`. What taxpr warns
         of, such as a derivative that stays as it was, is in `Attached.note`, too.
 
-        If the program differentiates the value of a variable, a ready injector without a state
-        edits the source there, as `taxpr.edit` does: the program is traced anew, so that
-        derivatives are those of the changed function, and other addresses may follow. Where that
-        cannot be, it stays an injection, and the note says why.
+        If the program differentiates the value of a variable, an injector without a state, or a
+        function without a context, edits the source there, as `taxpr.edit` does: the program is
+        traced anew, so that derivatives are those of the changed function, and other addresses may
+        follow. Where that cannot be, it stays an injection, and the note says why.
 
         Args:
             address: Of a tag or a value, or a tag's name; or a selector such as `taxpr.var`.

@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 import taxpr
 from taxpr_jupyter._edits.attach import Attached, tried
 from taxpr_jupyter._edits.edits import Adopted, Edited, Edits, Written, adopted
@@ -53,6 +55,13 @@ class Tracer:
     def untouched_fun(self) -> Any:
         """The function without the changes, of the same arguments."""
         return ignoring(self._start.fun, numbers_of(self._store.edits.changes))
+
+    @property
+    def outdated(self) -> bool:
+        """Whether variables that a function among the changes reads have other values now."""
+        changes = self._store.edits.changes
+        traced = self._programs.get(tuple(one.key for one in changes))
+        return bool(changes) and traced is not self._store.program
 
     def synced(self, edited: Edited) -> Adopted:
         """The program traced with the changes that the edits name, and the edits at its places.
@@ -175,8 +184,8 @@ class Tracer:
         Raises:
             Exception: Why it can be none.
         """
-        if not attached.is_ready:
-            raise PanelError("a function of yours is called with a context: only ready injectors")
+        if jax.tree.leaves(attached.ctx):
+            raise PanelError("a function of yours is called with a context, and a line has none.")
         held = Held(edited.base)
         where = attached.variable or _variable(edited.base, held, site.key)
         edit = _edit(dataclasses.replace(attached, variable=where, edits=True))

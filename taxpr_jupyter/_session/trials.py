@@ -192,7 +192,7 @@ class Trials:
         with self._store.lock:
             for one in self._store.edits.attached.values():
                 new = refreshed(one, self._store.namespace)
-                if new is not None or one.error:
+                if new is not None or one.error or (one.edits and self._tracer.outdated):
                     self._store.place(self.pending(new or one))
 
 

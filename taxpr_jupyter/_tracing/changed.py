@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import taxpr
 from taxpr.libraries import parameters_of
 from taxpr_jupyter._analysis.stateful import stateful_program
+from taxpr_jupyter._tracing.closure_key import reads
 from taxpr_jupyter._tracing.trace import TracedCall
 
 # Keeps the numbers behind the user's own keywords, which JAX sorts: no name in Python begins so.
@@ -47,9 +48,11 @@ class Change(NamedTuple):
         """What is fixed when it is traced: all but the numbers."""
         if isinstance(self.by, str):
             return repr(self.where), self.by
+        fun = inspect.unwrap(self.by.fire)
+        fun = fun.func if isinstance(fun, functools.partial) else fun  # the rest is in `options`
         leaves, tree = jax.tree.flatten(self.numbers)
         types = tuple(map(jax.typeof, leaves))
-        return repr(self.where), self.by.fire, repr(self.by.options), str(tree), types
+        return repr(self.where), fun, reads(fun), repr(self.by.options), str(tree), types
 
     def applied(self, fun: Callable[..., Any], numbers: dict[str, Any]) -> Callable[..., Any]:
         """The function with this change, whose own numbers are taken out of some."""

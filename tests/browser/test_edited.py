@@ -181,7 +181,33 @@ def test_a_run_compares_the_gradients_of_a_loss(page, shown):
     expect(table).to_contain_text("∂out/∂w")
     expect(page.locator(".tx-ran")).to_contain_text("2 of 2 gradients changed")
     it.root.screenshot(path=BUILD / "edit-gradients.png")
+    expect(page.get_by_text("gradients changed", exact=False)).to_have_count(1)  # all are shown
     box.uncheck()
     run.click()
     expect(page.locator(".tx-results")).to_contain_text("Run 2 on")
     expect(table).to_have_count(0)
+
+
+def many(ws, x):
+    total = jnp.zeros(())
+    for k, w in enumerate(ws):
+        total = total + (jnp.sin(w) * x * (k + 1)).sum()
+    half = (ws[0] * x).sum()
+    return total + half
+
+
+def test_many_gradients_are_folded_and_counted(page, shown):
+    page.set_viewport_size({"width": 1250, "height": 900})
+    args = [W] * 30, X
+    it = shown(Session(many, args, namespace=globals(), call="many(ws, x)"), "Source")
+    it.line("half = (ws[0] * x).sum()").locator(".tx-of-line").dblclick()
+    field = it.panel.get_by_role("textbox", name=RIGHT)
+    field.fill("(ws[0] * x * ws[3]).sum()")
+    field.press("Enter")
+    expect(field).to_have_count(0)
+    page.get_by_role("button", name="Run", exact=True).click()
+    folded = page.locator(".tx-results summary", has_text="gradients")
+    expect(folded).to_have_text("3 of 31 gradients changed")
+    expect(page.get_by_role("table", name="Gradients")).to_be_hidden()
+    folded.click()
+    expect(page.get_by_role("table", name="Gradients").get_by_role("row")).to_have_count(32)

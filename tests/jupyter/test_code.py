@@ -417,3 +417,14 @@ class Wrapped:
 def test_a_function_in_an_object_of_a_library_is_told_by_its_own_line():
     line = nested.__code__.co_firstlineno
     assert described(Wrapped(nested)) == f"function of jupyter_samples.py:{line}"
+
+
+class Net:
+    def __call__(self, x):
+        return x * 2
+
+
+def test_an_object_that_can_be_called_is_of_its_class():
+    line = Net.__call__.__code__.co_firstlineno
+    for net in Net(), jax.jit(Net()):
+        assert described(net) == f"Net with the method __call__ of test_code.py:{line}"

@@ -17,6 +17,7 @@ import pytest
 import taxpr
 from taxpr_jupyter import Session
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._view.widget import view_for
 
 W = jnp.array([[0.5, -0.2], [0.1, 0.7]])
 X = jnp.array([[1.0, 0.5], [-1.0, 2.0]])
@@ -162,6 +163,68 @@ def test_what_stays_an_injection_says_why():
     assert not attached.edits
     assert "It stays an injection, since a function of yours" in attached.note
     assert ran(session).ok
+
+
+def test_noise_begins_with_a_seed_in_the_panel():
+    session = opened()
+    session.unfold("0:jit")
+    view = view_for(session)
+    take = view.messages.take
+    take({"do": "attach", "address": "0:jit/call/22:div.0", "injector": "noise"})
+    view.wait()
+    assert not view.graph.message["text"]
+    [(key, noise)] = session.injectors.items()
+    assert (noise.name, dict(noise.values)) == ("noise", {"key": 0, "stddev": 0.1})
+    assert noise.edits
+    take({"do": "value", "address": key, "param": "key", "text": "7"})
+    view.wait()
+    assert session.injectors[key].values["key"] == 7
+    assert "taxpr.noise(key=7, stddev=0.1)" in session.code()
+    same(from_code(session), ran(session).outputs)
+    take({"do": "value", "address": key, "param": "stddev", "text": "0.0"})
+    view.wait()
+    same(ran(session).outputs, step(W, X))
+    assert session.last.reused
+    view.close()
+
+
+STRENGTH = 0.5
+
+
+def of_mine(ctx, token, params, by=1.0, power=1):
+    return token**power * by * STRENGTH, ctx
+
+
+def test_a_function_without_a_context_is_an_edit_with_a_live_slider(monkeypatch):
+    session = opened()
+    attached = session.attach(taxpr.var("weights"), "of_mine", by=0.5)
+    assert attached.edits
+    assert "before anything differentiates" in attached.note
+    same(ran(session).outputs, by_hand(factor=0.25))
+    same(from_code(session), session.last.outputs)
+    assert "taxpr.from_function(of_mine, by=0.5)" in session.code()
+    program = session.program
+    session.set_value(taxpr.var("weights"), "by", -1.5)
+    same(ran(session).outputs, by_hand(factor=-0.75))
+    assert session.last.reused
+    assert session.program is program
+    session.set_value(taxpr.var("weights"), "power", 2)
+    same(ran(session).outputs, by_hand(factor="1.0; weights = -0.75 * weights**2"))
+    same(from_code(session), session.last.outputs)
+    session.set_value(taxpr.var("weights"), "power", 1)
+    monkeypatch.setitem(globals(), "STRENGTH", 0.25)  # as a cell does
+    same(ran(session).outputs, by_hand(factor=-0.375))
+    session.detach(taxpr.var("weights"))
+    assert session.program is session.untouched
+
+
+def test_a_function_that_is_defined_anew_is_edited_by():
+    space = {**globals()}
+    session = Session(step, (W, X), namespace=space, call="step(W, X)")
+    session.attach(taxpr.var("weights"), "of_mine")
+    same(ran(session).outputs, by_hand(factor=0.5))
+    exec("def of_mine(ctx, token, params, by=1.0): return token * by * 0.125, ctx", space)
+    same(ran(session).outputs, by_hand(factor=0.125))
 
 
 def twice(w):

@@ -34,11 +34,15 @@ def train_step(params, x):
     return new, value
 
 
-@pytest.fixture
-def session():
+def opened():
     shapes = dict.fromkeys(("queries", "keys", "values"), (8, 8)) | {"up": (8, 32), "down": (32, 8)}
     p = {name: jnp.ones(shape) / 8 for name, shape in shapes.items()}
     return Session(train_step, ([p, p], jnp.ones((5, 8))), namespace=globals())
+
+
+@pytest.fixture
+def session():
+    return opened()
 
 
 def titles(session):
@@ -108,4 +112,18 @@ def test_the_panel_shows_what_was_edited(session):
     assert session.injectors[key].edits
     assert graph.selected == taxpr.Address(key)
     assert session.picture().find(graph.selected) or session.picture().find(key.removesuffix(".0"))
+    view.close()
+
+
+def test_the_panel_of_a_cell_that_ran_again_says_which_lines_are_edited(session):
+    line = session.edit("attend.weights", "jax.nn.sigmoid(queries @ keys.T)")
+    again = opened()
+    again.take_over(session)
+    view = view_for(again)
+    edits = view.graph.source_edits
+    assert list(edits["lines"].values()) == ["jax.nn.sigmoid(queries @ keys.T)"]
+    assert "+    weights = jax.nn.sigmoid(queries @ keys.T)" in edits["diff"]
+    again.unedit(line)
+    assert not view.graph.source_edits["lines"]
+    view.wait()
     view.close()

@@ -98,7 +98,10 @@ class InjectorControls:
     def _attach(self, address: str, injector: str) -> None:
         try:
             if injector:
-                self._session.attach(address, injector)
+                choice = self._session.choices().get(injector)
+                params = choice.params if choice else {}
+                seeds = {name: 0 for name, param in params.items() if param.is_key}
+                self._session.attach(address, injector, **seeds)
             else:
                 self._session.detach(address)
         finally:

@@ -38,6 +38,8 @@ class SourceView:
         self._kept: dict[bool, KeptRun] = {}  # by whether injectors took part
         self._with = False  # which of them is shown
         self._mistakes = 0
+        if session.written:  # taken over from the session of the cell before
+            self.edited()
 
     def look(self, seen: bool) -> None:
         """Says whether somebody looks; then what is not there is made, on a thread."""

@@ -165,7 +165,9 @@ function unchanged(words, content) {
 /** @param {HTMLElement[]} rows @param {string[]} heads */
 function drawGradients(rows, heads) {
   const whole = rows.length ? table(["gradient", ...heads.slice(1)], rows, "Gradients") : null;
-  return whole && rows.length > MOST_GRADIENTS ? folded(`${rows.length.toLocaleString("en")} gradients`, whole) : whole;
+  if (!whole || rows.length <= MOST_GRADIENTS) return whole;
+  const [changed, every] = [rows.filter((row) => row.className === "tx-changed"), rows].map((some) => some.length.toLocaleString("en"));
+  return folded(`${changed} of ${every} gradients changed`, whole);
 }
 
 /** @param {Results} run */
