@@ -94,8 +94,12 @@ class Alteration:
         return new
 
 
-def alteration(given: Any) -> Alteration:
+def alteration(given: Any, of: str = "") -> Alteration:
     """The alteration that a user means.
+
+    Args:
+        given: What was given.
+        of: The variable, as it is selected.
 
     Raises:
         ArgumentError: If it is none.
@@ -103,7 +107,7 @@ def alteration(given: Any) -> Alteration:
     if isinstance(given, Alteration):
         return given
     if isinstance(given, str):
-        return _expression(given)
+        return _expression(given, of)
     if isinstance(given, InjectorKind):
         raise InjectorError(f"edit: {given.name} has no values yet. Call it: {given.name}(...).")
     if isinstance(given, Injector):
@@ -187,17 +191,18 @@ def _injector(given: Injector) -> Alteration:
     return Alteration(repr(dataclasses.replace(given, values=types_of)), make, True, True)
 
 
-def _expression(text: str) -> Alteration:
+def _expression(text: str, of: str) -> Alteration:
     """By an expression that sees the variables of the frame and of its module, or by a line."""
     try:
         code = compile(text.strip(), "<edit>", "eval")
     except SyntaxError as error:
         if statement_of(text) is not None:
             return Alteration(repr(text), _refuse_line, of_values=True, line=text.strip())
+        at = f"column {error.offset}" if error.offset else "its end"
         raise ArgumentError(
-            f"edit: {text!r} is no expression of Python: {error.msg} at column "
-            f"{error.offset or 1}. Give the new value alone, such as 'weights * mask', or the line "
-            "that takes the place of the one in the source, such as 'x = x - h'."
+            f"edit: {of + ': ' if of else ''}{text!r} is no expression of Python: {error.msg} at "
+            f"{at}. Give the new value alone, such as 'weights * mask', or the line that takes the "
+            "place of the one in the source, such as 'x = x - h'."
         ) from None
 
     def make(bound: Bound) -> Any:

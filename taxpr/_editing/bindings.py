@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import types
 from collections.abc import Iterator, Sequence
 
@@ -59,6 +60,11 @@ class Plan:
         """The instructions that matter."""
         return self.settled.union(self.stores)
 
+    @property
+    def edits(self) -> set[int]:
+        """The numbers of the edits whose variables it binds."""
+        return {one.edit for one in itertools.chain(self.parameters, *self.stores.values())}
+
 
 def plan_of(code: types.CodeType, wanted: Sequence[Spelled]) -> Plan | None:
     """Where a function binds what is edited; None if nowhere.
@@ -72,7 +78,10 @@ def plan_of(code: types.CodeType, wanted: Sequence[Spelled]) -> Plan | None:
     """
     if not code.co_flags & inspect.CO_OPTIMIZED:
         return None
-    if not any(_may_mean(one, code, name) for one in wanted for name in _names(code)):
+    names = code.co_varnames + code.co_cellvars + code.co_freevars
+    if not any(
+        _may_mean(one, code, name) for one in wanted for name in one.words.intersection(names)
+    ):
         return None  # most of them: reading instructions takes long
     first = line_of_def(code)
     count = code.co_argcount + code.co_kwonlyargcount
@@ -112,12 +121,6 @@ def plan_of(code: types.CodeType, wanted: Sequence[Spelled]) -> Plan | None:
     return Plan(parameters, stores, goes_on(code) if stores else frozenset())
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_varnames
-    yield from code.co_cellvars
-    yield from code.co_freevars
-
-
 def _may_mean(one: Spelled, code: types.CodeType, name: str) -> bool:
     owners = _owners(code, name)
     return any(one.rest(code.co_filename, function, name) is not None for function in owners)
@@ -141,6 +144,15 @@ def _meant(
         returned = rest.endswith(RETURN)
         keys = keys_of(rest.removesuffix(RETURN), one.text)
         yield Binds(edit, name, keys, returned, function, line, order)
+
+
+def puts(code: types.CodeType, key: Key) -> bool:
+    """Whether a function puts something into a container or an object, as ``d["h"] = x`` does."""
+    stores = "STORE_ATTR" if key.is_attribute else "STORE_SUBSCR"
+    return any(
+        one.opname == stores and (not key.is_attribute or one.argval == key.key)
+        for one in instructions_of(code)
+    )
 
 
 def near(codes: Sequence[types.CodeType], of: Spelled) -> tuple[list[str], list[int]]:

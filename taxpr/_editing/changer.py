@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
+import dis
+import functools
+import itertools
 import sys
 import types
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._editing.alteration import Alteration, Bound
-from taxpr._editing.bindings import Binds, Plan, plan_of
+from taxpr._editing.bindings import Binds, Plan, plan_of, puts
+from taxpr._editing.exchange import own_code
 from taxpr._editing.functions import with_result
-from taxpr._editing.fused import FusedError, Place, users_codes
+from taxpr._editing.fused import FusedError, Place
+from taxpr._editing.reached import every_function, is_users, reached
 from taxpr._editing.spelled import Spelled, part_at, parts_of, with_part
 from taxpr._errors import SelectorError, TaxprError, say_where
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
+from taxpr._source.parsed import codes_in
+from taxpr._variables.frames import changers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +72,8 @@ class Edits:
         key: What tells JAX's caches these edits from others.
         owners: For each edit the functions whose variable was changed: file and name.
         missed: For each edit why something of its name was not changed.
-        codes: The user's functions that ran.
+        exchanged: For each edit that is of a function one that it changes if it is called.
+        ran: The functions that ran in any call, by their ids.
         fused: Variables that an instruction binds and reads, as far as it is known.
     """
 
@@ -73,7 +82,8 @@ class Edits:
         self.key = object()
         self.owners: dict[int, dict[tuple[str, str], str]] = defaultdict(dict)
         self.missed: dict[int, str] = {}
-        self.codes: dict[int, types.CodeType] = {}
+        self.exchanged: dict[int, types.CodeType] = {}
+        self.ran: dict[int, types.CodeType] = {}
         self.fused: dict[Place, None] = {}
         self._plans: dict[int, tuple[types.CodeType, Plan | None]] = {}
         # What takes the place of a line or of a function changes no variable.
@@ -90,26 +100,42 @@ class Edits:
                 self.fused |= dict.fromkeys(error.places)
                 raise
             known = self._plans[id(code)] = code, plan
-            if is_user_file(code.co_filename):
-                self.codes[id(code)] = code
         return known[1]
 
-    def look_for_fused(self) -> None:
-        """Find what an instruction binds and reads, in the user's functions that are there."""
-        for code in users_codes():
-            try:
-                plan_of(code, self._wanted)
-            except FusedError as error:
-                self.fused |= dict.fromkeys(error.places)
+    def look_for_fused(self, *given: Any) -> None:
+        """Find what an instruction binds and reads, in the user's functions that are there.
+
+        Args:
+            *given: The function and its arguments. Where these hold functions that have the
+                variables, no others are looked for.
+        """
+        if "STORE_FAST_LOAD_FAST" not in dis.opmap:  # up to Python 3.12
+            return
+        left = {number for number, one in enumerate(self._wanted) if one.text}
+        for functions in (reached(*given), filter(is_users, every_function())):
+            for code in itertools.chain.from_iterable(map(codes_in, map(own_code, functions))):
+                with contextlib.suppress(FusedError):
+                    left -= plan.edits if (plan := self.plan(code)) is not None else set()
+            if not left:
+                return
 
     def ran_in(self, file: str) -> list[types.CodeType]:
         """The user's functions that ran, and those of another file."""
-        others = [code for code, _ in self._plans.values() if code.co_filename == file]
-        return [*self.codes.values(), *others]
+        every = self.ran.values()
+        return [one for one in every if one.co_filename == file or is_user_file(one.co_filename)]
 
-    def has_run(self, code: types.CodeType) -> bool:
-        """Whether a function ran, in any call."""
-        return id(code) in self._plans
+    def altered(self, edit: int, bound: Bound) -> Any:
+        """What an edit makes of a value."""
+        one, changer = self.edits[edit], changer_of(self)
+        with changer.keeping_errors() if changer is not None else contextlib.nullcontext():
+            try:
+                return one.alteration.of(bound)
+            except TaxprError:
+                raise
+            except Exception as error:
+                by = f"the change of {one!r} ({bound.place}) to {one.alteration.text}"
+                say_where(error, f"raised by {by}.")
+                raise
 
     def found(self, edit: int, owner: tuple[str, str], place: str) -> None:
         """Note that a variable of a function is changed.
@@ -179,11 +205,9 @@ class Changer:
 
     def wants(self, code: types.CodeType) -> bool:
         """Whether a function binds what is edited."""
-        try:
+        self.edits.ran[id(code)] = code
+        with self.keeping_errors():
             return self.edits.plan(code) is not None
-        except FusedError as error:
-            self.error = self.error or error  # the user's code may catch it
-            raise
 
     def offsets(self, code: types.CodeType) -> frozenset[int]:
         """The instructions that bind it, and those before which a line has done so."""
@@ -235,12 +259,18 @@ class Changer:
 
     def found(self, edit: int, owner: tuple[str, str], place: str) -> None:
         """Note that something is changed."""
-        try:
+        with self.keeping_errors():
             self.edits.found(edit, owner, place)
-        except SelectorError as error:
+        self.applied[edit] = place
+
+    @contextlib.contextmanager
+    def keeping_errors(self) -> Generator[None, None, None]:
+        """Note what is raised meanwhile, since the user's code may catch it."""
+        try:
+            yield
+        except BaseException as error:
             self.error = self.error or error
             raise
-        self.applied[edit] = place
 
     def _settle(self, frame: types.FrameType) -> None:
         waiting = self._frames.get(id(frame))
@@ -248,13 +278,10 @@ class Changer:
             return
         bound = sorted(waiting.items(), key=lambda pair: pair[0].edit)
         waiting.clear()
-        try:
+        with self.keeping_errors():
             for one, origin in bound:
                 with _compat.coming_from(origin):  # the equations are of the line that binds it
                     self._changed(frame, one)
-        except BaseException as error:
-            self.error = self.error or error
-            raise
 
     def _changed(self, frame: types.FrameType, one: Binds) -> None:
         code, variables = frame.f_code, frame.f_locals
@@ -266,9 +293,10 @@ class Changer:
             part = part_at(value, one.keys)
         except (LookupError, AttributeError, TypeError):
             wanted, has = "".join(map(str, one.keys)), parts_of(value)
-            self.edits.missed[one.edit] = f"what {one.name} holds ({place}) has no {wanted}" + (
-                f"; it has {has}" if has else ""
-            )
+            more = f"; it has {has}" if has else ""
+            if puts(code, one.keys[-1]):
+                more += ". A line that puts it there binds no variable: give that a name first"
+            self.edits.missed[one.edit] = f"what {one.name} holds ({place}) has no {wanted}{more}"
             return
         self.log.append(Logged(one, id(code), self._watched() if self._watched else 0))
         numbers = self._chosen.get(one.edit)
@@ -277,16 +305,18 @@ class Changer:
         owner = code.co_filename, f"{one.function}.{one.name}"
         self.found(one.edit, owner, place)
         if one.returned:
-            new = with_result(part, edit.alteration, edit.text, place)
+            new = with_result(
+                part, functools.partial(self.edits.altered, one.edit), edit.text, place
+            )
         else:
-            new = self._new(frame, edit, part, place)
+            new = self._new(frame, one.edit, part, place)
         if new is not part:
             _set_local(frame, one.name, with_part(value, one.keys, new))
             of_frame = self._said.setdefault(id(frame), {})
             said = edit.alteration.said(one.name + "".join(map(str, one.keys)))
             of_frame[one.name] = "; ".join(filter(None, [of_frame.get(one.name), said]))
 
-    def _new(self, frame: types.FrameType, edit: Edit, part: Any, place: str) -> Any:
+    def _new(self, frame: types.FrameType, number: int, part: Any, place: str) -> Any:
         trace = _compat.innermost_jaxpr_trace()
         counted: Any = self if trace is None else trace
         count = self._counts.get(counted, 0)
@@ -297,16 +327,14 @@ class Changer:
             unbound = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.difference(own)
             return {k: v for k, v in {**frame.f_globals, **own}.items() if k not in unbound}
 
-        bound = Bound(part, edit.text, place, count, names)
-        try:
-            return edit.alteration.of(bound)
-        except TaxprError:
-            raise
-        except Exception as error:
-            say_where(
-                error, f"raised by the change of {edit!r} ({place}) to {edit.alteration.text}."
-            )
-            raise
+        text = self.edits.edits[number].text
+        return self.edits.altered(number, Bound(part, text, place, count, names))
+
+
+def changer_of(edits: Edits) -> Changer | None:
+    """What changes variables by these edits in this thread now."""
+    every = (one for one in changers() if isinstance(one, Changer))
+    return next((one for one in every if one.edits is edits), None)
 
 
 def _set_local(frame: types.FrameType, name: str, value: Any) -> None:

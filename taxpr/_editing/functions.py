@@ -6,12 +6,12 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 
-from taxpr._editing.alteration import Alteration, Bound
+from taxpr._editing.alteration import Bound
 from taxpr._editing.exchange import Function, is_generator, own_code, refuse_generator
 from taxpr._editing.lines import returned_name
 from taxpr._editing.spelled import owners_of
@@ -19,7 +19,7 @@ from taxpr._errors import ArgumentError, RefusedError, name_of
 from taxpr._source.files import is_user_file
 
 
-def with_result(function: Any, alteration: Alteration, text: str, place: str) -> Any:
+def with_result(function: Any, altered: Callable[[Bound], Any], text: str, place: str) -> Any:
     """A function whose result is changed."""
     if not callable(function):
         raise ArgumentError(f"edit: {text} ({place}): {function!r} is no function.")
@@ -34,7 +34,7 @@ def with_result(function: Any, alteration: Alteration, text: str, place: str) ->
             own = {name: result} if (name := returned_name(inner)) else {}
             return {**getattr(inner, "__globals__", {}), **own, "result": result}
 
-        return alteration.of(Bound(result, text, place, 0, names))
+        return altered(Bound(result, text, place, 0, names))
 
     return changed
 

@@ -7,24 +7,15 @@ that reads the variable, too: then Python binds and reads it by an instruction e
 from __future__ import annotations
 
 import ast
-import dis
-import gc
 import types
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, cast
 
-from taxpr._editing.exchange import is_generator, made_here, own_code, with_code
-from taxpr._editing.lines import functions_of, spliced
+from taxpr._editing.exchange import is_generator, made_here, own_code
+from taxpr._editing.reached import every_function
+from taxpr._editing.recompiled import functions_of, recompiled, spliced
 from taxpr._errors import RefusedError
-from taxpr._source.files import is_user_file
-from taxpr._source.parsed import (
-    Position,
-    codes_in,
-    parsed_of,
-    parsed_text,
-    position_of,
-    remember,
-)
+from taxpr._source.parsed import Position, codes_in, parsed_of, position_of
 
 
 class Place(NamedTuple):
@@ -60,18 +51,11 @@ class FusedError(RefusedError):
         self.places = tuple(places)
 
 
-def users_codes() -> Iterator[types.CodeType]:
-    """The code of all functions of the user, where Python may bind and read at once."""
-    for one in gc.get_objects() if "STORE_FAST_LOAD_FAST" in dis.opmap else ():
-        if type(one) is types.FunctionType and is_user_file(own_code(one).co_filename):
-            yield from codes_in(own_code(one))
-
-
 def functions_with(places: Iterable[Place]) -> Iterator[types.FunctionType]:
     """All functions that have one of these variables, or a function in them has."""
     places = list(places)
-    for one in gc.get_objects() if places else ():
-        if type(one) is not types.FunctionType or one in made_here or is_generator(one):
+    for one in every_function() if places else ():
+        if one in made_here or is_generator(one):
             continue
         if any(place.is_of(code) for code in codes_in(own_code(one)) for place in places):
             yield one
@@ -98,13 +82,7 @@ def set_apart(now: types.FunctionType, places: Iterable[Place]) -> types.Functio
     lines = before.lines
     for end in sorted(names, reverse=True):
         lines = spliced(lines, end, f"; lambda: ({', '.join(names[end])})")
-    after = parsed_text("\n".join(lines), now.__code__.co_filename)
-    found = after.made_like(now.__code__, before) if after else None
-    if after is None or found is None:
-        return now
-    after.lines = before.lines  # as they were written
-    remember(found, after, before)
-    return with_code(now, found)
+    return recompiled(now, before, lines, before.lines) or now  # quoted as it was written
 
 
 def _end(node: ast.AST) -> Position:

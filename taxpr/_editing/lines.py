@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import gc
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from taxpr._editing.alteration import Statement, statement_of
-from taxpr._editing.exchange import made_here, own_code, with_code
+from taxpr._editing.exchange import made_here, own_code
+from taxpr._editing.reached import every_function
+from taxpr._editing.recompiled import AnyFunction, functions_of, recompiled, spliced
 from taxpr._editing.spelled import RETURN, Spelled, place_of
 from taxpr._errors import ArgumentError, RefusedError
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
-from taxpr._source.parsed import (
-    Parsed,
-    Position,
-    codes_in,
-    parsed_of,
-    parsed_text,
-    position_of,
-    remember,
-)
+from taxpr._source.parsed import Parsed, codes_in, parsed_of, position_of
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _RETURN = RETURN.removeprefix(".")
 
 
@@ -48,8 +40,8 @@ def owners(of: Spelled) -> Iterator[Owner]:
     """The functions that may have a variable, among all that there are."""
     text = of.text if of.within is None else of.within[1]
     first, name = text.split(".")[0], text.split(".")[-1]
-    for function in gc.get_objects():
-        if type(function) is not types.FunctionType or function in made_here:
+    for function in every_function():
+        if function in made_here:
             continue
         whole = own_code(function)
         in_full = not is_user_file(whole.co_filename)
@@ -103,27 +95,17 @@ def with_line(
         does = f"bind {owner.name}, which the line there binds"
         does = "return, as the line there does" if owner.name == _RETURN else does
         raise ArgumentError(f"{said} does not {does}.")
-    after = parsed_text(_replaced(before, node, statement), code.co_filename)
-    found = after.made_like(code, before) if after else None
-    if after is None or found is None:
-        raise ArgumentError(f"{said}: Python cannot compile the source with it.")
-    remember(found, after, before)
+    lines = _replaced(before, node, statement)
     try:
-        return with_code(now, found), place
+        made = recompiled(now, before, lines)
     except KeyError as error:
         raise RefusedError(
             f"{said}: {error} is a variable of a function around {owner.code.co_qualname}, which "
             "did not read it when it was made. Let it read that in the source."
         ) from None
-
-
-def functions_of(parsed: Parsed, code: types.CodeType) -> Iterator[_Function]:
-    """The function in a text that has some code."""
-    for node in ast.walk(parsed.tree):
-        if not isinstance(node, _Function) or node.name != code.co_name:
-            continue
-        if code.co_firstlineno in range(_first(node), node.lineno + 1):
-            yield node
+    if made is None:
+        raise ArgumentError(f"{said}: Python cannot compile the source with it.")
+    return made, place
 
 
 def _statements(parsed: Parsed, code: types.CodeType, name: str) -> list[Statement]:
@@ -188,15 +170,11 @@ def reads_too_early(statement: str, owner: Owner, error: UnboundLocalError) -> s
     )
 
 
-def _first(function: _Function) -> int:
-    return min([function.lineno, *(one.lineno for one in function.decorator_list)])
-
-
 def _own(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function, without those of functions and classes in it."""
     for child in ast.iter_child_nodes(node):
         yield child
-        if not isinstance(child, _Function | ast.ClassDef | ast.Lambda):
+        if not isinstance(child, AnyFunction | ast.ClassDef | ast.Lambda):
             yield from _own(child)
 
 
@@ -208,18 +186,8 @@ def _bound(node: Statement) -> set[str]:
     return {one.id for one in every if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
 
 
-def _replaced(parsed: Parsed, node: Statement, statement: str) -> str:
-    """The text with another statement, and as many lines."""
+def _replaced(parsed: Parsed, node: Statement, statement: str) -> list[str]:
+    """As many lines with another statement."""
     position = position_of(node)
     assert position is not None
-    one = ast.unparse(ast.parse(statement))  # in one line
-    return "\n".join(spliced(parsed.lines, position, one))
-
-
-def spliced(lines: Sequence[str], position: Position, new: str) -> list[str]:
-    """As many lines with another part, which is of one line."""
-    first, last = lines[position.line - 1], lines[position.end_line - 1]
-    left = first.encode()[: position.column].decode()
-    right = last.encode()[position.end_column :].decode()
-    more = [""] * (position.end_line - position.line)
-    return [*lines[: position.line - 1], left + new + right, *more, *lines[position.end_line :]]
+    return spliced(parsed.lines, position, ast.unparse(ast.parse(statement)))  # in one line

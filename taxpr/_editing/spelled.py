@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import functools
+import re
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -53,6 +55,11 @@ class Spelled:
     text: str
     line: int | None = None
     within: tuple[str, str] | None = None
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """Its parts; the variable's name is one of them."""
+        return frozenset(re.split(r"[.\[]", self.text))
 
     def rest(self, file: str, function: str, name: str) -> str | None:
         """What follows in the text after a variable of a function; None if another one is meant.

@@ -12,14 +12,21 @@ import jax
 
 from taxpr._editing.bindings import in_comprehension, near
 from taxpr._editing.changer import Edits
+from taxpr._editing.exchange import own_code
 from taxpr._editing.functions import found_at
+from taxpr._editing.reached import every_function
 from taxpr._editing.spelled import RETURN, Spelled, owners_of, place_of
 from taxpr._errors import RefusedError
 from taxpr._sites.criteria import nearest
+from taxpr._source.parsed import codes_in
 
 _LATER = (
     "If it is the rule of a derivative that is taken around the edit, edit the derivative: "
     "edit(jax.grad(f), ...)."
+)
+_TRACED = (
+    "What is traced or compiled already, such as a Program, has no lines: edit the function that "
+    "it was made of."
 )
 _WITH_RULES: Any = (jax.custom_vjp, jax.custom_jvp)
 
@@ -41,10 +48,37 @@ def why_unfound(edits: Edits, number: int, fun: Callable[..., Any]) -> str:
         )
     if lines:
         return "no line that ran binds it."
-    if why := _of_rules(edits, of) or _of_function(one.text, fun):
+    if why := _of_rules(edits, of):
         return why
+    if (code := edits.exchanged.get(number)) is not None:
+        return _not_called(code)
+    if why := _of_function(one.text, fun):
+        return why
+    if not known:
+        return f"none of your functions ran. {_TRACED}"
+    in_function = "." in one.text and one.text not in known
+    if in_function and (code := _idle(edits, of)) is not None:
+        return f"{_not_called(code)} {_LATER}"
+    if _is_global(codes, of, fun):
+        return "it is a global variable. Edit a variable of a function that is computed with it."
     why = "no line that ran binds such a variable." + nearest(one.text, sorted(known))
-    return f"{why} {_LATER}" if one.text not in known and "." in one.text else why
+    return f"{why} {_LATER}" if in_function else why
+
+
+def _not_called(code: types.CodeType) -> str:
+    return f"{code.co_qualname} ({place_of(code)}) was not called."
+
+
+def _idle(edits: Edits, of: Spelled) -> types.CodeType | None:
+    """A function that has the variable and has not run."""
+    every = (code for function in every_function() for code in codes_in(own_code(function)))
+    return next((code for code in every if id(code) not in edits.ran and _has(code, of)), None)
+
+
+def _is_global(codes: Sequence[types.CodeType], of: Spelled, fun: Callable[..., Any]) -> bool:
+    name = of.text.partition("[")[0]
+    known = getattr(inspect.unwrap(fun), "__globals__", {})
+    return name in known and any(name in code.co_names for code in codes)
 
 
 def _of_rules(edits: Edits, of: Spelled) -> str:
@@ -57,7 +91,7 @@ def _of_rules(edits: Edits, of: Spelled) -> str:
         if not isinstance(code, types.CodeType) or not _has(code, of):
             continue
         name, ruled = code.co_qualname, getattr(rule, "__code__", None)
-        if ruled is None or not edits.has_run(ruled):
+        if ruled is None or id(ruled) not in edits.ran:
             continue
         rules = ".".join(owners_of(ruled.co_qualname))
         kind = "fwd" if hasattr(function, "fwd") else "jvp"

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import functools
+import json
 import random
 import sys
 import threading
@@ -294,12 +295,27 @@ def test_questions_go_around_an_edit():
     assert not np.any(rec["h"][0])
 
 
+def stores(x):
+    d = {}
+    d["h"] = x * 2
+    return d["h"].sum()
+
+
+def of_a_global(x):
+    return (X * x).sum()
+
+
 def captured(x):
     return sum([jnp.sin(x * number).sum() for number in range(3)])
 
 
 def generates(x):
     yield x
+
+
+def divided(x):
+    y = x / 2
+    return y
 
 
 MISTAKES = [
@@ -322,6 +338,33 @@ MISTAKES = [
         {"where": "h", "change": "h *"},
         taxpr.errors.ArgumentError,
         "no expression of Python",
+    ),
+    (
+        layers,
+        {"where": "layers.h", "change": "h *"},
+        taxpr.errors.ArgumentError,
+        r"layers\.h: 'h \*' is no expression of Python: invalid syntax at its end\.",
+    ),
+    (layers, {"where": block}, taxpr.errors.SelectorError, r"block \(.*:\d+\) was not called\."),
+    (
+        layers,
+        {"where": "block.return"},
+        taxpr.errors.SelectorError,
+        r"block \(.*:\d+\) was not called\.",
+    ),
+    (layers, {"where": "block.x"}, taxpr.errors.SelectorError, r"block \(.*:\d+\) was not call"),
+    (of_a_global, {"where": "X"}, taxpr.errors.SelectorError, "it is a global variable"),
+    (
+        stores,
+        {"where": "d['h']"},
+        taxpr.errors.SelectorError,
+        r"has no \['h'\]\. A line that puts it there binds no variable",
+    ),
+    (
+        taxpr.trace(layers)(X),
+        {"where": "h"},
+        taxpr.errors.SelectorError,
+        "a Program, has no lines: edit the function",
     ),
     (layers, {"where": "h", "change": "h * sacle"}, taxpr.errors.ArgumentError, "no 'sacle' where"),
     (layers, {"where": "h", "change": taxpr.scale}, taxpr.errors.InjectorError, "no values yet"),
@@ -366,6 +409,45 @@ def test_an_error_that_the_program_catches_is_raised_all_the_same():
 
     with pytest.raises(ZeroDivisionError, match=r"raised by the change of var\('y'\)"):
         taxpr.edit(f, "y", lambda y: 1 / 0)(X)
+
+
+@pytest.mark.parametrize(
+    ("where", "change", "text"),
+    [
+        (
+            "divided.return",
+            lambda y: 1 / 0,
+            r"division by zero\nThis is raised by the change of var",
+        ),
+        ("local.return", lambda y: 1 / 0, r"division by zero\nThis is raised by the change of var"),
+        ("divided.return", "result * zz", "there is no 'zz'"),
+        ("divided.y", "z = 2", "does not bind y"),
+        (divided, lambda _: 3, "made 3 of the function divided"),
+    ],
+)
+def test_an_error_at_a_function_that_the_program_catches_is_raised_all_the_same(
+    where, change, text
+):
+    def f(x):
+        def local(x):
+            return x * 2
+
+        try:
+            return divided(x) + local(x)
+        except Exception:
+            return x
+
+    with pytest.raises(Exception, match=text):
+        taxpr.edit(f, where, change)(X)
+    same([f(X)], [X / 2 + X * 2])
+
+
+def test_two_lines_in_the_place_of_one():
+    lines = {"divided.y": "y = x / 3", taxpr.var("divided.y"): "y = x / 4"}
+    with pytest.raises(taxpr.ArgumentError, match=r"'y = x / 3' and 'y = x / 4' take the place of"):
+        taxpr.edit(divided, lines)(X)
+    inner = taxpr.edit(divided, "divided.y", "y = x / 3")
+    same([taxpr.edit(inner, "divided.y", "y = x / 4")(X)], [X / 4])
 
 
 def test_a_variable_of_several_functions_is_said():
@@ -761,7 +843,7 @@ def test_a_line_that_returns_takes_the_place_of_one_that_does():
         ("first_bound.y", "z = x", "does not bind y, which the line there binds"),
         ("first_bound.x", "x = x * 2", "no assignment binds x there"),
         ("first_bound.y", "y = x; z = x", "is no expression of Python"),
-        ("residual.x", "x = x * 2", "no line that ran binds"),
+        ("residual.x", "x = x * 2", r"residual \(.*\) was not called"),
         (taxpr.var("first_bound.y", occurrence=0), "y = x", "takes its place in all runs"),
         (taxpr.var("first_bound.y", line=1), "y = x", "it is bound in line"),
     ],
@@ -819,6 +901,48 @@ def test_one_line_that_binds_and_reads_it_runs_once():
 
     text = str(jax.make_jaxpr(taxpr.edit(f, "f.h", taxpr.scale(0.5)))(X))
     assert (len(ran), text.count("callback["), text.count(" sin ")) == (1, 1, 1)
+
+
+class Held:
+    def __init__(self, ran):
+        def inner(x):
+            ran.append(1)
+            h = jnp.sin(x); return h * h  # fmt: skip # noqa: E702
+
+        self.inner = inner
+
+    def __call__(self, x):
+        return self.inner(x)
+
+
+@pytest.mark.parametrize(
+    "way", ["object", "method", "argument", "decorator", "container", "library"]
+)
+def test_one_line_is_found_before_anything_runs(way, monkeypatch):
+    ran, started = [], []
+    held = Held(ran)
+    monkeypatch.setattr(json, "held", held.inner, raising=False)
+    parts = {
+        "object": held,
+        "method": held.__call__,
+        "argument": None,
+        "decorator": jax.vmap(jax.jit(held.inner)),
+        "container": [{"f": held.inner}],
+        "library": None,
+    }
+    part = parts[way]
+
+    def run(x, inner=held.inner if way == "argument" else None):
+        started.append(1)
+        if way == "library":
+            inner = json.held
+        elif way == "container":
+            inner = part[0]["f"]
+        return (inner or part)(x)
+
+    edited = taxpr.edit(run, "inner.h", taxpr.scale(0.5))
+    same([edited(X)], [(jnp.sin(X) * 0.5) ** 2])
+    assert len(started) == len(ran) == 1
 
 
 def test_one_line_that_binds_and_reads_it_and_takes_the_place_of_another():

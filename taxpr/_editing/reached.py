@@ -1,0 +1,66 @@
+"""The functions that there are, and those of the user that a function may call."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from taxpr._editing.exchange import own_code
+from taxpr._source.files import is_user_file
+
+_class: Any = type  # which leaves types of classes unknown
+_CONTAINERS = (dict, list, tuple, set, frozenset, types.CellType)
+
+
+def every_function() -> Iterator[types.FunctionType]:
+    """All functions, which takes long."""
+    yield from (one for one in gc.get_objects() if type(one) is types.FunctionType)
+
+
+def is_users(function: types.FunctionType) -> bool:
+    """Whether a function is the user's."""
+    return is_user_file(own_code(function).co_filename)
+
+
+def reached(*given: Any) -> Iterator[types.FunctionType]:
+    """The user's functions that functions and their arguments hold, and those of their modules.
+
+    They are looked for in closures, decorators, containers, modules, and in classes and objects of
+    the user's. What only a library holds is not among them.
+    """
+    seen: dict[int, Any] = {}
+    waiting = list(given)
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or not gc.is_tracked(one):
+            continue
+        seen[id(one)] = one
+        if type(one) is types.FunctionType:
+            if is_users(one):
+                yield one
+            else:  # the rest of it is the library's
+                waiting += (one.__closure__, vars(one))
+                continue
+        if _may_hold(one):
+            waiting += gc.get_referents(one)
+
+
+def _may_hold(one: Any) -> bool:
+    kind: Any = _class(one)
+    if issubclass(kind, types.ModuleType):
+        return _is_users_module(one.__name__)
+    if issubclass(kind, type):
+        return _is_users_module(one.__module__)
+    # A method, a property and the like have __get__.
+    is_holder = issubclass(kind, _CONTAINERS) or callable(one) or hasattr(kind, "__get__")
+    return is_holder or _is_users_module(kind.__module__)
+
+
+def _is_users_module(module: str) -> bool:
+    if module == "__main__" or (found := sys.modules.get(module)) is None:
+        return True
+    file = getattr(found, "__file__", None)
+    return file is not None and is_user_file(file)
