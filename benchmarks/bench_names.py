@@ -232,6 +232,7 @@ LOOPS: dict[str, Callable[[int], Any]] = {
     "one variable": binding,
     "lines of a function": straight,
 }
+EDITED = 1_000, 3_000, 10_000  # equations of functions of which one line is edited
 SIZES = {1_000: 5, 10_000: 3, 100_000: 1}  # and how often each is measured
 
 
@@ -244,10 +245,10 @@ def ratio(fn: Any, args: Any, runs: int) -> float:
 
 
 def edited(fn: Any, where: str, args: Any, runs: int) -> float:
-    """Tracing with an edit, as a ratio to tracing with names."""
+    """The first trace of a new edit, with names, as a ratio to tracing with names."""
 
     def with_edit() -> Any:
-        return taxpr.trace(taxpr.edit(fn, where, taxpr.scale(0.5)))(*args)
+        return taxpr.trace(taxpr.edit(fn, where, taxpr.scale(0.5)), names=True)(*args)
 
     def with_names() -> Any:
         return taxpr.trace(fn, names=True)(*args)
@@ -265,6 +266,10 @@ def main() -> None:
     goals = [programs.reached("tracing a train step with names", step, 1.6, " times without")]
     edit = edited(train_step, "attention.weights", shapes(4), RUNS)
     goals.append(programs.reached("tracing a train step with an edit", edit, 1.3, " times names"))
+    for size in EDITED:
+        found = edited(straight(size), "block.v50", (1.0,), RUNS)
+        what = f"tracing {size} equations with an edit"
+        goals.append(programs.reached(what, found, 1.3, " times names"))
     for size, runs in SIZES.items():
         for name, program in LOOPS.items():
             if size <= most:
