@@ -25,6 +25,7 @@ from taxpr._primitives.tag import tag_tree
 from taxpr._programs.functions import Tracing, called_as, trace
 from taxpr._programs.placed import tagged
 from taxpr._programs.program import Program
+from taxpr._programs.static_arguments import has_statics, with_statics
 from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site, around, described
 from taxpr._where.pick import pick_tags
@@ -74,6 +75,12 @@ def grad_at(
     options = options_of(custom_rules)
     if isinstance(fun, Program):
         return lambda *args, **kwargs: _gradients(fun, where, stack, options, args, kwargs)
+    if has_statics(fun):
+
+        def of(bound: dict[str, Any]) -> Any:
+            return grad_at(bound["f"], where, stack=stack, custom_rules=custom_rules)
+
+        return called_as(fun)(with_statics(of, {"f": fun}))
     tracing = Tracing(fun, where)
 
     @called_as(fun)

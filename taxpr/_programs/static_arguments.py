@@ -122,6 +122,7 @@ def with_statics(
     functions: Mapping[str, Callable[..., Any]],
     *,
     inputs: bool = False,
+    before: int = 0,
 ) -> Callable[..., Any]:
     """A function that binds static arguments and asks of the others.
 
@@ -129,13 +130,16 @@ def with_statics(
         ask: Takes functions without static arguments, and returns what takes their arguments.
         functions: Functions of the same arguments, of which one is jitted and has static ones.
         inputs: Whether what ``ask`` returns takes several inputs, each a tuple of arguments.
+        before: How many arguments of its own what ``ask`` returns takes before those, such as 1
+            for a context.
     """
     jitted = next(filter(has_statics, functions.values()))
     numbers, names = _compat.static_arguments(jitted)
     numbers = () if inputs else numbers
     asks: dict[_StaticArguments, Any] = {}
 
-    def asked(*args: PyTree, **kwargs: PyTree) -> Any:
+    def asked(*every: PyTree, **kwargs: PyTree) -> Any:
+        first, args = every[:before], every[before:]
         fixed = sorted({k % len(args) for k in numbers if -len(args) <= k < len(args)})
         by_number = tuple((k, args[k]) for k in fixed)
         by_name = tuple((name, kwargs[name]) for name in names if name in kwargs)
@@ -152,7 +156,7 @@ def with_statics(
                 {name: _bound_once(fun, statics) for name, fun in functions.items()}
             )
         rest = [x for k, x in enumerate(args) if k not in fixed]
-        return asks[statics](*rest, **{k: x for k, x in kwargs.items() if k not in names})
+        return asks[statics](*first, *rest, **{k: x for k, x in kwargs.items() if k not in names})
 
     return asked
 

@@ -53,8 +53,9 @@ def inject(
     ================  ==============================================================
     a function        a function ``(ctx, *args) -> (out, ctx)``, injected at each call, so
                       outside of `jax.jit` its loops are also compiled at each call. It
-                      composes with `jax.jit`, `jax.grad`, `jax.vmap` and the like. Close
-                      over static arguments. ``.init(*args)`` is the initial context,
+                      composes with `jax.jit`, `jax.grad`, `jax.vmap` and the like. It takes
+                      the static arguments of a jitted function; close over others.
+                      ``.init(*args)`` is the initial context,
                       ``.report(ctx, *args)`` a report of a final one, and
                       ``.skipped(*args)`` the places that ``where`` skips. Inside
                       `jax.shard_map` a trace has other addresses, so call these inside,
@@ -152,6 +153,19 @@ def inject(
 def _injected_function(
     fun: Any, injector: Any, ctx: PyTree, more: dict[str, Any]
 ) -> Callable[..., Any]:
+    if has_statics(fun):
+
+        def of(bound: dict[str, Any]) -> Any:
+            return _injected_function(bound["f"], injector, ctx, more)
+
+        fixed = called_as(fun)(with_statics(of, {"f": fun}, before=1))
+        for name, before in (("init", 0), ("report", 1), ("skipped", 0)):
+
+            def method(bound: dict[str, Any], name: str = name) -> Any:
+                return getattr(of(bound), name)
+
+            vars(fixed)[name] = with_statics(method, {"f": fun}, before=before)
+        return fixed
     own = isinstance(injector, (Injector, Mapping, Sequence))  # has a context of its own
     tracing = Tracing(fun, more["where"], [*injector] if is_mapping(injector) else None)
     said: set[str] = set()  # init, report and each call inject anew
@@ -236,8 +250,8 @@ def collect(
 
     Returns:
         A function that composes with `jax.jit`, `jax.grad`, `jax.vmap`, `jax.eval_shape` and
-        the like. Close over static arguments. Its ``.skipped(*args)`` has the places that
-        ``where`` skips, as `Program.skipped`.
+        the like. It takes the static arguments of a jitted function. Its ``.skipped(*args)``
+        has the places that ``where`` skips, as `Program.skipped`.
 
     Example:
         >>> import jax, jax.numpy as jnp

@@ -27,6 +27,8 @@ def budget(given: int | None, device: Any, what: str = "watch") -> int:
     """
     if given is None:
         return free_on(device) // _PART
+    if isinstance(given, float) and given >= 1 and given.is_integer():  # such as 50e6
+        return int(given)
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise ArgumentError(
             f"{what}: memory={given!r} is no number of bytes. Give one such as 2 * 10**9, or None "

@@ -129,6 +129,46 @@ def test_errors_of_what_is_no_argument_are_as_they_are():
     assert not taxpr.find_nan(functools.partial(flagged, flag=True))(X)
 
 
+@pytest.mark.parametrize("jitted", JITTED, ids=["by name", "by position"])
+def test_injected_functions_and_gradients_take_static_arguments(jitted):
+    def plain(x):
+        return 4 * jnp.cos(x)
+
+    for injector in (taxpr.scale(0.5), [taxpr.scale(0.5), taxpr.count()]):
+        halved = taxpr.inject(jitted, injector, where=taxpr.var("h", occurrence=0))
+        ctx = halved.init(X, "test", 2)
+        out, ctx = halved(ctx, X, "test", 2)
+        assert out == pytest.approx(plain(X).sum() / 2)
+        out, ctx = halved(ctx, X, mode="test", times=2)
+        assert out == pytest.approx(plain(X).sum() / 2)
+        assert halved.report(ctx, X, "test", 2) is not None
+        assert halved.skipped(X, "test", 2) == ()
+        # As by hand: a jitted function around it is told its own static arguments.
+        again = jax.jit(halved, static_argnums=(2, 3))
+        assert again(halved.init(X, "test", 2), X, "test", 2)[0] == pytest.approx(out)
+    # Another value of a static argument is another program.
+    assert halved(halved.init(X), X)[0] == pytest.approx(jnp.sin(X).sum())
+    found = taxpr.grad_at(jitted, taxpr.var("h", occurrence=0))(X, "test", 2)
+    np.testing.assert_allclose(found["h"], 4 * np.ones(3))
+
+
+def test_an_injected_train_step_with_static_arguments_is_an_edit():
+    @functools.partial(jax.jit, static_argnames="power")
+    def step(w, x, power):
+        def loss(w):
+            h = x * w
+            return (h**power).sum()
+
+        return w - 0.1 * jax.grad(loss)(w)
+
+    def by_hand(w, x):
+        return w - 0.1 * jax.grad(lambda w: ((x * w * 0.5) ** 3).sum())(w)
+
+    halved = taxpr.inject(step, {taxpr.var("h"): taxpr.scale(0.5)})
+    ctx = halved.init(2.0, X, power=3)
+    np.testing.assert_allclose(halved(ctx, 2.0, X, power=3)[0], by_hand(2.0, X), rtol=1e-6)
+
+
 def test_two_inputs_have_no_static_arguments():
     message = r"f has static arguments: mode and times\. .* functools\.partial\(f, name=value\)"
     for ask in (taxpr.patch(JITTED[0], taxpr.var("h")), taxpr.first_difference(JITTED[0])):
