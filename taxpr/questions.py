@@ -19,7 +19,9 @@ from taxpr._derivatives.rows import GradCheck, GradRow
 from taxpr._differences.difference import first_difference
 from taxpr._kernels.changes import ChangeRow, CompiledChanges
 from taxpr._kernels.collectives import CollectiveRow, Collectives
-from taxpr._kernels.compiled import Compiled, KernelRow, RemovedRow, compiled
+from taxpr._kernels.compiled import compiled
+from taxpr._kernels.compiled_answer import Compiled, KernelRow, RemovedRow, load_compiled
+from taxpr._kernels.shardings import ShardingRow, Shardings
 from taxpr._memory.held import MemoryRow
 from taxpr._memory.memory import memory
 from taxpr._memory.memory_use import MemoryStep, MemoryUse, Residuals
@@ -76,6 +78,8 @@ __all__ = [
     "Recording",
     "RemovedRow",
     "Residuals",
+    "ShardingRow",
+    "Shardings",
     "StaleRow",
     "Stats",
     "Summary",
@@ -93,6 +97,7 @@ __all__ = [
     "find_nan",
     "first_difference",
     "flow",
+    "load_compiled",
     "load_recording",
     "memory",
     "patch",

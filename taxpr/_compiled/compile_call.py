@@ -38,6 +38,8 @@ class CompiledCall:
         executable: What JAX compiled.
         donated: The positions of the flat inputs that a jitted function donates.
         plan: XLA's plan of its memory, a serialized ``HloProto``; empty if it was not asked for.
+        whole: The HLO with whole arrays and the sharding of each, before XLA divides them among
+            devices; empty of one device, and if it was not asked for.
     """
 
     program: Program
@@ -45,6 +47,7 @@ class CompiledCall:
     executable: Any = dataclasses.field(repr=False)
     donated: tuple[int, ...] = ()
     plan: bytes = dataclasses.field(default=b"", repr=False)
+    whole: str = dataclasses.field(default="", repr=False)
 
     @functools.cached_property
     def text(self) -> str:
@@ -84,6 +87,7 @@ def compile_call(
     options: Mapping[str, Any] | None = None,
     *,
     planned: bool = False,
+    sharded: bool = False,
 ) -> CompiledCall:
     """Compile a call for the devices of its arguments, as `jax.jit` does. Nothing is run.
 
@@ -94,6 +98,7 @@ def compile_call(
         kwargs: Its keyword arguments.
         options: Options of XLA, beside those that a jitted function has.
         planned: Whether to keep XLA's plan of its memory, if the executable does not tell it.
+        sharded: Whether to keep how XLA divides arrays among several devices, instead of the plan.
 
     Example:
         >>> import jax.numpy as jnp
@@ -117,10 +122,20 @@ def compile_call(
     called.__name__ = f"{program.name}_{uuid.uuid4().hex}" if planned else program.name
     with jax.disable_jit(False), _compat.compiled_by_names():
         lowered = _jax.jit(called, **of_jit).lower(*structs)
-        compiled = _compiled_with_plan if planned else _compiled
         with saying_what_is_exhausted(program.name, "compiling"):
+            if sharded and _partitions(lowered) > 1:
+                executable, whole = _compiled_with_shardings(lowered, dict(options or {}))
+                return CompiledCall(program, addresses, executable, donated, whole=whole)
+            compiled = _compiled_with_plan if planned else _compiled
             executable, plan = compiled(lowered, dict(options or {}))
     return CompiledCall(program, addresses, executable, donated, plan)
+
+
+def _partitions(lowered: Any) -> int:
+    """Among how many devices a program is divided."""
+    attributes = lowered.compiler_ir().operation.attributes
+    name = "mhlo.num_partitions"
+    return attributes[name].value if name in attributes else 1
 
 
 def _compiled(lowered: Any, options: dict[str, Any]) -> tuple[Any, bytes]:
@@ -136,6 +151,15 @@ def _compiled_with_plan(lowered: Any, options: dict[str, Any]) -> tuple[Any, byt
         # Beside the program there may be small ones, such as those that XLA tunes.
         largest = max(files, key=lambda file: file.stat().st_size, default=None)
         return executable, b"" if largest is None else largest.read_bytes()
+
+
+def _compiled_with_shardings(lowered: Any, options: dict[str, Any]) -> tuple[Any, str]:
+    """The executable, and the program that XLA writes into a file before it is divided."""
+    with tempfile.TemporaryDirectory() as folder, _compat.compiled_for_once():
+        options |= {"xla_dump_to": folder, "xla_dump_hlo_pass_re": "spmd-partitioning"}
+        executable = lowered.compile(options)
+        files = sorted(pathlib.Path(folder).glob("*.before_spmd-partitioning*.txt"))
+        return executable, files[0].read_text(encoding="utf-8") if files else ""
 
 
 def _with_all_results(jaxpr: J) -> J:

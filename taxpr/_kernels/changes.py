@@ -86,7 +86,9 @@ def changes(before: Any, after: Any) -> CompiledChanges:
         f"{size_text(totals[0])} and {size_text(totals[1])}"
     )
     headline += f", collectives move {moved}" if before.collectives or after.collectives else ""
-    return CompiledChanges(headline, rows)
+    versions = [one.version for one in (before, after)]
+    notes = ("Compiled by jax {} and {}.".format(*versions),) if len(set(versions)) > 1 else ()
+    return CompiledChanges(headline, rows, notes)
 
 
 def _by_statement(compiled: Any) -> dict[tuple[str, str, str], list[Any]]:

@@ -5,159 +5,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
+
 from taxpr._address import Address
-from taxpr._answers.answer import Answer
-from taxpr._answers.tables import size_text
 from taxpr._compat import PyTree
 from taxpr._compiled.compile_call import CompiledCall, compile_call
 from taxpr._errors import ArgumentError, refuse_no_function
-from taxpr._kernels.changes import CompiledChanges, changes
-from taxpr._kernels.collectives import CollectiveRow, Collectives, collectives
+from taxpr._kernels.collectives import CollectiveRow, collectives
+from taxpr._kernels.compiled_answer import (
+    Compiled,
+    CompiledParts,
+    KernelRow,
+    RemovedRow,
+    compiled_of,
+)
 from taxpr._kernels.kernels import Kernel, Kernels
+from taxpr._kernels.shardings import shardings
 from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
-
-_MOVED = "What moves between devices, along which axes and for which statement: .collectives"
-_REMOVED = (
-    "XLA has computed them beforehand, made one equation of them and others, or left them out; or "
-    "they only give a value another shape."
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class KernelRow:
-    """A kernel in `Compiled`: an instruction that XLA runs, with all that it has put into it.
-
-    Attributes:
-        kind: What XLA calls it, such as ``"fusion"``, ``"dot"`` or ``"copy"``.
-        variable: The variables that its statements bound; of a copy of XLA's own what is copied.
-        line: Their lines.
-        code: The statements; "" of what XLA has added, or what it copies.
-        shared: How many statements it computes: 0 of what XLA has added.
-        times: How often it runs in a call; None where a loop goes on until a condition is false.
-        bytes: The size of what it writes, in all these times.
-        address: The first of its equations.
-        equations: The addresses of all.
-        instruction: XLA's name of it.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> def f(x):
-        ...     y = jnp.sin(x)
-        ...     return y * 2
-        >>> [row] = taxpr.compiled(f)(jnp.ones(50)).rows
-        >>> row.shared, row.equations, row.bytes
-        (2, ('0:sin', '1:mul'), 200)
-    """
-
-    kind: str
-    variable: str
-    line: str
-    code: str
-    shared: int
-    times: int | None
-    bytes: int
-    address: str
-    equations: tuple[str, ...]
-    instruction: str
-
-
-@dataclasses.dataclass(frozen=True)
-class RemovedRow:
-    """A statement some of whose equations no kernel computes; `Compiled.removed` has them.
-
-    Attributes:
-        variable: The variable that the statement bound.
-        line: Its line.
-        code: The statement.
-        address: The first of these equations.
-        equations: The addresses of all.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> def f(x):
-        ...     unused = jnp.sin(x)
-        ...     return x * 2
-        >>> [row] = taxpr.compiled(f)(jnp.ones(50)).removed.rows
-        >>> row.variable, row.equations
-        ('unused', ('0:sin',))
-    """
-
-    variable: str
-    line: str
-    code: str
-    address: str
-    equations: tuple[str, ...]
-
-
-_NONE, _NO_COLLECTIVES = Answer("", []), Collectives("", [])
-
-
-class _Removed(Answer):
-    _columns = "variable", "line", "code", "equations"
-
-
-class _Kernels(Answer):
-    _columns = "kind", "variable", "line", "code", "shared", "times", "bytes"
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Compiled(_Kernels):
-    """What XLA made of a call; `compiled` makes it. Its rows are the kernels, in order.
-
-    Attributes:
-        fusions: The kernels that compute more than one statement.
-        added: What XLA has added, such as copies: kernels of no equation, most bytes first.
-        removed: The equations that no kernel computes.
-        collectives: What moves between devices, and for which statement.
-        text: The optimized program, as XLA writes it.
-        executable: What JAX compiled, with ``memory_analysis()`` and the like.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> def f(x):
-        ...     y = jnp.sin(x)
-        ...     return y @ y
-        >>> made = taxpr.compiled(f)(jnp.ones((50, 50)))
-        >>> [row.variable for row in made.rows], made.fusions.rows, made.added.rows
-        (['y', ''], [], [])
-    """
-
-    fusions: Answer = _NONE
-    added: Answer = _NONE
-    removed: Answer = _NONE
-    collectives: Collectives = _NO_COLLECTIVES
-    text: str = ""
-    executable: Any = None
-
-    def compare(self, other: Compiled) -> CompiledChanges:
-        """What another compilation has more and less of, largest change first.
-
-        Args:
-            other: Another answer of `compiled`: of an edited function, or with other options.
-
-        Example:
-            >>> import jax.numpy as jnp, taxpr
-            >>> def f(x):
-            ...     y = jnp.sin(x)
-            ...     return y @ y
-            >>> x = jnp.ones((50, 50))
-            >>> shorter = taxpr.edit(f, taxpr.var("y"), lambda y: y[:25, :25])
-            >>> found = taxpr.compiled(f)(x).compare(taxpr.compiled(shorter)(x))
-            >>> [(row.before, row.after) for row in found.rows if row.code == "return y @ y"]
-            [(10000, 2500)]
-        """
-        if not isinstance(other, Compiled):
-            raise ArgumentError(
-                f"compare: other is a {type(other).__name__}. Give what taxpr.compiled(fun)(*args) "
-                "returned."
-            )
-        return changes(self, other)
 
 
 @question
@@ -201,7 +70,7 @@ def compiled(fun: Any, *, options: Mapping[str, Any] | None = None) -> Callable[
 
     def asked(*args: PyTree, **kwargs: PyTree) -> Compiled:
         try:
-            call = compile_call(fun, args, kwargs, options)
+            call = compile_call(fun, args, kwargs, options, sharded=True)
         except Exception as error:
             if options and "option" in str(error):
                 raise ArgumentError(
@@ -214,35 +83,21 @@ def compiled(fun: Any, *, options: Mapping[str, Any] | None = None) -> Callable[
 
 
 def _answer(call: CompiledCall) -> Compiled:
-    kernels, name = Kernels(call), call.program.name
+    kernels = Kernels(call)
     moved = collectives(kernels)
-    rows = [_row(one, moved.get(one.instruction.name)) for one in kernels.every]
-    fusions = [row for row in rows if row.shared > 1]
-    added = sorted((row for row in rows if not row.shared), key=lambda row: -row.bytes)
-    removed = _removed(kernels)
-    equations = sum(len(row.equations) for row in removed)
-    size = sum(row.bytes for row in moved.values())
-    among = f"{counted(len(moved), 'collective')} of {size_text(size)}" if moved else "none"
-    platform = call.executable.runtime_executable().local_devices()[0].platform
-    headline = (
-        f"compiled {name} for {platform}: {counted(len(rows), 'kernel')}, {len(fusions)} of "
-        f"several statements, {len(added)} of XLA's own; {counted(equations, 'equation')} without "
-        "a kernel"
-    )
-    return Compiled(
-        f"{headline}; {among}" if moved else headline,
-        rows,
-        (_MOVED,) if moved else (),
-        fusions=_Kernels(f"kernels of several statements in {name}: {len(fusions)}", fusions),
-        added=_Kernels(f"what XLA added to {name}: {counted(len(added), 'kernel')}", added),
-        removed=_Removed(
-            f"equations of {name} without a kernel: {equations}",
-            removed,
-            (_REMOVED,) if removed else (),
+    device = call.executable.runtime_executable().local_devices()[0]
+    return compiled_of(
+        CompiledParts(
+            name=call.program.name,
+            platform=device.platform,
+            version=jax.__version__,
+            rows=[_row(one, moved.get(one.instruction.name)) for one in kernels.every],
+            removed=_removed(kernels),
+            collectives=[*moved.values()],
+            shardings=shardings(kernels),
+            text=call.text,
         ),
-        collectives=Collectives(f"collectives of {name}: {among}", [*moved.values()], bytes=size),
-        text=call.text,
-        executable=call.executable,
+        call.executable,
     )
 
 
@@ -278,8 +133,3 @@ def _removed(kernels: Kernels) -> list[RemovedRow]:
             one = kernels.words.of(address)
             found.setdefault((one.variable, one.line, one.code), []).append(address)
     return [RemovedRow(*said, address=at[0], equations=tuple(at)) for said, at in found.items()]
-
-
-def counted(number: int, what: str) -> str:
-    """So many of something."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

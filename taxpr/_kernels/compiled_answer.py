@@ -1,0 +1,307 @@
+"""`Compiled`, the answer of `compiled`, which can be saved."""
+
+# User input is checked, whatever its declared type.
+# pyright: reportUnnecessaryIsInstance=false
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from taxpr._answers.answer import Answer
+from taxpr._answers.tables import size_text
+from taxpr._errors import ArgumentError
+from taxpr._given import file_to_write, refuse_no_path
+from taxpr._kernels.changes import CompiledChanges, changes
+from taxpr._kernels.collectives import CollectiveRow, Collectives
+from taxpr._kernels.shardings import ShardingRow, Shardings
+
+_MOVED = "What moves between devices, along which axes and for which statement: .collectives"
+_REMOVED = (
+    "XLA has computed them beforehand, made one equation of them and others, or left them out; or "
+    "they only give a value another shape."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelRow:
+    """A kernel in `Compiled`: an instruction that XLA runs, with all that it has put into it.
+
+    Attributes:
+        kind: What XLA calls it, such as ``"fusion"``, ``"dot"`` or ``"copy"``.
+        variable: The variables that its statements bound; of a copy of XLA's own what is copied.
+        line: Their lines.
+        code: The statements; "" of what XLA has added, or what it copies.
+        shared: How many statements it computes: 0 of what XLA has added.
+        times: How often it runs in a call; None where a loop goes on until a condition is false.
+        bytes: The size of what it writes, in all these times.
+        address: The first of its equations.
+        equations: The addresses of all.
+        instruction: XLA's name of it.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> def f(x):
+        ...     y = jnp.sin(x)
+        ...     return y * 2
+        >>> [row] = taxpr.compiled(f)(jnp.ones(50)).rows
+        >>> row.shared, row.equations, row.bytes
+        (2, ('0:sin', '1:mul'), 200)
+    """
+
+    kind: str
+    variable: str
+    line: str
+    code: str
+    shared: int
+    times: int | None
+    bytes: int
+    address: str
+    equations: tuple[str, ...]
+    instruction: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RemovedRow:
+    """A statement some of whose equations no kernel computes; `Compiled.removed` has them.
+
+    Attributes:
+        variable: The variable that the statement bound.
+        line: Its line.
+        code: The statement.
+        address: The first of these equations.
+        equations: The addresses of all.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> def f(x):
+        ...     unused = jnp.sin(x)
+        ...     return x * 2
+        >>> [row] = taxpr.compiled(f)(jnp.ones(50)).removed.rows
+        >>> row.variable, row.equations
+        ('unused', ('0:sin',))
+    """
+
+    variable: str
+    line: str
+    code: str
+    address: str
+    equations: tuple[str, ...]
+
+
+_NONE, _NO_COLLECTIVES = Answer("", []), Collectives("", [])
+
+
+class _Removed(Answer):
+    _columns = "variable", "line", "code", "equations"
+
+
+class _Kernels(Answer):
+    _columns = "kind", "variable", "line", "code", "shared", "times", "bytes"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Compiled(_Kernels):
+    """What XLA made of a call; `compiled` makes it. Its rows are the kernels, in order.
+
+    Attributes:
+        fusions: The kernels that compute more than one statement.
+        added: What XLA has added, such as copies: kernels of no equation, most bytes first.
+        removed: The equations that no kernel computes.
+        collectives: What moves between devices, and for which statement.
+        shardings: How variables are divided among several devices.
+        text: The optimized program, as XLA writes it.
+        executable: What JAX compiled, with ``memory_analysis()`` and the like; None of a file.
+        version: The version of jax that compiled it.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> def f(x):
+        ...     y = jnp.sin(x)
+        ...     return y @ y
+        >>> made = taxpr.compiled(f)(jnp.ones((50, 50)))
+        >>> [row.variable for row in made.rows], made.fusions.rows, made.added.rows
+        (['y', ''], [], [])
+    """
+
+    fusions: Answer = _NONE
+    added: Answer = _NONE
+    removed: Answer = _NONE
+    collectives: Collectives = _NO_COLLECTIVES
+    shardings: Answer = _NONE
+    text: str = ""
+    executable: Any = None
+    version: str = ""
+    _parts: CompiledParts | None = dataclasses.field(default=None, repr=False)
+
+    def compare(self, other: Compiled) -> CompiledChanges:
+        """What another compilation has more and less of, largest change first.
+
+        Args:
+            other: Another answer of `compiled`: of an edited function, with other options, or by
+                another version of jax, see `questions.load_compiled`.
+
+        Example:
+            >>> import jax.numpy as jnp, taxpr
+            >>> def f(x):
+            ...     y = jnp.sin(x)
+            ...     return y @ y
+            >>> x = jnp.ones((50, 50))
+            >>> shorter = taxpr.edit(f, taxpr.var("y"), lambda y: y[:25, :25])
+            >>> found = taxpr.compiled(f)(x).compare(taxpr.compiled(shorter)(x))
+            >>> [(row.before, row.after) for row in found.rows if row.code == "return y @ y"]
+            [(10000, 2500)]
+        """
+        if not isinstance(other, Compiled):
+            raise ArgumentError(
+                f"compare: other is a {type(other).__name__}. Give what taxpr.compiled(fun)(*args) "
+                "returned."
+            )
+        return changes(self, other)
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Write it to a JSON file, which `questions.load_compiled` reads with another jax, too.
+
+        Args:
+            path: The file, such as ``"before.json"``.
+
+        Raises:
+            ArgumentError: If there can be no such file.
+
+        Example:
+            >>> import tempfile, jax.numpy as jnp, taxpr
+            >>> made = taxpr.compiled(lambda x: jnp.sin(x) @ x)(jnp.ones((50, 50)))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     made.save(f"{folder}/before.json")
+            ...     before = taxpr.questions.load_compiled(f"{folder}/before.json")
+            >>> before.compare(made).rows, before.version == made.version
+            ([], True)
+        """
+        if self._parts is None:
+            raise ArgumentError("save: this table has no program. Ask taxpr.compiled(fun)(*args).")
+        about = {"format": _FORMAT, **dataclasses.asdict(self._parts)}
+        with file_to_write("save", path) as file:
+            file.write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledParts:
+    """The parts of a `Compiled`, which a file of it has.
+
+    Attributes:
+        name: The name of the function.
+        platform: That of the devices.
+        version: The version of jax.
+        rows: The kernels.
+        removed: The statements without a kernel.
+        collectives: What moves between devices.
+        shardings: How variables are divided among them.
+        text: The optimized program.
+    """
+
+    name: str
+    platform: str
+    version: str
+    rows: Sequence[KernelRow]
+    removed: Sequence[RemovedRow]
+    collectives: Sequence[CollectiveRow]
+    shardings: Sequence[ShardingRow]
+    text: str
+
+
+def compiled_of(parts: CompiledParts, executable: Any = None) -> Compiled:
+    """The answer that tells these parts."""
+    name, rows, moved, removed = parts.name, parts.rows, parts.collectives, parts.removed
+    fusions = [row for row in rows if row.shared > 1]
+    added = sorted((row for row in rows if not row.shared), key=lambda row: -row.bytes)
+    equations = sum(len(row.equations) for row in removed)
+    size = sum(row.bytes for row in moved)
+    among = f"{counted(len(moved), 'collective')} of {size_text(size)}" if moved else "none"
+    headline = (
+        f"compiled {name} for {parts.platform}: {counted(len(rows), 'kernel')}, {len(fusions)} of "
+        f"several statements, {len(added)} of XLA's own; {counted(equations, 'equation')} without "
+        "a kernel"
+    )
+    return Compiled(
+        f"{headline}; {among}" if moved else headline,
+        rows,
+        (_MOVED,) if moved else (),
+        fusions=_Kernels(f"kernels of several statements in {name}: {len(fusions)}", fusions),
+        added=_Kernels(f"what XLA added to {name}: {counted(len(added), 'kernel')}", added),
+        removed=_Removed(
+            f"equations of {name} without a kernel: {equations}",
+            removed,
+            (_REMOVED,) if removed else (),
+        ),
+        collectives=Collectives(f"collectives of {name}: {among}", moved, bytes=size),
+        shardings=Shardings(
+            f"shardings of {name}: {counted(len(parts.shardings), 'variable')}", parts.shardings
+        ),
+        text=parts.text,
+        executable=executable,
+        version=parts.version,
+        _parts=parts,
+    )
+
+
+def load_compiled(path: str | pathlib.Path) -> Compiled:
+    """Read what `Compiled.save` wrote, also with another version of jax.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The `Compiled`, without an ``executable``.
+
+    Raises:
+        ArgumentError: If there is no such file, or something else is in it.
+
+    Example:
+        >>> import taxpr
+        >>> taxpr.questions.load_compiled("nothing.json")
+        Traceback (most recent call last):
+        taxpr._errors.ArgumentError: load_compiled: 'nothing.json' cannot be read: No such file...
+    """
+    refuse_no_path("load_compiled", path)
+    try:
+        about = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        if about.pop("format") != _FORMAT:
+            raise ValueError(_FORMAT)
+        about |= {name: [_row_of(kind, row) for row in about[name]] for name, kind in _ROWS.items()}
+        parts = CompiledParts(**about)
+    except OSError as error:
+        raise ArgumentError(
+            f"load_compiled: {str(path)!r} cannot be read: {error.strerror}."
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArgumentError(
+            f"load_compiled: {str(path)!r} is no file of this version of taxpr that "
+            "taxpr.compiled(fun)(*args).save(path) wrote."
+        ) from error
+    return compiled_of(parts)
+
+
+_FORMAT = "taxpr compiled 1"
+_ROWS: dict[str, Any] = {
+    "rows": KernelRow,
+    "removed": RemovedRow,
+    "collectives": CollectiveRow,
+    "shardings": ShardingRow,
+}
+
+
+def _row_of(kind: Any, row: dict[str, Any]) -> Any:
+    return kind(**{name: _frozen(value) for name, value in row.items()})
+
+
+def _frozen(value: Any) -> Any:
+    many: Any = value
+    return tuple(many) if isinstance(value, list) else value
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,138 @@
+"""How each variable is divided among eight devices, as JAX says it of the arrays themselves."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from devices.by_hand import mesh
+from jax import lax
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import taxpr
+from taxpr._kernels.shardings import _divided
+
+
+def put(x, *spec):
+    return jax.device_put(x, NamedSharding(mesh("4x2"), P(*spec)))
+
+
+def dense(w1, w2, x):
+    h = x @ w1
+    act = jnp.tanh(h)
+    y = act @ w2
+    turned = y.T
+    whole = lax.with_sharding_constraint(act, NamedSharding(mesh("4x2"), P()))
+    both = lax.with_sharding_constraint(act * 2, NamedSharding(mesh("4x2"), P(None, ("j", "i"))))
+    total = jnp.sum(h, axis=1)
+    return h, act, y, turned, whole, both, total
+
+
+ARGUMENTS = {
+    "split": lambda: (
+        put(jnp.ones((64, 32)), "i", "j"),
+        put(jnp.ones((32, 16)), "j"),
+        put(jnp.ones((128, 64)), "i"),
+    ),
+    "by columns": lambda: (
+        put(jnp.ones((64, 32)), None, "j"),
+        put(jnp.ones((32, 16))),
+        put(jnp.ones((128, 64))),
+    ),
+    "whole": lambda: tuple(put(jnp.ones(shape)) for shape in ((64, 32), (32, 16), (128, 64))),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_variable_is_divided_as_the_array_that_comes_out(name):
+    args = ARGUMENTS[name]()
+    rows = {row.variable: row for row in taxpr.compiled(dense)(*args).shardings.rows}
+    names = "h", "act", "y", "turned", "whole", "both", "total"
+    outs = zip(names, jax.jit(dense)(*args), strict=True)
+    for variable, x in (*outs, *zip(("w1", "w2", "x"), args, strict=True)):
+        row = rows[variable]
+        local = ",".join(map(str, x.sharding.shard_shape(x.shape)))
+        assert (row.type, row.local) == (f"f32[{','.join(map(str, x.shape))}]", f"f32[{local}]")
+        assert NamedSharding(mesh("4x2"), eval(row.spec)).is_equivalent_to(x.sharding, x.ndim)
+    assert rows["h"].code == "h = x @ w1"
+    assert rows["h"].line.startswith("test_variable_shardings.py:")
+
+
+def test_a_variable_of_a_loop_is_divided_too():
+    def layers(ws, x):
+        def layer(c, w):
+            act = jnp.tanh(c @ w)
+            return act, None
+
+        out, _ = lax.scan(layer, x, ws)
+        return out
+
+    args = put(jnp.ones((3, 32, 32))), put(jnp.ones((64, 32)), "i")
+    rows = {row.variable: row for row in taxpr.compiled(layers)(*args).shardings.rows}
+    assert (rows["act"].local, rows["act"].spec) == ("f32[16,32]", "P('i')")
+    jitted = taxpr.compiled(jax.jit(jax.grad(lambda ws, x: layers(ws, x).sum())))(*args)
+    assert {row.spec for row in jitted.shardings.rows if row.variable == "act"} >= {"P('i')"}
+
+
+def test_the_program_is_the_same_and_the_table_shows_itself():
+    args = ARGUMENTS["split"]()
+    made = taxpr.compiled(dense)(*args)
+    plain = jax.jit(dense).lower(*args).compile().as_text()
+    assert made.text.count(" fusion(") == plain.count(" fusion(")
+    assert "f32[32,32]" in str(made.shardings) or "P('i', 'j')" in str(made.shardings)
+    assert taxpr.compiled(dense)(*(jnp.ones(x.shape) for x in args[:2]), jnp.ones((128, 64)))
+
+
+def test_a_shard_map_has_the_types_of_its_parts_and_an_explicit_mesh_is_told():
+    def by_hand(x):
+        def body(x):
+            inside = jnp.sin(x)
+            return inside
+
+        return jax.shard_map(body, mesh=mesh("4x2"), in_specs=P("i"), out_specs=P("i"))(x)
+
+    rows = taxpr.compiled(by_hand)(put(jnp.ones((32, 64)), "i")).shardings.rows
+    assert "inside" not in {row.variable for row in rows}
+
+    def doubled(x):
+        y = jnp.sin(x) * 2.0
+        return y
+
+    explicit = mesh("4x2", AxisType.Explicit)
+    with jax.set_mesh(explicit):
+        x = jax.device_put(jnp.ones((32, 64)), NamedSharding(explicit, P("i", "j")))
+        rows = {row.variable: row for row in taxpr.compiled(doubled)(x).shardings.rows}
+    assert (rows["y"].type, rows["y"].local, rows["y"].spec) == (
+        "f32[32,64]",
+        "f32[8,32]",
+        "P('i', 'j')",
+    )
+
+
+MESH = {"i": 4, "j": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "axes"),
+    [
+        ("{replicated}", (1, 1), ((), ())),
+        ("{devices=[4,1,2]<=[8] last_tile_dim_replicate}", (4, 1), (("i",), ())),
+        ("{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}", (2, 1), (("j",), ())),
+        ("{devices=[2,1,4]0,2,4,6,1,3,5,7 last_tile_dim_replicate}", (2, 1), (("j",), ())),
+        ("{devices=[8,1]<=[8]}", (8, 1), (("i", "j"), ())),
+        ("{mesh['i'=4,'j'=2], [{'i'}, {}]}", (4, 1), (("i",), ())),
+        ("{mesh['i'=4,'j'=2], [{}, {'j', 'i'}]}", (1, 8), ((), ("j", "i"))),
+        ("{mesh['i'=4,'j'=2], [{'i':(1)2}, {}], replicated={'j'}}", (2, 1), None),
+        ("{devices=[2,1,4]<=[8] last_tile_dim_replicate}", (2, 1), None),
+        ("{devices=[1,8]<=[4,2]T(1,0)}", (1, 8), ((), ("j", "i"))),
+        ("{mesh['i'=4,'j'=2], replicated}", (1, 1), ((), ())),
+    ],
+)
+def test_shardings_are_read_in_all_forms(text, parts, axes):
+    found = _divided(f"sharding={text}, metadata={{}}", 2, MESH)
+    assert tuple(found.parts) == parts
+    assert (found.axes and tuple(found.axes)) == axes
+
+
+@pytest.mark.parametrize("text", ["{manual}", "{maximal device=0}", "{devices=[2,4]<=[8]}"])
+def test_what_is_not_known_is_not_told(text):
+    assert _divided(f"sharding={text}", 3, MESH) is None
