@@ -223,7 +223,8 @@ class PanelView(ipywidgets.VBox):
 
 
 _open: list[PanelView] = []
-_lock = threading.RLock()  # of this list
+_stays: list[ipywidgets.Widget] = []
+_lock = threading.RLock()  # of these lists
 
 
 def view_for(session: Session) -> PanelView:
@@ -231,12 +232,24 @@ def view_for(session: Session) -> PanelView:
     with _lock:
         found = next((view for view in _open if view.is_of(session)), None)
         if found is None:
+            _keep_a_widget()
             for view in list(_open):
                 view.let_go()
             found = PanelView(session)
             _open.append(found)
             interrupts.listen(_cancel_all)
         return found
+
+
+def _keep_a_widget() -> None:
+    """Has a widget that stays open.
+
+    JupyterLab 4.6 ends the thread of the kernel that takes the messages of widgets when the last
+    one is closed, also if the next one opens meanwhile: a panel whose cell ran again would then
+    wait for ever.
+    """
+    if not _stays or _stays[0].comm is None:  # somebody closed all widgets
+        _stays[:] = [ipywidgets.Layout()]
 
 
 def _closed(view: PanelView) -> None:

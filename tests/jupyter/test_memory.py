@@ -146,7 +146,20 @@ def widgets():
     return set(found.values())
 
 
+def test_one_widget_stays_open_and_so_the_thread_of_jupyterlab_for_them():
+    view_for(Session(f, (square(),))).close()
+    stays = widgets()
+    assert stays
+    view_for(Session(f, (square(),))).close()
+    assert widgets() == stays
+    for one in stays:
+        one.close()
+    view_for(Session(f, (square(),))).close()
+    assert widgets()
+
+
 def test_a_panel_closes_all_its_widgets():
+    view_for(Session(f, (square(),))).close()
     before = widgets()
     session = Session(f, (square(),))
     view = view_for(session)
