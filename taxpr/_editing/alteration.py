@@ -253,7 +253,7 @@ def _is_number(leaf: Any) -> bool:
 
 
 def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, (jax.Array, np.ndarray)) or _compat.is_tracer(leaf)
+    return _compat.is_tracer(leaf) or isinstance(leaf, (jax.Array, np.ndarray))
 
 
 def _is_float(value: Any) -> bool:
