@@ -12,6 +12,7 @@ import textwrap
 from typing import NamedTuple
 
 HEAD = """\
+import asyncio
 import contextlib
 import dataclasses
 import functools
@@ -1250,6 +1251,294 @@ def f(x):
     s = State(jnp.sin(x))
     s = State(change(s.a))
     return (s.a * x).sum()
+args = (X,)
+
+#### match class pattern
+@dataclasses.dataclass
+class P:
+    a: object
+    b: object
+def f(x):
+    p = P(jnp.sin(x), jnp.cos(x))
+    match p:
+        case P(a=h, b=other):
+            # EDIT h = f.h
+            return (h * other).sum()
+        case _:
+            return x.sum()
+args = (X,)
+
+#### match star and mapping
+def f(x):
+    match [x, jnp.sin(x), jnp.cos(x)]:
+        case [first, *rest]:
+            # EDIT rest = f.rest
+            y = first * rest[0] + rest[1]
+    match {"k": y, "m": x}:
+        case {"k": h, **more}:
+            return (h * more["m"]).sum()
+args = (X,)
+
+#### with several targets first one
+@contextlib.contextmanager
+def scope(x):
+    yield jnp.sin(x)
+def f(x):
+    # EDIT a = f.a
+    with scope(x) as a, scope(a) as h:
+        y = a * h
+    return (y * h).sum()
+args = (X,)
+# BY HAND
+@contextlib.contextmanager
+def scope(x):
+    yield jnp.sin(x)
+def f(x):
+    with scope(x) as a:
+        a = change(a)
+        with scope(a) as h:
+            y = a * h
+    return (y * h).sum()
+args = (X,)
+
+#### with tuple target
+@contextlib.contextmanager
+def scope(x):
+    yield jnp.sin(x), jnp.cos(x)
+def f(x):
+    with (scope(x) as (a, h), scope(x * 2) as [b, *c]):
+        # EDIT c = f.c
+        y = a * h * b * c[0]
+    return (y * h).sum()
+args = (X,)
+
+#### cached property
+class M:
+    def __init__(self, x):
+        self.x = x
+    @functools.cached_property
+    def hidden(self):
+        h = jnp.sin(self.x)
+        # EDIT h = M.hidden.h
+        return h * 2
+def f(x):
+    m = M(x)
+    return (m.hidden * m.hidden).sum()
+args = (X,)
+
+#### custom vjp with nondiff args
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 2))
+def g(fun, x, k):
+    y = fun(x) * k
+    return y
+def fwd(fun, x, k):
+    y = fun(x) * k
+    # EDIT y = fwd.y
+    return y, (x, y)
+def bwd(fun, k, res, ct):
+    x, y = res
+    return (ct * y * k,)
+g.defvjp(fwd, bwd)
+def f(x):
+    return jax.grad(lambda x: g(jnp.sin, x, 3).sum())(x).sum()
+args = (X,)
+
+#### custom gradient
+@jax.custom_gradient
+def g(x):
+    h = jnp.sin(x)
+    # EDIT h = g.h
+    def back(ct):
+        return ct * h
+    return h * 2, back
+def f(x):
+    return jax.grad(lambda x: g(x).sum())(x).sum()
+args = (X,)
+
+#### custom vmap
+@jax.custom_batching.custom_vmap
+def g(x):
+    return jnp.sin(x)
+@g.def_vmap
+def rule(size, batched, x):
+    h = jnp.cos(x)
+    # EDIT h = rule.h
+    return h * 2, True
+def f(x):
+    return jax.vmap(g)(x).sum()
+args = (X,)
+
+#### vectorize
+@functools.partial(jnp.vectorize, signature="(n),(n,m)->(m)")
+def g(v, m):
+    h = v @ m
+    # EDIT h = g.h
+    return jnp.tanh(h)
+def f(x):
+    return g(x, WS[:2]).sum()
+args = (X,)
+
+#### singledispatch
+@functools.singledispatch
+def g(x):
+    return x
+@g.register
+def of_dict(d: dict):
+    h = d["x"] * 2
+    # EDIT h = of_dict.h
+    return h
+def f(x):
+    return g({"x": x}).sum() + g(x).sum()
+args = (X,)
+
+#### property setter
+class S:
+    @property
+    def a(self):
+        return self._a
+    @a.setter
+    def a(self, v):
+        w = v * 2
+        # EDIT w = S.a.w
+        self._a = w
+def f(x):
+    s = S()
+    s.a = jnp.sin(x)
+    s.a = s.a + x
+    return s.a.sum()
+args = (X,)
+
+#### asynchronous functions that run in turns
+async def g(x):
+    await asyncio.sleep(0)
+    h = jnp.sin(x)
+    # EDIT h = g.h
+    await asyncio.sleep(0)
+    return h * 2
+async def both(x):
+    return await asyncio.gather(g(x), g(x * 2))
+def f(x):
+    a, b = asyncio.run(both(x))
+    return (a * b).sum()
+args = (X,)
+
+#### generator with send and yield from
+def inner(x):
+    while True:
+        h = yield x
+        # EDIT h = inner.h
+        if h is None:
+            return x * 3
+        x = x * h
+def outer(x):
+    last = yield from inner(x)
+    yield last
+def f(x):
+    g = outer(x)
+    next(g)
+    a = g.send(jnp.sin(x))
+    b = g.send(jnp.cos(x))
+    return (a + b).sum()
+args = (X,)
+
+#### walrus in a call
+def g(a, b):
+    return a * b
+def f(x):
+    # EDIT h = f.h
+    return g(h := jnp.sin(x), h * 2).sum()
+args = (X,)
+# BY HAND
+def g(a, b):
+    return a * b
+def f(x):
+    h = jnp.sin(x)
+    old = h
+    h = change(h)
+    return g(old, h * 2).sum()
+args = (X,)
+
+#### scan in vmap in grad with unroll
+def f(x):
+    def one(row):
+        def body(carry, w):
+            a, b = carry
+            h = jnp.tanh(a * w.sum())
+            # EDIT h = f.one.body.h
+            return (h, b + h), h
+        (a, b), hs = lax.scan(body, (row, jnp.zeros_like(row)), WS, unroll=2, reverse=True)
+        return (a * b).sum() + hs.sum()
+    return jax.vmap(jax.grad(one))(x).sum()
+args = (X,)
+
+#### custom root
+def f(x):
+    def solve(a):
+        def residual(y):
+            r = y ** 3 + y - a
+            # EDIT r = f.solve.residual.r
+            return r
+        def newton(fun, y0):
+            return lax.fori_loop(0, 20, lambda _, y: y - fun(y) / jax.grad(fun)(y), y0)
+        def tangent(g, y):
+            return y / g(jnp.ones_like(y))
+        return lax.custom_root(residual, a, newton, tangent)
+    return jax.vmap(jax.grad(solve))(x.ravel()).sum()
+args = (X,)
+
+#### two functions of one name in a loop
+def make(k):
+    def layer(x):
+        h = jnp.sin(x) * k
+        # EDIT h = make.layer.h
+        return h
+    return layer
+LAYERS = [jax.jit(make(k)) for k in (1.0, 2.0)]
+def f(x):
+    for layer in LAYERS:
+        x = layer(x)
+    return x.sum()
+f(X)
+args = (X,)
+
+#### late binding closures
+def f(x):
+    funs = []
+    for k in range(3):
+        h = x * (k + 1)
+        # EDIT h = f.h
+        funs.append(lambda: h.sum())
+    return sum(one() for one in funs)
+args = (X,)
+
+#### parameter of a lambda
+def f(x):
+    g = lambda y, k=2.0: jnp.sin(y) * k
+    # EDIT y = y
+    return g(x).sum()
+args = (X,)
+# BY HAND
+def f(x):
+    g = lambda y, k=2.0: jnp.sin(change(y)) * k
+    return g(x).sum()
+args = (X,)
+
+#### result of a recursive function
+def g(x, n):
+    if n == 0:
+        return x
+    return jnp.sin(g(x, n - 1))
+def f(x):
+    # EDIT result = g.return
+    return g(x, 3).sum()
+args = (X,)
+# BY HAND
+def g(x, n):
+    if n == 0:
+        return change(x)
+    return change(jnp.sin(g(x, n - 1)))
+def f(x):
+    return g(x, 3).sum()
 args = (X,)
 """
 

@@ -98,7 +98,7 @@ def alteration(given: Any, of: str = "") -> Alteration:
     """The alteration that a user means.
 
     Args:
-        given: What was given.
+        given: The change that a user gave.
         of: The variable, as it is selected.
 
     Raises:

@@ -120,12 +120,12 @@ class Edits:
                 return
 
     def ran_in(self, file: str) -> list[types.CodeType]:
-        """The user's functions that ran, and those of another file."""
+        """The functions that ran and are the user's or of this file."""
         every = self.ran.values()
         return [one for one in every if one.co_filename == file or is_user_file(one.co_filename)]
 
     def altered(self, edit: int, bound: Bound) -> Any:
-        """What an edit makes of a value."""
+        """The value that an edit makes of another one."""
         one, changer = self.edits[edit], changer_of(self)
         with changer.keeping_errors() if changer is not None else contextlib.nullcontext():
             try:
@@ -332,7 +332,7 @@ class Changer:
 
 
 def changer_of(edits: Edits) -> Changer | None:
-    """What changes variables by these edits in this thread now."""
+    """Whoever changes variables by these edits in this thread now."""
     every = (one for one in changers() if isinstance(one, Changer))
     return next((one for one in every if one.edits is edits), None)
 

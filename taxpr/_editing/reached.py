@@ -1,4 +1,4 @@
-"""The functions that there are, and those of the user that a function may call."""
+"""All functions, and the user's functions that a function may call."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def is_users(function: types.FunctionType) -> bool:
 
 
 def reached(*given: Any) -> Iterator[types.FunctionType]:
-    """The user's functions that functions and their arguments hold, and those of their modules.
+    """The user's functions that functions, their arguments and their modules hold.
 
     They are looked for in closures, decorators, containers, modules, and in classes and objects of
-    the user's. What only a library holds is not among them.
+    the user's. Functions that only a library holds are not among them.
     """
     seen: dict[int, Any] = {}
     waiting = list(given)

@@ -1,4 +1,4 @@
-"""Functions whose code is compiled from another text, in which the lines have the same numbers."""
+"""Functions whose code is compiled from another text with the same numbers of lines."""
 
 from __future__ import annotations
 

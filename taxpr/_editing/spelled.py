@@ -58,7 +58,7 @@ class Spelled:
 
     @functools.cached_property
     def words(self) -> frozenset[str]:
-        """Its parts; the variable's name is one of them."""
+        """Its parts; the variable's name is in there."""
         return frozenset(re.split(r"[.\[]", self.text))
 
     def rest(self, file: str, function: str, name: str) -> str | None:
