@@ -164,7 +164,7 @@ def _answer(
     return MemoryUse(
         headline,
         merged(rows, used.total),
-        (_ESTIMATE, *whole) if estimated else (),
+        (_ESTIMATE, *whole, *used.notes) if estimated else (),
         total=used.total,
         arguments=used.arguments,
         results=used.results,

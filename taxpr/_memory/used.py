@@ -14,6 +14,7 @@ from taxpr._errors import RefusedError
 from taxpr._memory.assignment import Allocation, BufferPlace, Defined, assignment
 from taxpr._memory.contents_of import UNKNOWN, Content, Contents
 from taxpr._memory.donated import donated_results
+from taxpr._memory.doubts import doubts
 from taxpr._memory.estimate import estimate
 from taxpr._memory.flat import flat_program
 from taxpr._memory.held import XLAS_OWN, Holding
@@ -39,6 +40,7 @@ class Used:
         known: Whether the buffers are known, and not only their sum.
         lives: All that is there at some time, with when.
         steps: The equations that are computed in each step; none before the first.
+        notes: Where an estimate may be wrong.
     """
 
     arguments: int
@@ -51,6 +53,7 @@ class Used:
     known: bool = True
     lives: Sequence[Life] = ()
     steps: Sequence[tuple[Address, ...]] = ()
+    notes: Sequence[str] = ()
 
     @property
     def total(self) -> int:
@@ -192,4 +195,5 @@ def guessed(program: Program) -> Used:
             held.append(Holding(one.bytes, Content(one.address, one.times > 1)))
     sizes = sum(one.bytes for one in arguments), sum(results), alias
     base = sizes[0] + sizes[1] - sizes[2]
-    return Used(*sizes, found.peak, held, [base + n for n in found.line], found.loops)
+    line, notes = [base + n for n in found.line], doubts(program.jaxpr, flat)
+    return Used(*sizes, found.peak, held, line, found.loops, notes=notes)

@@ -266,6 +266,35 @@ def test_an_estimate_knows_the_copies_for_the_gradient_of_a_kernel(layout):
     assert abs(guess.total - use.total) < 0.1 * use.total
 
 
+def test_an_estimate_says_where_xla_may_need_another_amount():
+    ws, x = [jnp.ones((8, 8))] * 3, jnp.ones((32, 8))
+
+    def unrolled(ws, x):
+        for w in ws:
+            x = jnp.tanh(x @ w)
+        return x.sum()
+
+    def again(ws, x):
+        for w in ws:
+            x = jax.checkpoint(lambda x, w: jnp.tanh(x @ w))(x, w)
+        return x.sum()
+
+    def in_loop(ws, x):
+        step = jax.checkpoint(lambda x, w: (jnp.tanh(x @ w), None))
+        return jax.lax.scan(step, x, jnp.stack(ws))[0].sum()
+
+    def notes(fun):
+        return taxpr.memory(fun, compile=False)(ws, x).notes[1:]
+
+    [less] = notes(unrolled)
+    assert less.endswith("and then needs less than this estimate.")
+    [more] = notes(jax.jit(jax.grad(again)))
+    assert more.endswith("and then needs more than this estimate.")
+    for fun in (jax.grad(unrolled), in_loop, jax.grad(in_loop), lambda ws, x: x @ ws[0] @ ws[1]):
+        assert notes(fun) == ()
+    assert taxpr.memory(unrolled)(ws, x).notes == ()
+
+
 def test_an_estimate_compiles_nothing(monkeypatch):
     def refuse(*args):
         raise AssertionError("compiled")
