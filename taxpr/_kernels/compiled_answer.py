@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from taxpr._answers.answer import Answer
-from taxpr._answers.tables import size_text
+from taxpr._answers.tables import as_dict, size_text
 from taxpr._errors import ArgumentError
 from taxpr._given import file_to_write, refuse_no_path
 from taxpr._kernels.changes import CompiledChanges, changes
@@ -100,12 +100,33 @@ class _Removed(Answer):
 
 
 class _Kernels(Answer):
-    _columns = "kind", "variable", "line", "code", "shared", "times", "bytes"
+    _columns = "kind", "variable", "line", "code", "shared", "kernels", "times", "bytes"
+
+    def _listed(self) -> list[dict[str, Any]]:
+        """Kernels of the same statements as one, most bytes first: a GPU runs hundreds."""
+        alike: dict[Any, list[KernelRow]] = {}
+        for row in self.rows:
+            said = row.kind, row.variable, row.line, row.code, row.shared, row.times
+            alike.setdefault(said, []).append(row)
+        told = [
+            {
+                **as_dict(rows[0]),
+                "kernels": len(rows) if len(rows) > 1 else None,
+                "bytes": sum(row.bytes for row in rows),
+            }
+            for rows in alike.values()
+        ]
+        return sorted(told, key=lambda one: -one["bytes"])
+
+    def _shown(self) -> list[dict[str, Any]]:
+        return [{**row, "bytes": size_text(row["bytes"])} for row in super()._shown()]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Compiled(_Kernels):
     """What XLA made of a call; `compiled` makes it. Its rows are the kernels, in order.
+
+    As text it shares a row among kernels of the same statements, the largest first.
 
     Attributes:
         fusions: The kernels that compute more than one statement.

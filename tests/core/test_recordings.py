@@ -261,6 +261,7 @@ def test_memory_is_kept_to():
         _ = stats["c"].value
     with pytest.raises(taxpr.ArgumentError, match=r"the values have 40.8 kB, more than the 500 b"):
         taxpr.watch(f, keep="values", memory=500)(x)
+    assert taxpr.watch(f, memory=5e8)(x)["c"].value.shape == (100, 100)
     with pytest.raises(taxpr.ArgumentError, match="memory='1GB' is no number of bytes"):
         taxpr.watch(f, memory="1GB")(x)
     with pytest.raises(taxpr.ArgumentError, match="keep='all' is none of"):
