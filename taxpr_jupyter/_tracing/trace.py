@@ -1,8 +1,10 @@
 """Trace the user's call: choose static arguments, and find the states."""
 
 import dataclasses
+import functools
 import os
 import re
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -85,7 +87,7 @@ def traced(
         bound, some, words = without_statics(fun, args, kwargs, statics)
         door = door_of(bound, some, words, pictures=True)
         pure = pure_call(door.states) if door and door.states else None
-        program, pure = traced_pure(fun, args, kwargs, statics, pure, variables)
+        program, pure = traced_pure(_anew(fun), args, kwargs, statics, pure, variables)
     except Exception as error:
         if not _SAID.search(str(error)):
             advise(error, fun, args, kwargs)
@@ -108,6 +110,22 @@ def traced(
         notes=notes,
         pure=pure,
     )
+
+
+def _anew(fun: Any) -> Any:
+    """A copy of a function: JAX traces one once, and what it calls may be defined anew by now."""
+    if isinstance(fun, types.MethodType):
+        return types.MethodType(_anew(fun.__func__), fun.__self__)
+    if type(fun) is functools.partial:
+        return functools.partial(_anew(fun.func), *fun.args, **fun.keywords)
+    if not isinstance(fun, types.FunctionType):
+        return fun
+    code, names = fun.__code__, fun.__globals__
+    made = types.FunctionType(code, names, fun.__name__, fun.__defaults__, fun.__closure__)
+    made.__kwdefaults__, made.__qualname__ = fun.__kwdefaults__, fun.__qualname__
+    made.__module__, made.__doc__ = fun.__module__, fun.__doc__
+    made.__dict__.update(fun.__dict__)
+    return made
 
 
 def _statics(

@@ -3,6 +3,7 @@
 What they mean is the source edited by hand.
 """
 
+import functools
 import importlib.util
 import linecache
 import re
@@ -513,3 +514,30 @@ def test_a_function_with_states():
     run = ran(session)
     same(run.final_states["total"], by_hand(factor=0.5)[0])
     same(run.baseline_states["total"], loss(W, X))
+
+
+def test_a_function_that_another_cell_defines_anew_is_traced_anew():
+    space = {"jax": jax, "jnp": jnp}
+    cell = """
+    def inner(x):
+        y = jnp.FUN(x)
+        return y
+
+    class Net:
+        def __call__(self, x):
+            return outer(x)
+
+        def go(self, x, *, times=1):
+            return outer(x) * times
+    """
+    exec(textwrap.dedent(cell.replace("FUN", "sin")), space)
+    exec("def outer(x): return jax.vmap(inner)(x).sum()\nnet = Net()", space)
+    calls = [space["outer"], space["net"].go, functools.partial(space["net"].go, times=2)]
+    x = jnp.ones(3)
+    before = [Session(fun, (x,)).run().baseline for fun in calls]
+    same(before, [fun(x) for fun in calls])
+    exec(textwrap.dedent(cell.partition("class")[0].replace("FUN", "cos")), space)
+    for fun, old in zip(calls, before, strict=True):
+        run = ran(Session(fun, (x,), namespace=space))
+        same(run.baseline, fun(x))
+        assert abs(run.baseline - old) > 0.5
