@@ -25,7 +25,7 @@ from taxpr._kernels.shardings import ShardingRow, Shardings
 from taxpr._memory.held import MemoryRow
 from taxpr._memory.memory import memory
 from taxpr._memory.memory_use import MemoryStep, MemoryUse, Residuals
-from taxpr._memory.what_if import WhatIf, WhatIfRow
+from taxpr._memory.what_if_rows import WhatIf, WhatIfRow
 from taxpr._profile.profile import profile
 from taxpr._profile.profile_rows import (
     FunctionTimeRow,

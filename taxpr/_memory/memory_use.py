@@ -14,7 +14,8 @@ from taxpr._answers.portions import Portion
 from taxpr._answers.tables import size_text
 from taxpr._errors import ArgumentError
 from taxpr._memory.held import XLAS_OWN, MemoryRow, merged, shown
-from taxpr._memory.what_if import Asked, WhatIf, advice, what_if
+from taxpr._memory.what_if import Asked, advice, what_if
+from taxpr._memory.what_if_rows import WhatIf
 
 np: Any = numpy  # which leaves types of arrays unknown
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import warnings
@@ -13,85 +12,18 @@ import jax
 import jax.numpy
 
 from taxpr import _compat
-from taxpr._answers.answer import Answer
-from taxpr._answers.tables import size_text
 from taxpr._calls.door import door_of
 from taxpr._calls.libraries import checkpoint_of, is_object
 from taxpr._calls.static import is_traced
 from taxpr._compat import PyTree, StoredJaxpr, map_leaves
 from taxpr._costs.costs import Cost, Costs
-from taxpr._costs.quantities import quantity
 from taxpr._editing.edited import edit
 from taxpr._errors import ArgumentError, RefusedError, TaxprError, name_of, signature_of, told_as
 from taxpr._given import refuse_no_flag
+from taxpr._memory.what_if_rows import WhatIf, WhatIfRow
 
 _jax: Any = jax  # which declares no types for what is read of it here
 _ENOUGH = 0.05  # the share of the total that advice is worth
-
-
-@dataclasses.dataclass(frozen=True)
-class WhatIfRow:
-    """A change of the source, and what it saves; a row of `WhatIf`.
-
-    Attributes:
-        change: What is changed.
-        total: The bytes that the call would need in all.
-        saved: Its share of what it needs now; negative where it needs more.
-        flops: The operations that it computes more, such as those that a checkpoint computes again,
-            in all loops; negative where they are fewer. Evaluations of `exp` and the like are not
-            in it. XLA may find some of them twice, and compute them once.
-        code: What to write.
-        measured: Whether XLA says so of the changed function, and it is not predicted.
-
-    Example:
-        >>> import jax, jax.numpy as jnp, taxpr
-        >>> use = taxpr.memory(lambda w, x: w - 0.1 * x)(jnp.ones(1000), jnp.ones(1000))
-        >>> [row] = use.what_if(donate="w", measure=True).rows
-        >>> row.change, row.total, use.total, row.flops
-        ('w is donated', 8000, 12000, 0)
-    """
-
-    change: str
-    total: int
-    saved: float
-    flops: int
-    code: str
-    measured: bool
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class WhatIf(Answer):
-    """The memory that changes of the source would save; `MemoryUse.what_if` makes it.
-
-    Attributes:
-        headline: A sentence that says which changes these are.
-        rows: A `WhatIfRow` for each change, the best first.
-        notes: Whether the numbers are measured or predicted.
-
-    Example:
-        >>> import jax.numpy as jnp, taxpr
-        >>> use = taxpr.memory(lambda w, x: w - 0.1 * x)(jnp.ones(1000), jnp.ones(1000))
-        >>> use.what_if(donate="w", measure=True)
-        what if w is donated
-        change        total  saved  flops   code                            measured
-        w is donated  8 kB   33%    0 FLOP  jax.jit(..., donate_argnums=0)  True
-    """
-
-    def _shown(self) -> list[dict[str, Any]]:
-        return [
-            {
-                **row,
-                "total": size_text(row["total"]),
-                "saved": f"{row['saved']:.0%}",
-                "flops": _more(row["flops"]),
-            }
-            for row in super()._shown()
-        ]
-
-
-def _more(flops: int) -> str:
-    sign = "-" if flops < 0 else "+" if flops else ""
-    return f"{sign}{quantity(abs(flops), 'FLOP')}"
 
 
 class Needs(NamedTuple):
