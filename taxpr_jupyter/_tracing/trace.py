@@ -113,7 +113,7 @@ def traced(
 
 
 def _anew(fun: Any) -> Any:
-    """A copy of a function: JAX traces one once, and what it calls may be defined anew by now."""
+    """A copy of a function: JAX traces one once, also if others that it calls are defined anew."""
     if isinstance(fun, types.MethodType):
         return types.MethodType(_anew(fun.__func__), fun.__self__)
     if type(fun) is functools.partial:

@@ -111,7 +111,8 @@ def test_an_injector_at_a_variable_that_is_differentiated_is_an_edit(later):
 
 def test_its_slider_compiles_nothing():
     session = opened()
-    session.attach("0:jit/call/22:div", "scale", factor=0.5)
+    [weights] = taxpr.find_values(session.program, taxpr.var("weights"))
+    session.attach(weights.address, "scale", factor=0.5)
     ran(session)
     program = session.program
     session.set_value(taxpr.var("weights"), "factor", -0.75)
@@ -171,7 +172,8 @@ def test_noise_begins_with_a_seed_in_the_panel():
     session.unfold("0:jit")
     view = view_for(session)
     take = view.messages.take
-    take({"do": "attach", "address": "0:jit/call/22:div.0", "injector": "noise"})
+    [weights] = taxpr.find_values(session.program, taxpr.var("weights"))
+    take({"do": "attach", "address": weights.address, "injector": "noise"})
     view.wait()
     assert not view.graph.message["text"]
     [(key, noise)] = session.injectors.items()
