@@ -2,5 +2,6 @@
 
 `parts` divides the equations of a program by the functions or statements that made them, `alone`
 compiles such a part for itself, `sampled` looks where Python is while a function is traced, and
-`unrolled` finds loops of Python. May import `_compiled` and what is below.
+`unrolled` finds loops of Python, and `rolled` runs them as scans. May import
+`_compiled` and what is below.
 """

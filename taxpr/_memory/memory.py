@@ -21,8 +21,8 @@ from taxpr._kernels.mesh_axes import meshes_in
 from taxpr._memory.held import MemoryRow, RowMaker, merged
 from taxpr._memory.memory_use import MemoryStep, MemoryUse, Residuals
 from taxpr._memory.residuals import residuals
+from taxpr._memory.tried.tried_changes import Asked, Needs
 from taxpr._memory.used import Used, guessed, planned
-from taxpr._memory.what_if import Asked, Needs
 from taxpr._programs.functions import called_as
 from taxpr._programs.listing import around
 from taxpr._programs.program import Program

@@ -14,7 +14,8 @@ from taxpr._answers.portions import Portion
 from taxpr._answers.tables import size_text
 from taxpr._errors import ArgumentError
 from taxpr._memory.held import XLAS_OWN, MemoryRow, merged, shown
-from taxpr._memory.what_if import Asked, advice, what_if
+from taxpr._memory.tried.tried_changes import Asked
+from taxpr._memory.what_if import advice, what_if
 from taxpr._memory.what_if_rows import WhatIf
 
 np: Any = numpy  # which leaves types of arrays unknown
@@ -150,6 +151,7 @@ class MemoryUse(_Rows):
         *,
         checkpoint: Any = None,
         policy: Any = None,
+        scan: Any = None,
         bfloat16: Any = None,
         donate: str | int | None = None,
         measure: bool = False,
@@ -160,6 +162,8 @@ class MemoryUse(_Rows):
             checkpoint: A function, or its name as for `edit`, such as ``"block"``: what it computes
                 is computed again in the backward pass, and not kept.
             policy: What is kept nevertheless, as of `jax.checkpoint`.
+            scan: A function with a loop of Python, or its name: where the turns of the loop are
+                alike, they are a `jax.lax.scan` of one turn, over what each takes of its own.
             bfloat16: A variable, as for `edit`: it is cast where it is bound.
             donate: An argument, by its name or position: its memory is given to the results.
             measure: Whether to compile the changed function, and not to predict.
@@ -184,6 +188,7 @@ class MemoryUse(_Rows):
             self._asked(),
             checkpoint=checkpoint,
             policy=policy,
+            scan=scan,
             bfloat16=bfloat16,
             donate=donate,
             measure=measure,
@@ -193,7 +198,8 @@ class MemoryUse(_Rows):
         """Try the changes that may pay, and tell those that do, the best first.
 
         These are `jax.checkpoint` around each function of yours that makes much of what the
-        gradient keeps, and arguments that could be donated.
+        gradient keeps, a scan in the place of a loop of Python, and arguments that could be
+        donated. A scan also pays where it leaves less than half of the equations to compile.
 
         Args:
             measure: Whether to compile what pays, and not only to predict.

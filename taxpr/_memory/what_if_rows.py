@@ -21,6 +21,7 @@ class WhatIfRow:
         flops: The operations that it computes more, such as those that a checkpoint computes again,
             in all loops; negative where they are fewer. Evaluations of `exp` and the like are not
             in it. XLA may find some of them twice, and compute them once.
+        equations: How many equations there are for XLA to compile, those in a loop once.
         code: What to write.
         measured: Whether XLA says so of the changed function, and it is not predicted.
 
@@ -36,6 +37,7 @@ class WhatIfRow:
     total: int
     saved: float
     flops: int
+    equations: int
     code: str
     measured: bool
 
@@ -57,6 +59,8 @@ class WhatIf(Answer):
         change        total  saved  flops   code                            measured
         w is donated  8 kB   33%    0 FLOP  jax.jit(..., donate_argnums=0)  True
     """
+
+    _columns = "change", "total", "saved", "flops", "code", "measured"
 
     def _shown(self) -> list[dict[str, Any]]:
         return [

@@ -1,0 +1,1 @@
+"""Changes of the source, tried by `edit`, for `MemoryUse.advice`."""
