@@ -47,6 +47,7 @@ _UNTIL = "`until_error`, and a program up to the line that raised"
 NEEDED_BY = {
     "config._check_vma": _SHARDED,
     "config.compilation_cache_include_metadata_in_key": _OF_XLA,
+    "config.persistent_cache_min_compile_time_secs": _OF_XLA,
     "config.config_ext": "`with_settings`, the settings of JAX in another thread",
     "config.trace_context": "to find again what was traced before, which is traced each time",
     "config.traceback_filtering": _UNTIL,

@@ -196,7 +196,9 @@ def test_advice_tells_a_scan_that_leaves_few_equations():
     assert any(f"There are {row.equations} equations to compile" in note for note in found.notes)
     [measured] = [row for row in use.advice(measure=True).rows if "scan" in row.change]
     assert measured.measured
-    assert abs(measured.total - row.total) < 0.2 * measured.total
+    # XLA for CPUs of jax 0.10 copies the argument that the loop reads; that of others does not.
+    gap, copied = measured.total - row.total, 12 * 256 * 64 * 4
+    assert min(abs(gap), abs(gap - copied)) < 0.2 * measured.total
 
 
 def test_what_is_no_function_with_a_loop_is_refused():
