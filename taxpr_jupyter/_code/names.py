@@ -110,16 +110,16 @@ class Names:
     def head(self, body: str, config: Mapping[str, Any]) -> list[str]:
         """The lines before the code: imports, settings of JAX, names to define."""
         imports, first = [], []
-        for name in free_names(body):
+        settings = [
+            f"{self.module('jax')}.config.update({name!r}, {value!r})"
+            for name, value in config.items()
+        ]
+        for name in free_names("\n".join((*settings, body))):
             value, text = self._meaning(name)
             if line := import_line(name, value):
                 imports.append(line)
             elif text is not None:
                 first.append(visible(f"#   {name}: {text}" if text else f"#   {name}"))
-        settings = [
-            f"{self.module('jax')}.config.update({name!r}, {value!r})"
-            for name, value in config.items()
-        ]
         first = [_FIRST, *first] if first else []
         imports = sorted(set(imports), key=lambda line: (line.startswith("from"), line))
         return [line for part in (imports, settings, first) if part for line in (*part, "")]

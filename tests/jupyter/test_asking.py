@@ -405,6 +405,21 @@ def test_where_a_type_hurts_is_shown_although_nothing_is_beyond_what_is_tolerate
     assert {"adds", "share", "error"} <= {*shown["columns"]}
 
 
+def test_the_code_imports_jax_for_its_settings():
+    with jax.default_matmul_precision("highest"):
+        view = view_for(Session(loss, (W, XS)))
+        view.graph._handle_custom_msg({"do": "ask", "question": "find_nan"}, [])
+        assert view.wait(100)
+        code = view.graph.answer["code"]
+        assert "jax.config.update('jax_default_matmul_precision', 'highest')" in code
+        names = {"loss": loss, "W": W, "XS": XS}
+        try:
+            exec(code, names)
+        finally:
+            jax.config.update("jax_default_matmul_precision", None)
+        assert names["jax"] is jax
+
+
 @pytest.mark.parametrize("question", ["find_nan", "flow", "check", "injectors", "op by op"])
 def test_the_code_asks_the_same(session, ask, question):
     session.attach(address_of(session, "h"), "scale", factor=3.0)
