@@ -21,7 +21,7 @@ _R = TypeVar("_R")
 _jax: Any = jax  # which declares no type of its checkpoint
 
 
-def _nothing(_: Exception) -> None:
+def _nothing(_: Any) -> None:
     return None
 
 
@@ -46,6 +46,8 @@ class Library:
         noticing: For a library whose ``open`` has to run the function: makes a context in which the
             function is traced as it is. It gives a function that says whether states were used.
             Only then ``open`` is asked, so that a function of others runs once.
+        attributes: The attributes of the objects that it gives `jax.jit` in some form of its own,
+            by their names, such as ``".layers[0].kernel"``; None of something else.
         checkpoint: Its own `jax.checkpoint`, for functions that take its objects: the name, and
             the function, which takes a ``policy``.
     """
@@ -56,6 +58,7 @@ class Library:
     takes_numbers: Callable[[Any], bool] = _never
     told: Callable[[Exception], Exception | None] = _nothing
     noticing: Callable[[], AbstractContextManager[Callable[[], bool]]] | None = None
+    attributes: Callable[[Any], Mapping[str, Any] | None] = _nothing
     checkpoint: tuple[str, Callable[..., Any]] | None = None
 
     def is_own(self, x: Any) -> bool:
@@ -133,6 +136,12 @@ def libraries() -> Iterator[Library]:
     for name, module in _OWN.items():
         if name in sys.modules:
             yield importlib.import_module(module).LIBRARY
+
+
+def attributes_of(x: Any) -> Mapping[str, Any] | None:
+    """The attributes of objects in the form that a library gives `jax.jit`; None of others."""
+    found = (library.attributes(x) for library in libraries())
+    return next((one for one in found if one is not None), None)
 
 
 def is_object(x: Any) -> bool:

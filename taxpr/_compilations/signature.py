@@ -10,6 +10,7 @@ import jax
 import numpy
 
 from taxpr import _compat
+from taxpr._calls.libraries import attributes_of
 from taxpr._calls.objects import argument_names
 from taxpr._compat import JittedCall, is_sequence
 from taxpr._errors import name_of
@@ -70,7 +71,7 @@ class Signature:
     Attributes:
         names: The names of the positional arguments.
         keywords: The names of the keyword arguments.
-        statics: The static arguments by name.
+        statics: The static arguments by name, and static attributes of objects of libraries.
         trees: By argument the structure of the others.
         leaves: Their arrays, by name and path.
         settings: The settings of JAX.
@@ -110,8 +111,13 @@ def signature_of(call: JittedCall) -> Signature:
         if is_static:
             static[name] = value
             continue
-        trees[name] = _jax.tree.structure(value)
-        leaves |= {path: _leaf(one) for path, one in named_leaves(name, value)}
+        trees[name] = _jax.tree.structure(_jax.tree.map(_opened, value, is_leaf=_has_attributes))
+        for path, one in named_leaves(name, value, _has_attributes):
+            for key, part in (attributes_of(one) or {"": one}).items():
+                if not key or hasattr(part, "dtype"):
+                    leaves[path + key] = _leaf(part)
+                else:
+                    static[path + key] = part
     key: Any = _compat.trace_key()
     return Signature(
         tuple(names),
@@ -124,6 +130,15 @@ def signature_of(call: JittedCall) -> Signature:
         str(_jax.sharding.get_abstract_mesh()),
         call.options,
     )
+
+
+def _has_attributes(x: Any) -> bool:
+    return attributes_of(x) is not None
+
+
+def _opened(x: Any) -> Any:
+    """The names of the attributes of a part, or 0 of an array."""
+    return dict.fromkeys(attributes_of(x) or (), 0) or 0
 
 
 def _leaf(x: Any) -> SignedLeaf:

@@ -1,5 +1,6 @@
 """Trees as messages and programs name their leaves."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,11 +13,13 @@ from taxpr._given import is_no_array
 _keys: Any = jax.tree_util  # which declares no types of paths
 
 
-def named_leaves(root: str, tree: PyTree) -> list[tuple[str, Any]]:
+def named_leaves(
+    root: str, tree: PyTree, is_leaf: Callable[[Any], bool] | None = None
+) -> list[tuple[str, Any]]:
     """The leaves with their names, such as ``"ctx['w']"`` for the root ``"ctx"``."""
     return [
         (f"{root}{_keys.keystr(path)}", leaf)
-        for path, leaf in _keys.tree_flatten_with_path(tree)[0]
+        for path, leaf in _keys.tree_flatten_with_path(tree, is_leaf)[0]
     ]
 
 

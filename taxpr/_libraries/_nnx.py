@@ -96,6 +96,28 @@ def _told(error: Exception) -> Exception | None:
     return None
 
 
+# Some versions of flax do not export it.
+_APART: Any = getattr(nnx, "NodeStates", ())
+
+
+def _attributes(x: Any) -> dict[str, Any] | None:
+    """The attributes of an object that `nnx.jit` has taken apart."""
+    if not isinstance(x, _APART):
+        return None
+    try:
+        node: Any = nnx.merge(x.graphdef, *x.states)
+    except Exception:
+        return None  # a part of it is in another argument
+    found: dict[str, Any] = {}
+    for path, one in nnx.iter_graph(node):
+        name = "".join(f"[{key!r}]" if isinstance(key, int) else f".{key}" for key in path)
+        if isinstance(one, nnx.Variable):
+            found[name] = one.get_value()
+        elif not isinstance(one, nnx.Pytree) and not any(str(key)[0] == "_" for key in path):
+            found[name] = one
+    return found
+
+
 _CODE = """
 graph, state = nnx.split(objects)
 
@@ -149,5 +171,6 @@ LIBRARY = dataclasses.replace(
         told=_told,
         code=_code,
     ),
+    attributes=_attributes,
     checkpoint=("nnx.remat", nnx.remat),
 )

@@ -116,3 +116,49 @@ def test_a_call_before_one_asked_is_no_first_call():
     why(model, X[:2])
     why(model, X[:1])
     assert [row[:2] for row in of_step(why)] == [("another call before", ""), ("shape", "x")]
+
+
+def test_attributes_of_nnx_are_told_as_the_user_writes_them():
+    class Model(nnx.Module):
+        def __init__(self, width):
+            rngs = nnx.Rngs(0)
+            self.layers = nnx.List(
+                [nnx.Linear(3, width, rngs=rngs), nnx.Linear(width, 1, rngs=rngs)]
+            )
+            self.dropout = nnx.Dropout(0.5, rngs=rngs)
+            self.scale = 2.0
+
+        def __call__(self, x):
+            for layer in self.layers:
+                x = self.dropout(layer(x))
+            return x * self.scale
+
+    @nnx.jit
+    def step(models, x):
+        return sum(model(x).sum() for model in models.values())
+
+    narrow, wide = Model(4), Model(5)
+    why = taxpr.why_compiled(step)
+    why({"a": narrow}, X)
+    why({"a": wide}, X)
+    wide.scale = 3.0
+    why({"a": wide}, X)
+    wide.eval()
+    why({"a": wide}, X)
+    wide.layers[0].kernel.set_value(wide.layers[0].kernel[...].astype(jnp.bfloat16))
+    why({"a": wide}, X)
+    wide.layers.append(nnx.Linear(1, 1, rngs=nnx.Rngs(0)))
+    why({"a": wide}, X)
+    found = [row for row in why.compiles.rows if row.cause != "first call"]
+    told = [
+        [(one.cause, one.argument, one.before, one.now) for one in (row, *row.more)]
+        for row in found
+    ]
+    grown, scaled, evaluated, rounded, longer = told
+    assert ("static value", "models['a'].layers[0].out_features", "4", "5") in grown
+    assert ("shape", "models['a'].layers[0].kernel", "float32[3,4]", "float32[3,5]") in grown
+    assert ("shape", "models['a'].layers[1].kernel", "float32[4,1]", "float32[5,1]") in grown
+    assert scaled == [("static value", "models['a'].scale", "2.0", "3.0")]
+    assert evaluated == [("static value", "models['a'].dropout.deterministic", "False", "True")]
+    assert rounded == [("dtype", "models['a'].layers[0].kernel", "float32[3,5]", "bfloat16[3,5]")]
+    assert longer[0][:2] == ("tree structure", "models['a']"), longer
