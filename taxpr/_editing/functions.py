@@ -76,8 +76,10 @@ def found_at(text: str, fun: Function) -> Iterator[types.FunctionType]:
             look(vars(module).get(first), rest)
     if refused and not found:
         raise refused[0]
-    # Another module may have a generator of that name, for which no other function can be put.
-    return iter([one for one in found.values() if not is_generator(one)] or found.values())
+    # Another module may have a generator of that name, for which no other function can be put. It
+    # is refused only if it may be meant.
+    others = [one for one in found.values() if not is_generator(one)]
+    return iter(others or (found.values() if rest or first in scopes[0] else ()))
 
 
 def full_path(text: str) -> types.FunctionType | None:

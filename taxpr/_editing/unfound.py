@@ -70,9 +70,10 @@ def _not_called(code: types.CodeType) -> str:
 
 
 def _idle(edits: Edits, of: Spelled) -> types.CodeType | None:
-    """A function that has the variable and has not run."""
+    """A function that the text names, and that has the variable and has not run."""
     every = (code for function in every_function() for code in codes_in(own_code(function)))
-    return next((code for code in every if id(code) not in edits.ran and _has(code, of)), None)
+    named = (code for code in every if code.co_name in of.text.split("."))
+    return next((code for code in named if id(code) not in edits.ran and _has(code, of)), None)
 
 
 def _is_global(codes: Sequence[types.CodeType], of: Spelled, fun: Callable[..., Any]) -> bool:

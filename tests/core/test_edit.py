@@ -6,6 +6,7 @@ import json
 import random
 import sys
 import threading
+import types
 
 import jax
 import jax.numpy as jnp
@@ -155,6 +156,25 @@ def test_a_local_function():
 
     edited = taxpr.edit(outer, "inner", lambda f: lambda x: f(x) * 0.5)
     assert float(edited(X)) == float((jnp.sin(X) * 2 * 0.5).sum())
+
+
+def test_a_generator_of_another_module_is_not_meant(monkeypatch):
+    def outer(x):
+        def lonely(x):
+            return jnp.sin(x) * 2
+
+        return lonely(x).sum()
+
+    def lonely(x):
+        yield x
+
+    elsewhere = types.ModuleType("elsewhere")
+    elsewhere.__file__, elsewhere.lonely = __file__, lonely
+    monkeypatch.setitem(sys.modules, "elsewhere", elsewhere)
+    edited = taxpr.edit(outer, "lonely", lambda f: lambda x: f(x) * 0.5)
+    assert float(edited(X)) == float((jnp.sin(X) * 2 * 0.5).sum())
+    with pytest.raises(taxpr.errors.ArgumentError, match="lonely is a generator"):
+        taxpr.edit(outer, "elsewhere.lonely", lambda f: f)(X)
 
 
 def test_only_this_thread_sees_another_function():
@@ -318,6 +338,11 @@ def divided(x):
     return y
 
 
+def namesakes(layers, block):
+    """Never called: its variables have the names of functions."""
+    return layers, block
+
+
 MISTAKES = [
     (
         layers,
@@ -325,6 +350,7 @@ MISTAKES = [
         taxpr.errors.SelectorError,
         r"var\('g'\): no line .*Nearest|There are",
     ),
+    # Other functions of this process have variables `layers` and `block`.
     (layers, {"where": "layers.hh"}, taxpr.errors.SelectorError, r"Nearest: layers\.h"),
     (layers, {"where": taxpr.var("h", line=3)}, taxpr.errors.SelectorError, r"bound in line \d+\."),
     (layers, {"where": taxpr.var("h", occurrence=7)}, taxpr.errors.SelectorError, "other values"),
