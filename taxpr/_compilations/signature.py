@@ -114,7 +114,8 @@ def signature_of(call: JittedCall) -> Signature:
         trees[name] = _jax.tree.structure(_jax.tree.map(_opened, value, is_leaf=_has_attributes))
         for path, one in named_leaves(name, value, _has_attributes):
             for key, part in (attributes_of(one) or {"": one}).items():
-                if not key or hasattr(part, "dtype"):
+                # A scalar type, such as jnp.float32, has a dtype and no shape.
+                if not key or (hasattr(part, "dtype") and hasattr(part, "shape")):
                     leaves[path + key] = _leaf(part)
                 else:
                     static[path + key] = part

@@ -113,7 +113,9 @@ def _attributes(x: Any) -> dict[str, Any] | None:
         name = "".join(f"[{key!r}]" if isinstance(key, int) else f".{key}" for key in path)
         if isinstance(one, nnx.Variable):
             found[name] = one.get_value()
-        elif not isinstance(one, nnx.Pytree) and not any(str(key)[0] == "_" for key in path):
+        elif isinstance(one, nnx.Pytree) or any(str(key)[0] == "_" for key in path):
+            continue
+        elif one is not None:  # nnx tells of the first None alone
             found[name] = one
     return found
 

@@ -147,6 +147,10 @@ def test_attributes_of_nnx_are_told_as_the_user_writes_them():
     why({"a": wide}, X)
     wide.layers[0].kernel.set_value(wide.layers[0].kernel[...].astype(jnp.bfloat16))
     why({"a": wide}, X)
+    wide.layers[1].dtype = jnp.float32
+    why({"a": wide}, X)
+    wide.layers[1].dtype = jnp.bfloat16
+    why({"a": wide}, X)
     wide.layers.append(nnx.Linear(1, 1, rngs=nnx.Rngs(0)))
     why({"a": wide}, X)
     found = [row for row in why.compiles.rows if row.cause != "first call"]
@@ -154,11 +158,14 @@ def test_attributes_of_nnx_are_told_as_the_user_writes_them():
         [(one.cause, one.argument, one.before, one.now) for one in (row, *row.more)]
         for row in found
     ]
-    grown, scaled, evaluated, rounded, longer = told
+    grown, scaled, evaluated, rounded, chosen, chosen_again, longer = told
     assert ("static value", "models['a'].layers[0].out_features", "4", "5") in grown
     assert ("shape", "models['a'].layers[0].kernel", "float32[3,4]", "float32[3,5]") in grown
     assert ("shape", "models['a'].layers[1].kernel", "float32[4,1]", "float32[5,1]") in grown
     assert scaled == [("static value", "models['a'].scale", "2.0", "3.0")]
     assert evaluated == [("static value", "models['a'].dropout.deterministic", "False", "True")]
     assert rounded == [("dtype", "models['a'].layers[0].kernel", "float32[3,5]", "bfloat16[3,5]")]
+    assert [(row[0], row[3]) for row in chosen] == [("tree structure", "with '.layers[1].dtype'")]
+    # A dtype is no array, though it has a dtype.
+    assert [row[:2] for row in chosen_again] == [("static value", "models['a'].layers[1].dtype")]
     assert longer[0][:2] == ("tree structure", "models['a']"), longer
