@@ -1,4 +1,4 @@
-"""Run a function with its Python loops as scans, where their turns are alike: for a trial."""
+"""Try a function with its Python loops as scans, if the iterations of a loop are alike."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Attributions:
         return bool(at)
 
     def place(self, file: str, line: int) -> str:
-        """A line, by as much of the path of its file as no other file of the program has."""
+        """A line such as ``"one/layer.py:2"``, with enough of the path to know its file."""
         name = self._files.get(file)
         return place_text(file, line) if name is None else f"{name}:{line}"
 

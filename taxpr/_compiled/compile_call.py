@@ -132,7 +132,7 @@ def compile_call(
 
 
 def _partitions(lowered: Any) -> int:
-    """Among how many devices a program is divided."""
+    """The number of devices that share a program."""
     attributes = lowered.compiler_ir().operation.attributes
     name = "mhlo.num_partitions"
     return attributes[name].value if name in attributes else 1

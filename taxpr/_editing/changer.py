@@ -332,7 +332,7 @@ class Changer:
 
 
 def changer_of(edits: Edits) -> Changer | None:
-    """Whoever changes variables by these edits in this thread now."""
+    """The `Changer` that applies these edits in this thread; None without such."""
     every = (one for one in changers() if isinstance(one, Changer))
     return next((one for one in every if one.edits is edits), None)
 

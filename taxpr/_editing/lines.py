@@ -187,7 +187,7 @@ def _bound(node: Statement) -> set[str]:
 
 
 def _replaced(parsed: Parsed, node: Statement, statement: str) -> list[str]:
-    """As many lines with another statement."""
+    """The lines with a statement replaced, as many as before."""
     position = position_of(node)
     assert position is not None
     return spliced(parsed.lines, position, ast.unparse(ast.parse(statement)))  # in one line

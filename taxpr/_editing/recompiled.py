@@ -56,7 +56,7 @@ def _first(function: AnyFunction) -> int:
 
 
 def spliced(lines: Sequence[str], position: Position, new: str) -> list[str]:
-    """As many lines with another part, which is of one line."""
+    """The lines with a part replaced by one line; their number stays."""
     first, last = lines[position.line - 1], lines[position.end_line - 1]
     left = first.encode()[: position.column].decode()
     right = last.encode()[position.end_column :].decode()

@@ -324,5 +324,5 @@ def _frozen(value: Any) -> Any:
 
 
 def counted(number: int, what: str) -> str:
-    """So many of something."""
+    """A number and a noun: ``"1 kernel"``, ``"2 kernels"``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

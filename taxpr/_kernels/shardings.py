@@ -125,7 +125,7 @@ def _address(call: CompiledCall, one: Instruction) -> Address | None:
 
 
 def _divided(attributes: str, rank: int, mesh: Mapping[str, int]) -> _Divided | None:
-    """The sharding of an instruction; None if it is not known."""
+    """How an instruction's result is divided; None if it is not known."""
     text = attributes.partition("sharding=")[2] or "{replicated}"  # as XLA takes what has none
     if text.startswith("{replicated}") or re.match(r"\{mesh\[[^\]]*\], replicated\}", text):
         return _Divided((1,) * rank, ((),) * rank)

@@ -1,4 +1,4 @@
-"""Say where XLA may need another amount of memory than an estimate, which cannot know it."""
+"""Say why XLA may need more or less memory than an estimate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ONCE = (
 
 
 def doubts(jaxpr: StoredJaxpr, flat: FlatProgram) -> list[str]:
-    """A sentence for each thing that XLA may do.
+    """Notes on why XLA may need more or less memory than the estimate.
 
     Args:
         jaxpr: The jaxpr of a program.
