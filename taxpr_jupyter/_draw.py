@@ -11,12 +11,13 @@ from typing import Any
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._drawing.build import Builder
-from taxpr_jupyter._edits.edits import Edited, Edits
+from taxpr_jupyter._edits.edited import Edited
+from taxpr_jupyter._edits.edits import Edits
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.as_compiled import AsCompiled
 from taxpr_jupyter._heat.measured import Colours
 from taxpr_jupyter._layout.layout import TIMEOUT
-from taxpr_jupyter._model.model import DRAWN_KINDS, DrawnKind, checked_heat, checked_limits
+from taxpr_jupyter._model.kinds import DRAWN_KINDS, DrawnKind, checked_heat, checked_limits
 from taxpr_jupyter._output import saved
 from taxpr_jupyter._output.drawing import OUTPUT_LINES, Drawing
 from taxpr_jupyter._output.shell import running_shell

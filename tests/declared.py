@@ -1,4 +1,4 @@
-"""Whether a value is what a type of `taxpr_jupyter._model.messages` declares."""
+"""Whether a value is what a type of `taxpr_jupyter._messages` declares."""
 
 import reprlib
 import types

@@ -1,8 +1,10 @@
-"""Writes the types of `taxpr_jupyter/_model/messages.py` for the browser's modules.
+"""Writes the types of `taxpr_jupyter/_messages` for the browser's modules.
 
 They are in build/types/messages.d.ts, where tsc finds them as "./messages.js" (`tsconfig.json`).
 """
 
+import importlib
+import pkgutil
 import sys
 import types
 import typing
@@ -11,20 +13,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from taxpr_jupyter._model import messages  # noqa: E402  (of this checkout)
+from taxpr_jupyter import _messages  # noqa: E402  (of this checkout)
 
 FILE = ROOT / "build" / "types" / "messages.d.ts"
 SIMPLE = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 
 def text() -> str:
-    """All declarations, in the order of the module."""
-    parts = [
-        declared(name, what)
-        for name, what in vars(messages).items()
-        if getattr(what, "__module__", "") == messages.__name__ or typing.get_origin(what)
-    ]
-    return "\n".join(parts)
+    """All declarations."""
+    found = {}
+    for one in pkgutil.iter_modules(_messages.__path__, f"{_messages.__name__}."):
+        for name, what in vars(importlib.import_module(one.name)).items():
+            if typing.is_typeddict(what) or typing.get_origin(what):
+                found[name] = what
+    return "\n".join(declared(name, what) for name, what in found.items())
 
 
 def declared(name: str, what: typing.Any) -> str:

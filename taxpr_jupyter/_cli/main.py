@@ -12,7 +12,7 @@ from taxpr_jupyter._draw import draw
 from taxpr_jupyter._errors import one_line
 from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._lines.source import source_text
-from taxpr_jupyter._model.model import DRAWN_KINDS
+from taxpr_jupyter._model.kinds import DRAWN_KINDS
 from taxpr_jupyter._output.drawing import Drawing
 from taxpr_jupyter._tracing.tracebacks import users_frames
 from taxpr_jupyter._tree.fold import BUDGET

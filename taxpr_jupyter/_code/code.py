@@ -19,7 +19,7 @@ from taxpr_jupyter._code.injectors import injector_code
 from taxpr_jupyter._code.names import Names
 from taxpr_jupyter._code.state_code import StatesOf, pure_lines, unwritten
 from taxpr_jupyter._code.values import keywords, value_code, written
-from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.questions import Question, question_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._code.names import Names
 from taxpr_jupyter._code.values import keywords, value_code
-from taxpr_jupyter._edits.attach import Attached, is_made_by
+from taxpr_jupyter._edits.attached import Attached, is_made_by
 from taxpr_jupyter._edits.functions import is_empty, is_function, with_fixed
 
 _PER_EXAMPLE = type(taxpr.per_example(taxpr.count()))

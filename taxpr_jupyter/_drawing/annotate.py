@@ -12,7 +12,8 @@ from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._analysis.traits import Trait
 from taxpr_jupyter._heat.as_compiled import AsCompiled
 from taxpr_jupyter._heat.measured import Colours, Measured
-from taxpr_jupyter._model.model import Cluster, CostKind, Heat, Node
+from taxpr_jupyter._model.kinds import CostKind
+from taxpr_jupyter._model.model import Cluster, Heat, Node
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, Item
 

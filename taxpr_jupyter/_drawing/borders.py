@@ -10,7 +10,8 @@ from taxpr_jupyter._drawing import state_nodes
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.scope import Origin, Scope
-from taxpr_jupyter._model.model import Cluster, Node, NodeKind, count_of
+from taxpr_jupyter._model.kinds import NodeKind
+from taxpr_jupyter._model.model import Cluster, Node, count_of
 from taxpr_jupyter._text import paths, short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, End

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from taxpr_jupyter._drawing.roles import Role, joined
 from taxpr_jupyter._drawing.scope import Origin, Scope, Use
 from taxpr_jupyter._model.enclosing import Around
-from taxpr_jupyter._model.model import Cluster, Edge, EdgeKind, Node
+from taxpr_jupyter._model.kinds import EdgeKind
+from taxpr_jupyter._model.model import Cluster, Edge, Node
 from taxpr_jupyter._text import paths, short
 from taxpr_jupyter._text.elements import literal_of
 from taxpr_jupyter._tree import labels

@@ -7,7 +7,8 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._drawing.scope import Origin, Use
-from taxpr_jupyter._model.model import Node, NodeKind
+from taxpr_jupyter._model.kinds import NodeKind
+from taxpr_jupyter._model.model import Node
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, End, Item

@@ -14,7 +14,8 @@ from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, Seen, Then
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
-from taxpr_jupyter._model.model import Cluster, ClusterKind, Node
+from taxpr_jupyter._model.kinds import ClusterKind
+from taxpr_jupyter._model.model import Cluster, Node
 from taxpr_jupyter._text import paths, short
 from taxpr_jupyter._text.elements import operands_of
 from taxpr_jupyter._tree import labels

@@ -22,7 +22,8 @@ from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.opened import Opened
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
-from taxpr_jupyter._model.model import Cluster, Marked, Node, NodeKind
+from taxpr_jupyter._model.kinds import NodeKind
+from taxpr_jupyter._model.model import Cluster, Marked, Node
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.fold import Fold

@@ -15,7 +15,8 @@ from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.program import ProgramDrawing
 from taxpr_jupyter._drawing.scope import Origin, Scope, Use
-from taxpr_jupyter._model.model import EdgeKind, Marked
+from taxpr_jupyter._model.kinds import EdgeKind
+from taxpr_jupyter._model.model import Marked
 from taxpr_jupyter._tree.fold import Fold
 from taxpr_jupyter._tree.tree import Block, End, Item
 

@@ -8,7 +8,7 @@ import jax
 
 import taxpr
 from taxpr_jupyter._analysis.index import Home, Index
-from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._text.short import aval_text
 from taxpr_jupyter._tracing.sources import source_text
 

@@ -7,8 +7,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._edits.attach import Attached
-from taxpr_jupyter._edits.edits import Edited, Edits
+from taxpr_jupyter._edits.attached import Attached
+from taxpr_jupyter._edits.edited import Edited
+from taxpr_jupyter._edits.edits import Edits
 from taxpr_jupyter._errors import PanelError
 
 _KEPT = 100  # steps

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._heat.as_compiled import AsCompiled, outward
-from taxpr_jupyter._model.model import CostKind, MeasuredKind
+from taxpr_jupyter._model.kinds import CostKind, MeasuredKind
 
 # The question whose answer has it, what the whole is called, and the unit.
 _ANSWERS: Mapping[MeasuredKind, tuple[str, str, str]] = {

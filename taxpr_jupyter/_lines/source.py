@@ -15,7 +15,7 @@ from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.traits import precision_change
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.assignments import Assignment, assignments, in_one_line
-from taxpr_jupyter._model import messages
+from taxpr_jupyter._messages import source_tab
 from taxpr_jupyter._text.short import aval_text, visible
 
 LEAST = 0.01  # of all operations; lines with less are quiet
@@ -135,9 +135,9 @@ class SourceRows:
         """The assignment of a line, which can be typed over; None if there is none."""
         return assignments(row.file).get(row.line.number)
 
-    def state(self) -> messages.Source:
+    def state(self) -> source_tab.SourceText:
         """What a browser shows of it."""
-        parts: list[messages.SourcePart] = []
+        parts: list[source_tab.SourcePart] = []
         for number, row in enumerate(self.rows[:MOST_LINES]):
             if number in self.breaks:
                 title = visible(introspect.file_text(row.file))
@@ -247,7 +247,7 @@ def _wider(line: taxpr.program.SourceLine) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _line_state(row: SourceRow, left: str, right: str) -> messages.SourceLine:
+def _line_state(row: SourceRow, left: str, right: str) -> source_tab.SourceLine:
     line = row.line
     derived = sum(found.derivative for found in line.equations)
     looping = len({found.runs for found in line.equations}) == 1 and line.runs != 1
@@ -267,7 +267,7 @@ def _line_state(row: SourceRow, left: str, right: str) -> messages.SourceLine:
     }
 
 
-def _held(name: str, held: Any) -> Iterator[messages.SourceVariable]:
+def _held(name: str, held: Any) -> Iterator[source_tab.SourceVariable]:
     """A variable, or the arrays in it one by one."""
     for path, values in list(held.items())[:MOST_PATHS]:
         types = list(dict.fromkeys(aval_text(one.aval) for one in values))

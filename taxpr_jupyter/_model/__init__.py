@@ -1,4 +1,4 @@
-"""Plain data: the model of a picture with its looks and legend, and the messages of panel and page.
+"""Plain data: the model of a picture with its looks and legend.
 
-Knows nothing about JAX, Graphviz or browsers. May import `_text`.
+Knows nothing about JAX, Graphviz or browsers. May import `_text` and `_messages`.
 """

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.messages import QuestionButton
+from taxpr_jupyter._messages.tabs import QuestionButton
 
 
 class Question(NamedTuple):

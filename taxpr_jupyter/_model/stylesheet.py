@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 
 from taxpr_jupyter._model import theme
-from taxpr_jupyter._model.model import HeatKind
+from taxpr_jupyter._model.kinds import HeatKind
 
 # Fonts whose characters are as wide as `_dot` reckons, or narrower.
 FONTS = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono','Courier New',monospace"

@@ -19,7 +19,8 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import lay_out
-from taxpr_jupyter._model.model import Node, Picture, checked_limits
+from taxpr_jupyter._model.kinds import checked_limits
+from taxpr_jupyter._model.model import Node, Picture
 from taxpr_jupyter._output import saved
 from taxpr_jupyter._output.shell import SVG, running_shell, shows
 from taxpr_jupyter._svg.in_cells import for_outputs

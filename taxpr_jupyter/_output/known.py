@@ -8,14 +8,14 @@ from collections.abc import Collection
 from typing import Any
 
 from taxpr_jupyter._analysis.index import Index
-from taxpr_jupyter._model.messages import Known
+from taxpr_jupyter._messages.saved_page import SearchTexts
 from taxpr_jupyter._search.searched import Searched
 from taxpr_jupyter._text.short import Where
 
 _COLUMNS = ("source", "scope", "name", "label", "variable")  # after the types
 
 
-def known_places(index: Index, where: Where, room: int, shown: Collection[str] = ()) -> Known:
+def known_places(index: Index, where: Where, room: int, shown: Collection[str] = ()) -> SearchTexts:
     """The texts of what is shown, and of as many other places as there is room for, in order."""
     searched = Searched(index, where)
     columns = {name: searched.columns[name]() for name in (*_COLUMNS, "tag", "primitive")}

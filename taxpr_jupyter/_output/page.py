@@ -30,8 +30,11 @@ from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import plain
 from taxpr_jupyter._layout.layout import lay_out_all
 from taxpr_jupyter._lines.source import LinesOf, SourceRows
+from taxpr_jupyter._messages.panel_traits import PicturePlace
+from taxpr_jupyter._messages.saved_page import PageData
+from taxpr_jupyter._messages.selected import Empty
+from taxpr_jupyter._messages.source_tab import SourceText
 from taxpr_jupyter._model.legend import legend_rows
-from taxpr_jupyter._model.messages import Empty, PageData, PicturePlace, Source
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._output.inner import NO_ROOM, NO_TIME, Inner, walk
 from taxpr_jupyter._output.known import known_places
@@ -186,7 +189,7 @@ def _laid_out(
 
 def _source(
     index: Index, room: int
-) -> tuple[Source | Empty, Callable[[Picture], dict[str, list[int]]]]:
+) -> tuple[SourceText | Empty, Callable[[Picture], dict[str, list[int]]]]:
     """The source if there is room for it, and what gives the lines of the elements of a picture."""
     source = SourceRows(index.program)
     state = source.state()

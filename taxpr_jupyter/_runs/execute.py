@@ -15,7 +15,8 @@ import numpy as np
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.stateful import states_of
-from taxpr_jupyter._edits.attach import Attached, noted_already
+from taxpr_jupyter._edits.attach import noted_already
+from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._runs.callback_errors import callback_message

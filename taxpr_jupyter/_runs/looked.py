@@ -10,7 +10,7 @@ import jax
 
 import taxpr
 from taxpr.libraries import plain
-from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._runs.array_diff import ArrayDifference, alone, compare, glance
 from taxpr_jupyter._runs.devices import device_name, placed_on

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from taxpr import introspect
-from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.array_diff import NOT_FINITE, ArrayDifference, stats, value_text

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.attached import Attached
 
 _ON = "on"  # the parameter that `taxpr.switched` adds
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.messages import Criterion, Grammar
+from taxpr_jupyter._messages.saved_page import Criterion, Grammar
 
 _SIZE = r"\s*(?:[0-9]+|\*|\.\.\.)\s*"
 _SIZES = rf"((?:{_SIZE}(?:,{_SIZE})*,?)?\s*)"

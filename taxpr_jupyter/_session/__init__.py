@@ -2,11 +2,10 @@
 
 A `Session` consists of parts, each with its own data, and delegates to them:
 
-* `Store`: the program with its edits, their lock, and the listeners. All other parts use it, and
-  change edits only through it.
+* `Store`, `Tracer` and `States`, see `_store`. All other parts use them.
 * `Trials` traces injectors. `Editor` (tags, injectors), `Renderer` and `Runner` use it.
 * `Renderer`: pictures, texts, code. `Navigator` (search, paths, folding) and `Runner` use it.
-* `States`: the initial values of states. `Runner` (the runs) uses it.
+* `Runner` runs, and `Asker` asks questions.
 
 No part knows the session. May import everything that is not a view. The session shows nothing
 itself: the function that displays it is passed in.

@@ -18,8 +18,8 @@ from taxpr_jupyter._runs.injected_values import held_with_injectors
 from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.runner import Runner
-from taxpr_jupyter._session.store import Store
-from taxpr_jupyter._session.tracer import Tracer
+from taxpr_jupyter._store.store import Store
+from taxpr_jupyter._store.tracer import Tracer
 from taxpr_jupyter._tracing.changed import ignoring
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._edits import attach as _attach
-from taxpr_jupyter._edits.attach import Attached, Choice
-from taxpr_jupyter._edits.edits import Place
+from taxpr_jupyter._edits.attach import Choice
+from taxpr_jupyter._edits.attached import Attached
+from taxpr_jupyter._edits.edited import Place
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._session.store import Store, without
-from taxpr_jupyter._session.tracer import Tracer
 from taxpr_jupyter._session.trials import Trials
+from taxpr_jupyter._store.store import Store, without
+from taxpr_jupyter._store.tracer import Tracer
 from taxpr_jupyter._tracing.changed import Change
 
 _Var: Any = type(taxpr.var("x"))

@@ -6,23 +6,23 @@ from collections.abc import Iterable
 
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.slices import Slice, Slices
-from taxpr_jupyter._edits.edits import Place
+from taxpr_jupyter._edits.edited import Place
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.line_heat import LineHeat, line_heat
 from taxpr_jupyter._heat.measured import Measured, asked_for
 from taxpr_jupyter._lines.source import LinesOf, SourceRows
-from taxpr_jupyter._model.model import (
+from taxpr_jupyter._model.kinds import (
     HEAT_KINDS,
     MEASURED_KINDS,
     HeatKind,
     MeasuredKind,
-    Picture,
     checked_heat,
 )
+from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._search.find import Hit
 from taxpr_jupyter._session.renderer import Renderer
-from taxpr_jupyter._session.store import Store
+from taxpr_jupyter._store.store import Store
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.refold import refolded
 

@@ -12,20 +12,21 @@ from taxpr_jupyter._code.code import Changed, Source, code_of
 from taxpr_jupyter._code.state_code import StatesOf
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._edits import outline as _outline
-from taxpr_jupyter._edits.edits import Edited
+from taxpr_jupyter._edits.edited import Edited
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._heat.measured import Colours, Found
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._lines.line import Line
-from taxpr_jupyter._model.model import HeatKind, MeasuredKind, Picture
+from taxpr_jupyter._model.kinds import HeatKind, MeasuredKind
+from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._output import files
 from taxpr_jupyter._output.comparison import Comparison
 from taxpr_jupyter._output.drawing import Drawing, Layouts
 from taxpr_jupyter._output.view import View
-from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._states.pure_call import PureCall
 from taxpr_jupyter._stoppable import CancelledError, stoppable
+from taxpr_jupyter._store.store import Store
 from taxpr_jupyter._tracing.sources import source_text
 
 

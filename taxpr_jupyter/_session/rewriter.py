@@ -11,8 +11,8 @@ from taxpr_jupyter._edits.edits import Written
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.assignments import Assignment, assignments
 from taxpr_jupyter._lines.unified import unified_diff
-from taxpr_jupyter._session.store import Store
-from taxpr_jupyter._session.tracer import Tracer
+from taxpr_jupyter._store.store import Store
+from taxpr_jupyter._store.tracer import Tracer
 
 HOW = (
     "A line that can be typed over is one in a function of yours that binds a variable, as "

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import jax
 
 import taxpr
-from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._errors import PanelError, UnderWayError, one_line
 from taxpr_jupyter._runs.clock import OnPhase
 from taxpr_jupyter._runs.devices import devices
@@ -23,10 +23,10 @@ from taxpr_jupyter._runs.run import LEFT, PHASES, Phase, Run
 from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._runs.switches import calls_out
 from taxpr_jupyter._session.renderer import Renderer
-from taxpr_jupyter._session.states import States
-from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._stoppable import CancelledError, stoppable
+from taxpr_jupyter._store.states import States
+from taxpr_jupyter._store.store import Store
 from taxpr_jupyter._tracing.changed import numbers_of
 
 T = TypeVar("T")

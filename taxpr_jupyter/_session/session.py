@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import taxpr
 from taxpr_jupyter._code.code import source_now
-from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._layout.layout import TIMEOUT
-from taxpr_jupyter._model.model import (
+from taxpr_jupyter._model.kinds import (
     COST_KINDS,
     MEASURED_KINDS,
     CostKind,
@@ -32,11 +32,12 @@ from taxpr_jupyter._session.navigator import Navigator
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.rewriter import Rewriter
 from taxpr_jupyter._session.runner import Runner
-from taxpr_jupyter._session.states import States
-from taxpr_jupyter._session.store import Store
-from taxpr_jupyter._session.tracer import KEPT, Tracer, hand_over
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._session.views import Views
+from taxpr_jupyter._store.hand_over import KEPT, hand_over
+from taxpr_jupyter._store.states import States
+from taxpr_jupyter._store.store import Store
+from taxpr_jupyter._store.tracer import Tracer
 from taxpr_jupyter._tracing.call_names import call_text, given_names
 from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.fold import BUDGET

@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
-from taxpr_jupyter._edits.attach import Attached, Trial, refreshed
+from taxpr_jupyter._edits.attach import refreshed
+from taxpr_jupyter._edits.attached import Attached, Trial
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._session.store import Store, without
-from taxpr_jupyter._session.tracer import Tracer
 from taxpr_jupyter._stoppable import POLL, CancelledError, stoppable
+from taxpr_jupyter._store.store import Store, without
+from taxpr_jupyter._store.tracer import Tracer
 
 _LATER = contextvars.ContextVar("later", default=False)
 

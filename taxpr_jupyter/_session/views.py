@@ -8,7 +8,7 @@ from typing import Any
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._output.view import View, found_view
 from taxpr_jupyter._session.renderer import Renderer
-from taxpr_jupyter._session.store import Store
+from taxpr_jupyter._store.store import Store
 
 
 class Views:

@@ -7,7 +7,8 @@ from xml.sax.saxutils import escape
 from taxpr import introspect
 from taxpr_jupyter._layout.geometry import Box
 from taxpr_jupyter._model import theme
-from taxpr_jupyter._model.model import Heat, HeatKind
+from taxpr_jupyter._model.kinds import HeatKind
+from taxpr_jupyter._model.model import Heat
 from taxpr_jupyter._model.stylesheet import fills
 
 _TITLES: Mapping[HeatKind, str] = {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import cast
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.messages import Message
+from taxpr_jupyter._messages.requests import Message
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.inbox import Content, Inbox
@@ -75,7 +75,7 @@ class Messages:
                 if not any(part(message) for part in self._parts):
                     raise PanelError(
                         f"No part of the panel takes the message {message!r}. A message is "
-                        "declared in _model/messages.py, and a part's `handle` takes it."
+                        "declared in _messages/requests.py, and a part's `handle` takes it."
                     )
 
 

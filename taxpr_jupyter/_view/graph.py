@@ -9,14 +9,27 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 import anywidget
 import traitlets
 
-from taxpr_jupyter._model import messages
+from taxpr_jupyter._messages.panel_traits import Goes, Traits
+from taxpr_jupyter._messages.run_results import Idle, Progress, Results, Said, States
+from taxpr_jupyter._messages.selected import Controls, Empty, Inspection
+from taxpr_jupyter._messages.source_tab import SourceEdits, SourceHeat, SourceText, Values
+from taxpr_jupyter._messages.tabs import (
+    Answer,
+    Comparison,
+    Flows,
+    History,
+    Rows,
+    SearchHits,
+    Slice,
+    Timeline,
+)
 from taxpr_jupyter._model.legend import legend_rows
 from taxpr_jupyter._model.questions import question_buttons
 from taxpr_jupyter._output.modules import linked
 from taxpr_jupyter._search.grammar import examples
 
 STATIC = pathlib.Path(__file__).parent / "static"
-VIEWS = get_args(get_type_hints(messages.Traits)["view"])
+VIEWS = get_args(get_type_hints(Traits)["view"])
 
 if TYPE_CHECKING:
     T = TypeVar("T")
@@ -30,7 +43,7 @@ def _dict(start: dict[str, Any] | None = None) -> Any:
 class Graph(anywidget.AnyWidget):
     """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
 
-    `messages.Traits` declares what they hold. The browser changes `selected`, `place`, `view`,
+    `Traits` declares what they hold. The browser changes `selected`, `place`, `view`,
     `live` and `gradients`, and sends messages; all else goes from Python to the browser. The
     picture is sent only when it is another one, and the other views only while they are looked at.
     `saved` is the class of the picture that is saved with the notebook, for which this stands.
@@ -52,35 +65,35 @@ class Graph(anywidget.AnyWidget):
     call = traitlets.Unicode().tag(sync=True)
     counts = traitlets.Unicode().tag(sync=True)
     view = traitlets.Enum(VIEWS, "picture").tag(sync=True)
-    rows: Shown[messages.Rows | messages.Empty] = _dict()
+    rows: Shown[Rows | Empty] = _dict()
     heat = traitlets.Unicode().tag(sync=True)
     marks = traitlets.Dict().tag(sync=True)
     selected = traitlets.Unicode().tag(sync=True)
     place = traitlets.Dict().tag(sync=True)
     views = traitlets.List().tag(sync=True)
-    goes: Shown[messages.Goes | messages.Empty] = _dict()
-    inspection: Shown[messages.Inspection | messages.Empty] = _dict()
-    controls: Shown[messages.Controls | messages.Empty] = _dict()
+    goes: Shown[Goes | Empty] = _dict()
+    inspection: Shown[Inspection | Empty] = _dict()
+    controls: Shown[Controls | Empty] = _dict()
     devices = traitlets.List().tag(sync=True)
     handled = traitlets.Dict().tag(sync=True)  # the number of a page's last message, see `Inbox`
-    found: Shown[messages.Found] = _dict()
-    slice: Shown[messages.Slice] = _dict()
-    comparison: Shown[messages.Comparison] = _dict()
-    source: Shown[messages.Source | messages.Empty] = _dict()
+    found: Shown[SearchHits] = _dict()
+    slice: Shown[Slice] = _dict()
+    comparison: Shown[Comparison] = _dict()
+    source: Shown[SourceText | Empty] = _dict()
     source_of = traitlets.Dict().tag(sync=True)
     source_run = traitlets.Dict().tag(sync=True)
-    source_values: Shown[messages.Values | messages.Empty] = _dict()
-    source_heat: Shown[messages.SourceHeat | messages.Empty] = _dict()
-    timeline: Shown[messages.Timeline | messages.Empty] = _dict()
-    source_edits: Shown[messages.SourceEdits | messages.Empty] = _dict()
-    answer: Shown[messages.Answer | messages.Empty] = _dict()
-    flows: Shown[messages.Flows | messages.Empty] = _dict()
-    states: Shown[messages.States | messages.Empty] = _dict()
+    source_values: Shown[Values | Empty] = _dict()
+    source_heat: Shown[SourceHeat | Empty] = _dict()
+    timeline: Shown[Timeline | Empty] = _dict()
+    source_edits: Shown[SourceEdits | Empty] = _dict()
+    answer: Shown[Answer | Empty] = _dict()
+    flows: Shown[Flows | Empty] = _dict()
+    states: Shown[States | Empty] = _dict()
     tags = traitlets.List().tag(sync=True)
-    history: Shown[messages.History | messages.Empty] = _dict()
-    message: Shown[messages.Said | messages.Empty] = _dict()
-    progress: Shown[messages.Progress | messages.Idle] = _dict({"running": False})
-    results: Shown[messages.Results | messages.Empty] = _dict()
+    history: Shown[History | Empty] = _dict()
+    message: Shown[Said | Empty] = _dict()
+    progress: Shown[Progress | Idle] = _dict({"running": False})
+    results: Shown[Results | Empty] = _dict()
     live = traitlets.Bool(False).tag(sync=True)
     gradients = traitlets.Enum(("", "off", "on"), "").tag(sync=True)
     stale = traitlets.Bool(False).tag(sync=True)

@@ -4,7 +4,7 @@ import functools
 import threading
 from typing import Any
 
-from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._errors import UnderWayError
 from taxpr_jupyter._runs.run import LEFT, Run
 from taxpr_jupyter._session.session import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from taxpr_jupyter._model.messages import PicturePlace
+from taxpr_jupyter._messages.panel_traits import PicturePlace
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import wire
 from taxpr_jupyter._view.background import Task

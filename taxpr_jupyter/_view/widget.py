@@ -8,7 +8,7 @@ from typing import Any
 
 import ipywidgets
 
-from taxpr_jupyter._model.messages import Message
+from taxpr_jupyter._messages.requests import Message
 from taxpr_jupyter._output.saved import WIDGET_MIME, mark_of
 from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.session import Session

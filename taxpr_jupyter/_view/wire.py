@@ -1,19 +1,19 @@
 """Convert the session's dataclasses to small plain dicts for `static/panel.js`.
 
-They contain only text, numbers and lists, so that they are JSON. `_model.messages` declares them.
+They contain only text, numbers and lists, so that they are JSON. `_messages` declares them.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from taxpr_jupyter._edits.attach import Attached
+from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.inspect import Inspection, ValueRow
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
 from taxpr_jupyter._lines.line import Line
 from taxpr_jupyter._lines.rows import outline_rows
-from taxpr_jupyter._model import messages
+from taxpr_jupyter._messages import run_results, selected, tabs
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.run import ArrayDifference, Record, Run
 from taxpr_jupyter._text.short import shortened
@@ -23,7 +23,7 @@ SUMMARY = 40  # characters of an error beside the Run button
 MOST_LINES = 2000  # of a program in one view
 
 
-def inspection_state(address: str, node: Inspection) -> messages.Inspection:
+def inspection_state(address: str, node: Inspection) -> selected.Inspection:
     """The inspector's data for the node at this address."""
     toggle = "" if not node.foldable else "fold" if node.unfolded else "unfold"
     return {
@@ -50,7 +50,7 @@ def inspection_state(address: str, node: Inspection) -> messages.Inspection:
     }
 
 
-def tag_state(site: SiteRow) -> messages.Tag:
+def tag_state(site: SiteRow) -> selected.Tag:
     """One tag, for the list of all tags and for the inspector."""
     fires = "" if site.trips is None else f"fires {count_of(site.trips, 'time')}"
     fires += " at most" if fires and site.site.conditional else ""
@@ -64,7 +64,7 @@ def tag_state(site: SiteRow) -> messages.Tag:
     }
 
 
-def results_state(run: Run, names: Mapping[str, str | None]) -> messages.Results:
+def results_state(run: Run, names: Mapping[str, str | None]) -> run_results.Results:
     """One run: outputs against the untouched run, what was recorded, and the times."""
     return {
         "title": f"Run {run.number} on {run.device}",
@@ -129,7 +129,7 @@ def number(value: Any) -> str:
     return _short(repr(value), 60)
 
 
-def _value(row: ValueRow) -> messages.Value:
+def _value(row: ValueRow) -> selected.Value:
     return {
         "address": row.address,
         "text": row.text,
@@ -138,7 +138,7 @@ def _value(row: ValueRow) -> messages.Value:
     }
 
 
-def _output(row: ArrayDifference) -> messages.Output:
+def _output(row: ArrayDifference) -> run_results.Output:
     return {
         "name": row.name,
         "type": row.aval,
@@ -152,7 +152,7 @@ def _output(row: ArrayDifference) -> messages.Output:
     }
 
 
-def _record(record: Record) -> messages.Recorded:
+def _record(record: Record) -> run_results.Recorded:
     return {
         "name": record.name,
         "address": record.key,
@@ -172,12 +172,12 @@ def _short(text: str, longest: int = LONGEST_TEXT) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def tags_state(sites: Iterable[SiteRow]) -> list[messages.Tag]:
+def tags_state(sites: Iterable[SiteRow]) -> list[selected.Tag]:
     """All tags in program order."""
     return [tag_state(site) for site in sites]
 
 
-def rows_state(view: Literal["text", "outline"], lines: Sequence[Line], note: str) -> messages.Rows:
+def rows_state(view: Literal["text", "outline"], lines: Sequence[Line], note: str) -> tabs.Rows:
     """The program as the rows of a view, "text" or "outline".
 
     Args:

@@ -6,7 +6,7 @@ from typing import get_type_hints
 
 from browser.panel_start import PAGE, START
 
-from taxpr_jupyter._model.messages import Traits
+from taxpr_jupyter._messages.panel_traits import Traits
 from taxpr_jupyter._view.widget import view_for
 
 

@@ -9,7 +9,7 @@ from declared import is_declared
 
 import taxpr
 from taxpr_jupyter import Session
-from taxpr_jupyter._model.messages import Message
+from taxpr_jupyter._messages.requests import Message
 from taxpr_jupyter._view.widget import view_for
 
 TANH = "1:scan/body/1:tanh"

@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-from taxpr_jupyter._model.messages import Traits
+from taxpr_jupyter._messages.panel_traits import Traits
 from taxpr_jupyter._session.cells import CELLS
 from taxpr_jupyter._view.graph import Graph
 

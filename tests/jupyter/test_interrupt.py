@@ -348,7 +348,7 @@ def test_a_refused_injector_is_taken_away_with_its_tag(session, monkeypatch):
     def refuse(*args):
         raise PanelError("no")
 
-    monkeypatch.setattr("taxpr_jupyter._session.tracer.tried", refuse)
+    monkeypatch.setattr("taxpr_jupyter._store.tracer.tried", refuse)
     with session.later():
         session.attach("1:sin", "scale")
     assert session.tags

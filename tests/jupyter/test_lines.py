@@ -14,7 +14,8 @@ from jax import lax
 import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._drawing.build import Builder
-from taxpr_jupyter._edits.edits import Edited, Edits
+from taxpr_jupyter._edits.edited import Edited
+from taxpr_jupyter._edits.edits import Edits
 from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
 from taxpr_jupyter._lines.rows import outline_rows, plain
 

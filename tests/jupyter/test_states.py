@@ -17,7 +17,7 @@ from taxpr_jupyter import PanelError, Session, compare, draw, panel
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._cli.main import main
 from taxpr_jupyter._drawing.build import Builder, build_picture
-from taxpr_jupyter._session.state_values import fitted_leaf, parsed, text_of
+from taxpr_jupyter._store.state_values import fitted_leaf, parsed, text_of
 from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._view.parts.states import states_state

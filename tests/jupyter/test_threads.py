@@ -9,7 +9,8 @@ from threads import at_once
 
 import taxpr
 from taxpr_jupyter import Session
-from taxpr_jupyter._edits.edits import Edited, Edits
+from taxpr_jupyter._edits.edited import Edited
+from taxpr_jupyter._edits.edits import Edits
 from taxpr_jupyter._layout.layout import LaidOut
 from taxpr_jupyter._output import drawing
 from taxpr_jupyter._session.renderer import Renderer

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from taxpr_jupyter._model import messages
+from taxpr_jupyter._messages.panel_traits import Traits
+from taxpr_jupyter._messages.requests import Message
 from taxpr_jupyter._view.graph import Graph
 
 VIEW = Path(__file__).resolve().parents[2] / "taxpr_jupyter" / "_view"
@@ -14,14 +15,14 @@ VIEW = Path(__file__).resolve().parents[2] / "taxpr_jupyter" / "_view"
 
 def sent():
     """The names of all messages that the browser can send."""
-    for message in typing.get_args(messages.Message):
+    for message in typing.get_args(Message):
         yield from typing.get_args(typing.get_type_hints(message)["do"])
 
 
 def test_each_trait_is_declared():
     own = set(Graph.class_traits(sync=True)) - set(Graph.__mro__[1].class_traits(sync=True))
-    declared = set(typing.get_type_hints(messages.Traits))
-    assert own == declared, f"in Graph or in messages.Traits alone: {sorted(own ^ declared)}"
+    declared = set(typing.get_type_hints(Traits))
+    assert own == declared, f"in Graph or in Traits alone: {sorted(own ^ declared)}"
 
 
 @pytest.mark.parametrize("do", sorted(set(sent())))

@@ -3,7 +3,7 @@
  * Searches what a saved page knows of a program. Python declares what words mean, in
  * `taxpr_jupyter._search.grammar`, and `find.py` there does the same for the panel.
  *
- * @import { Grammar, Known } from "../../_view/static/messages.js"
+ * @import { Grammar, SearchTexts } from "../../_view/static/messages.js"
  *
  * @typedef {{ address: string, primitive: string, tag: string, name: string, scope: string,
  *   function: string, source: string, label: string, variable: string, types: string[], letters: string[] }} Place
@@ -31,7 +31,7 @@ export function placeOf(address, label = "", letters = "", types = "", source = 
   };
 }
 
-/** The places that found room in the page. @param {Known} known */
+/** The places that found room in the page. @param {SearchTexts} known */
 export const placesOf = ({ texts, places }) =>
   places.flatMap(([prefix, rows]) =>
     rows.map(([leaf, letters, types = 0, source = 0, scope = 0, name = 0, label = 0, held = 0]) =>

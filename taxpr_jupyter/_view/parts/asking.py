@@ -10,8 +10,10 @@ import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.measured import asked_for
 from taxpr_jupyter._lines.source import HOW_NAMES
-from taxpr_jupyter._model.messages import Answer, Empty, Flows, Message
-from taxpr_jupyter._model.model import MEASURED_KINDS, MeasuredKind
+from taxpr_jupyter._messages.requests import Message
+from taxpr_jupyter._messages.selected import Empty
+from taxpr_jupyter._messages.tabs import Answer, Flows
+from taxpr_jupyter._model.kinds import MEASURED_KINDS, MeasuredKind
 from taxpr_jupyter._model.questions import question_of
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError

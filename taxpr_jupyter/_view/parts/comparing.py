@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from taxpr_jupyter._diff.diff import Diff
 from taxpr_jupyter._diff.status import Status
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._messages.requests import Message
+from taxpr_jupyter._messages.tabs import Comparison, Count
 from taxpr_jupyter._model import theme
-from taxpr_jupyter._model.messages import Comparison, Count, Message
 from taxpr_jupyter._output.comparison import Comparison as Compared
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError

@@ -4,10 +4,11 @@ import numbers
 from collections.abc import Callable
 from typing import Any
 
-from taxpr_jupyter._edits.attach import Attached, Unread
+from taxpr_jupyter._edits.attached import Attached, Unread
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.messages import Controls, Message
+from taxpr_jupyter._messages.requests import Message
+from taxpr_jupyter._messages.selected import Controls
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view.parts.params import CtxField, ParamField
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from taxpr import Address, file_text
 from taxpr_jupyter._analysis.slices import Slice
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.messages import Found, Message
+from taxpr_jupyter._messages.requests import Message
+from taxpr_jupyter._messages.tabs import SearchHits
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._session.session import Session
 
@@ -57,7 +58,7 @@ class FindView:
         if text != self._text or not step:
             self._at = -1
         self._text = text
-        found: Found = {"text": text, "count": len(hits)}
+        found: SearchHits = {"text": text, "count": len(hits)}
         if step and hits:
             first = 0 if step > 0 else len(hits) - 1
             self._at = (self._at + step) % len(hits) if self._at >= 0 else first

@@ -8,13 +8,13 @@ from typing import Any
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._model import messages
+from taxpr_jupyter._messages.tabs import Timeline
 from taxpr_jupyter._model.model import Picture
 
 MOST_STEPS, MOST_LIVES = 1000, 1000  # that are sent
 
 
-def timeline_state(use: taxpr.questions.MemoryUse, picture: Picture) -> messages.Timeline:
+def timeline_state(use: taxpr.questions.MemoryUse, picture: Picture) -> Timeline:
     """The data of a timeline, with the elements of a picture that hold each array.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._edits.functions import is_empty
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.messages import Param
+from taxpr_jupyter._messages.selected import Param
 from taxpr_jupyter._stoppable import STOPPING
 
 FINER = 4  # digits that are kept of a slider's value, beyond those of its step

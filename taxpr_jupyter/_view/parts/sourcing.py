@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.line_heat import ELSEWHERE
 from taxpr_jupyter._lines.values import LineValues
-from taxpr_jupyter._model.messages import Message
+from taxpr_jupyter._messages.requests import Message
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError, stoppable

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.messages import Empty, Leaf, Message, State, States, Write
+from taxpr_jupyter._messages.requests import Message
+from taxpr_jupyter._messages.run_results import Leaf, State, States, Write
+from taxpr_jupyter._messages.selected import Empty
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.state_runs import StateRun
 from taxpr_jupyter._session.session import Session
-from taxpr_jupyter._session.state_rows import StateRow
+from taxpr_jupyter._store.state_rows import StateRow
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import Jobs
 

@@ -3,7 +3,7 @@
  * Search, and what is upstream and downstream of a value: fields, buttons and words. What is found is
  * Python's to say (`taxpr_jupyter._view.parts.finding`); the picture shows it.
  *
- * @import { Found, Message, Slice } from "./messages.js"
+ * @import { Message, SearchHits, Slice } from "./messages.js"
  */
 
 import { button, h, hint, searchField, section, spoken } from "./dom.js";
@@ -45,7 +45,7 @@ export class Find {
     this.element = h("div", { class: "tx-find", role: "search" }, search, this.slice);
   }
 
-  /** What Python found. @param {Found} found */
+  /** What Python found. @param {SearchHits} found */
   found({ text = "", count = 0, at = 0, address = "", why = "", turn = 0, error = "" }) {
     const focused = document.activeElement;
     this.asked = text;

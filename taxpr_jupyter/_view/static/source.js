@@ -5,7 +5,7 @@
  *
  * It knows nothing of Jupyter; a saved page has it, too. All texts enter the page as text nodes.
  *
- * @import { Empty, LineMark, LineMarkKind, Source, SourceEdits, SourceHeat, SourceLine, SourceVariable, Values } from "./messages.js"
+ * @import { Empty, LineMark, LineMarkKind, SourceEdits, SourceHeat, SourceLine, SourceText, SourceVariable, Values } from "./messages.js"
  * @typedef {{ item: HTMLElement, stops: HTMLElement[], place: string, line: SourceLine, marks: HTMLElement,
  *   dots: HTMLElement, code: HTMLElement, pen: HTMLElement | null, typed: HTMLElement, measured: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
  */
@@ -111,7 +111,7 @@ export class SourceLines {
     });
   }
 
-  /** @param {Source} source */
+  /** @param {SourceText} source */
   show({ note, rest, more, parts }) {
     this.note.textContent = note;
     this.tail.textContent = [

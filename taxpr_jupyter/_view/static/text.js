@@ -5,7 +5,7 @@
  *
  * It knows nothing of Jupyter. All texts are hostile and enter the page as text nodes only.
  *
- * @import { Message, Row, Rows, Traits } from "./messages.js"
+ * @import { Message, Rows, TextRow, Traits } from "./messages.js"
  * @typedef {{ name: Traits["view"], title: string, panel: HTMLElement, shown: () => void,
  *   beside?: HTMLElement }} Tab with the panel of another tab that is shown beside its own
  */
@@ -82,7 +82,7 @@ export class Lines {
     this.sought = { text: "", at: 0 };
     /** @type {string[] | null} */
     this.lit = null;
-    /** @type {Row[]} */
+    /** @type {TextRow[]} */
     this.rows = [];
     /** @type {HTMLElement[]} */
     this.items = [];
@@ -161,7 +161,7 @@ export class Lines {
     this.panel.scrollTop += box.top - sight.top - sight.height / 3;
   }
 
-  /** @param {Row} row */
+  /** @param {TextRow} row */
   #draw({ address, depth, kind, marks, fold, open, spans }) {
     const item = h("div", {
       role: "treeitem",
@@ -243,7 +243,7 @@ export class Lines {
     this.panel.scrollTop += above || Math.max(0, box.bottom - sight.bottom);
   }
 
-  /** @param {Row} row */
+  /** @param {TextRow} row */
   #toggle({ fold, open }) {
     this.act.send({ do: open ? "fold" : "unfold", address: fold });
   }

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._edits.attach import Attached
-from taxpr_jupyter._edits.edits import Edited, Edits
+from taxpr_jupyter._edits.attached import Attached
+from taxpr_jupyter._edits.edited import Edited
+from taxpr_jupyter._edits.edits import Edits
 from taxpr_jupyter._edits.steps import EditStep, Steps
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._model.model import count_of

@@ -11,11 +11,11 @@ from taxpr_jupyter._analysis.stateful import StateEnds, states_of
 from taxpr_jupyter._edits.edits import Edits
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._session.state_rows import StateRow, state_row
-from taxpr_jupyter._session.state_values import fitted, fitted_leaf, parsed
-from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._states.pure_call import PureCall
 from taxpr_jupyter._states.writes import writes_of
+from taxpr_jupyter._store.state_rows import StateRow, state_row
+from taxpr_jupyter._store.state_values import fitted, fitted_leaf, parsed
+from taxpr_jupyter._store.store import Store
 
 
 class States:

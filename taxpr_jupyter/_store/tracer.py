@@ -10,15 +10,15 @@ from typing import Any
 import jax
 
 import taxpr
-from taxpr_jupyter._edits.attach import Attached, tried
-from taxpr_jupyter._edits.edits import Adopted, Edited, Edits, Written, adopted
+from taxpr_jupyter._edits.adopted import Adopted, adopted
+from taxpr_jupyter._edits.attach import tried
+from taxpr_jupyter._edits.attached import Attached
+from taxpr_jupyter._edits.edited import Edited
+from taxpr_jupyter._edits.edits import Edits, Written
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
-from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._session.states import States
-from taxpr_jupyter._session.store import Store
 from taxpr_jupyter._stoppable import STOPPING
-from taxpr_jupyter._text.short import visible
+from taxpr_jupyter._store.store import Store
 from taxpr_jupyter._text.variables_at import Held
 from taxpr_jupyter._tracing.changed import Change, changed, ignoring, numbers_of, traced_changed
 from taxpr_jupyter._tracing.mistakes import mistake
@@ -29,7 +29,6 @@ EDITED = (
     "The source is edited here (taxpr.edit), before anything differentiates: derivatives are those "
     "of the changed function."
 )
-KEPT = "what was kept from the last run of this cell"
 STAYS = "It stays an injection, since {why}"
 
 
@@ -233,65 +232,3 @@ def _variable(program: taxpr.Program, held: Held, key: str) -> Any:
     if len(taxpr.find_values(program, where)) > 1:
         where = taxpr.var(first.short, occurrence=first.occurrence)
     return where
-
-
-def hand_over(old: Store, store: Store, states: States, tracer: Tracer) -> None:
-    """Makes the edits of an older session to a new one, and notes what became of them.
-
-    Args:
-        old: The older program with its edits.
-        store: The new one.
-        states: Its states.
-        tracer: What traces it with the changes of the older one.
-    """
-    edited, dropped = tracer.take_over(old.edited)
-    found = adopted(edited, old.edited, store.namespace)
-    found = tracer.synced(found.edited)._replace(moved=found.moved, dropped=found.dropped)
-    store.edited, moved = found.edited, found.moved
-    dropped = [*dropped, *found.dropped]
-    kept, ways = _kept(store.edited, states.take_over(old.edits))
-    if kept:
-        store.notes += (
-            f"Kept from the last run of this cell: {'; '.join(kept)}. "
-            f"{_listed(ways)}, or the panel, {'drops' if len(ways) == 1 else 'drop'} them.",
-        )
-    if moved:
-        store.notes += (f"Moved, since the program has changed: {', '.join(moved)}.",)
-    if dropped:
-        store.notes += (f"Dropped, since the program has changed: {', '.join(dropped)}.",)
-
-
-def _kept(edited: Edited, states: Sequence[str]) -> tuple[list[str], list[str]]:
-    """A note on everything taken over from an older session, and the calls that drop it."""
-    sites = edited.sites
-    added = [_called(site) for site in sites if site.added]
-    attached = [f"{s.injector.name} at {_called(s)}" for s in sites if s.injector]
-    kept, ways = [], []
-    if added:
-        kept.append(f"{count_of(len(added), 'added tag')} ({_few(added)})")
-        ways.append("`session.untag(name)`")
-    if attached:
-        kept.append(f"{count_of(len(attached), 'injector')} ({_few(attached)})")
-        ways.append("`session.detach(name)`")
-    if written := [one.place.place for one in edited.edits.written]:
-        kept.append(f"{count_of(len(written), 'edited line')} ({_few(written)})")
-        ways.append("`session.unedit(line)`")
-    if states:
-        kept.append(f"{count_of(len(states), 'initial value')} ({_few(states)})")
-        ways.append("`session.reset_state(name)`")
-    return kept, ways
-
-
-def _called(site: SiteRow) -> str:
-    return visible(site.name or site.address)
-
-
-def _few(names: Sequence[str], most: int = 4) -> str:
-    """Some names: `h, loss, 3 more`."""
-    more = [f"{len(names) - most} more"] if len(names) > most else []
-    return ", ".join([*names[:most], *more])
-
-
-def _listed(words: Sequence[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last

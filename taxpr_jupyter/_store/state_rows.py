@@ -7,7 +7,7 @@ import jax
 
 from taxpr import Address
 from taxpr_jupyter._analysis.stateful import StateEnds
-from taxpr_jupyter._session.state_values import is_editable, text_of
+from taxpr_jupyter._store.state_values import is_editable, text_of
 from taxpr_jupyter._text.elements import Row
 from taxpr_jupyter._text.short import aval_text, shortened
 

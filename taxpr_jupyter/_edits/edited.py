@@ -1,0 +1,223 @@
+"""`Edited`, a program with edits: what follows from them is computed when it is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections import Counter
+from typing import Any, TypeAlias
+
+import taxpr
+from taxpr_jupyter._analysis.index import Index
+from taxpr_jupyter._analysis.stateful import injected_program
+from taxpr_jupyter._edits import outline
+from taxpr_jupyter._edits.attach import noted_already
+from taxpr_jupyter._edits.carried import line_text
+from taxpr_jupyter._edits.edits import Edits
+from taxpr_jupyter._edits.inspect import Inspector
+from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._edits.tagged import Tagged
+from taxpr_jupyter._errors import PanelError, nearest
+from taxpr_jupyter._lines.line import Line, Lines
+from taxpr_jupyter._model.model import Marked
+from taxpr_jupyter._text.short import Tooltips
+
+# An address, the key or name of a tag, or a selector of one value such as a `taxpr.var`.
+Place: TypeAlias = Any
+
+
+_SHOWN = 12  # values in a message
+
+
+class Edited:
+    """A program with edits.
+
+    Args:
+        program: The program as traced.
+        edits: The changes.
+        before: The same program with other edits, whose cached results may be reused.
+    """
+
+    def __init__(self, program: taxpr.Program, edits: Edits, before: Edited | None = None) -> None:
+        self.base = program
+        self.edits = edits
+        if before is not None and before.edits.tags == edits.tags:
+            self.tagged = before.tagged
+        else:
+            self.tagged = Tagged(program, edits.tags)
+
+    @property
+    def program(self) -> taxpr.Program:
+        """The program with the added tags."""
+        return self.tagged.program
+
+    @property
+    def index(self) -> Index:
+        """The places of that program."""
+        return self.tagged.index
+
+    def changed(self, **changes: Any) -> Edited:
+        """The program with other edits. Raises if they are impossible."""
+        if (
+            keys := {*changes.get("tags", ()), *changes.get("attached", ())}
+            - self.edits.lines.keys()
+        ):
+            lines = {key: line_text(self.index, key) for key in keys}
+            changes["lines"] = {**self.edits.lines, **lines}
+        new = Edited(self.base, dataclasses.replace(self.edits, **changes), self)
+        _ = new.sites
+        return new
+
+    @functools.cached_property
+    def sites(self) -> tuple[SiteRow, ...]:
+        """All tags, in program order."""
+        attached = self.edits.attached
+        rows = self.tagged.rows
+        return tuple(dataclasses.replace(row, injector=attached.get(row.key)) for row in rows)
+
+    @functools.cached_property
+    def passed_over(self) -> str:
+        """The tags that a run skips and why, in words; empty if there are none."""
+        refused = Counter(site.refused for site in self.sites if site.refused)
+        if not refused:
+            return ""
+        of = "; ".join(f"{n} in {reason}" for reason, n in refused.items())
+        n = refused.total()
+        what = "1 tag that cannot" if n == 1 else f"{n} tags that cannot"
+        return f"A run passes over {what} be injected, {of}."
+
+    @functools.cached_property
+    def inspector(self) -> Inspector:
+        """Looks at the places of the program."""
+        return Inspector(self.tagged, self.sites)
+
+    def injected(self) -> taxpr.Program:
+        """The program with its tags and injectors.
+
+        Raises:
+            PanelError: If an injector cannot work.
+        """
+        attached = {
+            site.site: site.injector
+            for site in self.sites
+            if site.injector and not site.injector.edits
+        }
+        for site, injector in attached.items():
+            if injector.error:
+                raise PanelError(f"The injector at {site} cannot work: {injector.error}")
+        if not attached:
+            return self.program
+        with noted_already():
+            injected = self.program.inject({site: one.injector for site, one in attached.items()})
+        return injected_program(injected, self.program)
+
+    @property
+    def marked(self) -> Marked:
+        """The tags that look different in pictures."""
+        return Marked(
+            frozenset(site.address for site in self.sites if site.injector),
+            frozenset(site.address for site in self.sites if site.added),
+        )
+
+    def lines(self, limit: int | None = None) -> list[Line]:
+        """Every equation as a line, regardless of folding; at most `limit` lines."""
+        names = Tooltips(self.tagged.letters, held=self.tagged.held.name)
+        return list(Lines(names, marked=self.marked).all(self.program, limit))
+
+    def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
+        """The first lines of the program as text, each with its address."""
+        lines = self.lines(limit)
+        size = self.tagged.size
+        more = size.total + size.others - len(lines)
+        return outline.rows(lines, self.sites, call=call, color=color, eqns=size.eqns, more=more)
+
+    def address_of(self, place: Place) -> str:
+        """The address of the one value that a selector means; a text stays as it is.
+
+        Raises:
+            taxpr.errors.SelectorError: If it means no value.
+            PanelError: If it means several.
+        """
+        if isinstance(place, str):
+            return place
+        found = taxpr.find_values(self.program, place)
+        if len(found) > 1:
+            shown = [value.address for value in found[:_SHOWN]]
+            named = ", ".join(str(self.program.var_of(one) or one) for one in shown)
+            each = f" Or do it with each: for one in [{named}]: session.attach(one, ...)."
+            more = each if len(found) <= _SHOWN else ""
+            raise PanelError(f"{place} means {len(found)} values. Say which: {named}.{more}")
+        return found[0].address
+
+    def site(self, address: Place) -> SiteRow | None:
+        """The tag with this key, address or name; None if there is none.
+
+        An address of the program is not looked up as a name.
+
+        Raises:
+            PanelError: If several tags have this name.
+        """
+        address = self.address_of(address)
+        for site in self.sites:
+            if site.key == address:
+                return site
+        for site in self.sites:
+            # `t0.0` is what the tag at `t0` returns.
+            if address == site.address or address.startswith(f"{site.address}."):
+                return site
+        if address not in self.index.homes and (values := self.index.values(address)):
+            whole = values[0][0] if len(values) == 1 else None
+            return next((site for site in self.sites if site.key == whole), None)
+        named = [site for site in self.sites if site.name == address]
+        if len(named) > 1:
+            places = ", ".join(site.title for site in named)
+            raise PanelError(f"Several tags have the name {address!r}: say which, of {places}")
+        return named[0] if named else None
+
+    def the_site(self, address: Place) -> SiteRow:
+        """The tag with this key, address or name.
+
+        Raises:
+            PanelError: If there is none.
+        """
+        site = self.site(address)
+        if site is None:
+            near = self._near(self.address_of(address))
+            raise PanelError(f"There is no tag at {address!r}. {near}")
+        return site
+
+    def untagged_value(self, address: Place) -> str:
+        """The address of a value that has no tag yet.
+
+        Raises:
+            PanelError: If it has a tag, or there is no such value.
+        """
+        address = self.address_of(address)
+        site = self.site(address)
+        if site is None:
+            return self.index.one_value(address, self._near(address))
+        whose = "" if site.added else ", in the source"
+        raise PanelError(
+            f"{address} is tagged already, as {site.title}{whose}: attach an injector to that tag"
+        )
+
+    def _near(self, address: str) -> str:
+        """A list of the tags for messages, those with similar names first."""
+        titles = {site.title: site.name or site.address for site in self.sites}
+        return f"Tags: {nearest(address, titles) or 'none'}"
+
+    def new_name(self, name: str | None, address: str = "") -> str:
+        """``name``, or a free one: the variable that held the value, or ``tag1``, ``tag2``, ….
+
+        Raises:
+            PanelError: If the name is taken.
+        """
+        taken = {site.name: site for site in self.sites}
+        if name is None:
+            held = self.tagged.held.name(address)
+            free = (f"{held or 'tag'}{k}" for k in itertools.count(2 if held else 1))
+            return held if held and held not in taken else next(n for n in free if n not in taken)
+        if name in taken:
+            raise PanelError(f"The name {name!r} is taken by the tag {taken[name].title}")
+        return name

@@ -1,0 +1,160 @@
+"""Requests of a browser to the panel."""
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class Plain(TypedDict):
+    """A request without data."""
+
+    do: Literal["cancel", "shown", "gone", "only", "all", "writeStates", "undo", "redo"]
+
+
+class At(TypedDict):
+    """A request about an address, or about a name: of a state, an array, a view, a kind of heat.
+
+    A line of source is called by its file and number: ``model.py:12``.
+    """
+
+    do: Literal[
+        "untag",
+        "fold",
+        "unfold",
+        "toggle",
+        "heat",
+        "place",
+        "upstream",
+        "downstream",
+        "line",
+        "unedit",
+        "reveal",
+        "keepState",
+        "resetState",
+        "watch",
+        "unwatch",
+        "keepView",
+        "view",
+        "dropView",
+    ]
+    address: str
+
+
+class AddTag(TypedDict):
+    """Tags a value; without a name if it is empty."""
+
+    do: Literal["tag"]
+    address: str
+    name: str
+
+
+class Attach(TypedDict):
+    """Attaches an injector; removes it if the name is empty."""
+
+    do: Literal["attach"]
+    address: str
+    injector: str
+
+
+class SetText(TypedDict):
+    """Sets a parameter to a typed text."""
+
+    do: Literal["value"]
+    address: str
+    param: str
+    text: str
+
+
+class SetPosition(TypedDict):
+    """Sets a parameter to a position of its slider."""
+
+    do: Literal["value"]
+    address: str
+    param: str
+    position: int
+
+
+class SetState(TypedDict):
+    """Sets the initial value of an array of a state to a typed text."""
+
+    do: Literal["state"]
+    address: str
+    value: str
+
+
+class Find(TypedDict):
+    """Searches, and goes on by so many hits."""
+
+    do: Literal["find"]
+    text: str
+    step: int
+
+
+class Between(TypedDict):
+    """Shows the paths between two places."""
+
+    do: Literal["between"]
+    address: str
+    to: str
+
+
+class ToggleBoth(TypedDict):
+    """Opens or closes something in both programs of the comparison."""
+
+    do: Literal["toggleBoth"]
+    address: str
+    side: Literal["before", "after"]
+
+
+class StartRun(TypedDict):
+    """Runs on a device."""
+
+    do: Literal["run"]
+    device: str
+
+
+class AskValues(TypedDict):
+    """Shows what the variables held in one iteration of the outermost loops; in all if it is -1.
+
+    With the injectors of the session, or without them.
+    """
+
+    do: Literal["record"]
+    step: int
+    injectors: bool
+
+
+class EditLine(TypedDict):
+    """Types a line of the source over: it gets this right-hand side."""
+
+    do: Literal["edit"]
+    address: str
+    text: str
+
+
+class Ask(TypedDict):
+    """Asks a question of the program."""
+
+    do: Literal["ask"]
+    question: str
+    of: NotRequired[str]  # the result whose gradients are asked for, if it is not the first one
+
+
+Message = (
+    Plain
+    | At
+    | AddTag
+    | Attach
+    | SetText
+    | SetPosition
+    | SetState
+    | Find
+    | Between
+    | ToggleBoth
+    | StartRun
+    | AskValues
+    | EditLine
+    | Ask
+)
+
+
+# Comes with each message: the name of the page, and the message's number there.
+Numbered = TypedDict("Numbered", {"from": str, "number": int})

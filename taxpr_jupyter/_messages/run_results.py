@@ -1,0 +1,121 @@
+"""Runs, their results, and the states that they read and write."""
+
+from typing import Literal, TypedDict
+
+from taxpr_jupyter._messages.selected import Facts
+
+
+class Output(TypedDict):
+    """An output of a run, next to that of the original program."""
+
+    name: str
+    type: str
+    before: str
+    after: str
+    largest: str
+    mean: str
+    same: bool
+    notFinite: str
+    note: str
+
+
+class Recorded(TypedDict):
+    """What a run recorded at a tag."""
+
+    name: str
+    address: str
+    facts: Facts
+    values: str
+    note: str
+
+
+class Injected(TypedDict):
+    """An injector of a run."""
+
+    address: str
+    text: str
+
+
+class Results(TypedDict):
+    """The results of a run."""
+
+    title: str
+    summary: str
+    status: Literal["error", "cancelled", "done"]
+    error: str
+    cancelled: str
+    times: list[tuple[str, float]]
+    xla: list[str]
+    injectors: list[Injected]
+    outputs: list[Output]
+    unchanged: str
+    gradients: list[Output]
+    gradientNote: str
+    records: list[Recorded]
+
+
+class Progress(TypedDict):
+    """The work under way."""
+
+    running: Literal[True]
+    label: str
+    fraction: float | None
+    elapsed: float
+    cancelling: bool
+
+
+class Idle(TypedDict):
+    """Nothing is under way."""
+
+    running: Literal[False]
+
+
+class Said(TypedDict):
+    """A message for the user."""
+
+    text: str
+    error: bool
+
+
+class Write(TypedDict):
+    """The values written to a state at one place."""
+
+    address: str
+    text: str
+    note: str
+
+
+class Leaf(TypedDict):
+    """An array of a state."""
+
+    name: str
+    type: str
+    text: str
+    editable: bool
+    edited: bool
+    typed: str
+    error: str
+    before: str
+    after: str
+    same: bool
+    notFinite: str
+    writes: list[Write]
+
+
+class State(TypedDict):
+    """A state of the function."""
+
+    name: str
+    address: str
+    written: bool
+    edited: bool
+    watched: bool
+    more: str
+    leaves: list[Leaf]
+
+
+class States(TypedDict):
+    """All states, and the run that their values are from."""
+
+    run: str
+    states: list[State]

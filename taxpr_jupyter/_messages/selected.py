@@ -1,0 +1,77 @@
+"""The selected node, its values, and the injector there."""
+
+from typing import Literal, TypedDict
+
+Facts = list[tuple[str, str]]
+
+
+class Empty(TypedDict):
+    """Nothing to show."""
+
+
+class Tag(TypedDict):
+    """A tag."""
+
+    address: str
+    name: str
+    type: str
+    where: str
+    added: bool
+    injector: str
+
+
+class Value(TypedDict):
+    """A value of the selected node."""
+
+    address: str
+    text: str
+    tag: Tag | None
+    refused: str
+
+
+class Inspection(TypedDict):
+    """The selected node."""
+
+    address: str
+    title: str
+    kind: str
+    facts: Facts
+    inputs: list[str]
+    outputs: list[str]
+    values: list[Value]
+    source: str
+    line: str
+    valueSource: str
+    valueLine: str
+    addedBy: str
+    scope: str
+    cost: list[str]
+    tag: Tag | None
+    tagParams: Facts
+    toggle: Literal["", "fold", "unfold"]
+    note: str
+
+
+class Param(TypedDict):
+    """A parameter of an injector; ``last`` is the slider's last position, from 0."""
+
+    name: str
+    help: str
+    text: str
+    mistake: str
+    flag: bool
+    position: int
+    last: int
+
+
+class Controls(TypedDict):
+    """The injector at the selected value, and the places where one can be."""
+
+    address: str
+    places: Facts
+    injectors: list[str]
+    injector: str
+    doc: str
+    note: str
+    failure: str
+    fields: list[Param]

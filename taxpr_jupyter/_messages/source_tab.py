@@ -1,0 +1,109 @@
+"""The source of the user's functions, with values, shares and edits of its lines."""
+
+from typing import Literal, TypedDict
+
+
+class SourceVariable(TypedDict):
+    """A variable of a line, or a part of one; one address for each value that it held."""
+
+    name: str
+    type: str
+    addresses: list[str]
+
+
+class SourceLine(TypedDict):
+    """A line of source; ``holds`` if it made a loop or the like; shares are None if not known.
+
+    ``right`` is the right-hand side that can be typed over, and empty if there is none. ``left`` is
+    what is before it, ``"x = "`` or ``"return "``.
+    """
+
+    number: int
+    text: str
+    variables: list[SourceVariable]
+    equations: int
+    derivative: int
+    holds: bool
+    runs: str
+    flops: float | None
+    bytes: float | None
+    marks: list[str]
+    left: str
+    right: str
+
+
+class SourcePart(TypedDict):
+    """A function, or a class."""
+
+    file: str
+    title: str
+    lines: list[SourceLine]
+
+
+class SourceText(TypedDict):
+    """The source of the user's functions; ``more`` lines are not sent.
+
+    Elsewhere lines are called by their numbers, from 0, through all parts.
+    """
+
+    note: str
+    rest: str
+    more: int
+    parts: list[SourcePart]
+
+
+# Of values of a line: some are not finite, or changed with the injectors; a run recorded them; they
+# have a tag at which the next run records.
+LineMarkKind = Literal["bad", "changed", "recorded", "watched"]
+
+
+class LineMark(TypedDict):
+    """What runs say of a line of the source."""
+
+    kind: LineMarkKind
+    text: str
+
+
+class Values(TypedDict):
+    """What variables held in a recorded run: short texts by the addresses of the values.
+
+    ``steps`` is how many iterations the longest loop has, ``step`` the one that is shown, or -1;
+    ``injectors`` whether injectors took part, None if there are none.
+    """
+
+    step: int
+    steps: int
+    texts: dict[str, str]
+    note: str
+    injectors: bool | None
+
+
+class LineShare(TypedDict):
+    """The measured share of a line, 0 to 1, and the amount in words."""
+
+    share: float
+    words: str
+
+
+class SourceHeat(TypedDict):
+    """Measured numbers of lines, by the numbers of the lines, and the rest in words.
+
+    Without lines nothing is shown.
+    """
+
+    title: str
+    rest: str
+    lines: dict[str, LineShare]
+
+
+class SourceEdits(TypedDict):
+    """The right-hand sides that were typed, by the places of lines, and their diff; a mistake.
+
+    The number counts mistakes: the same one can be made twice.
+    """
+
+    lines: dict[str, str]
+    diff: str
+    place: str
+    mistake: str
+    number: int
