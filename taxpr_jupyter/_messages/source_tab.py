@@ -58,14 +58,14 @@ LineMarkKind = Literal["bad", "changed", "recorded", "watched"]
 
 
 class LineMark(TypedDict):
-    """What runs say of a line of the source."""
+    """A remark of runs on a line of the source."""
 
     kind: LineMarkKind
     text: str
 
 
 class Values(TypedDict):
-    """What variables held in a recorded run: short texts by the addresses of the values.
+    """Values of variables in a recorded run: short texts by the addresses of the values.
 
     ``steps`` is how many iterations the longest loop has, ``step`` the one that is shown, or -1;
     ``injectors`` whether injectors took part, None if there are none.

@@ -114,7 +114,7 @@ class AnswerRow(TypedDict):
 
 
 class Answer(TypedDict):
-    """What a question answered; ``more`` rows are not sent, ``stale`` says what has changed since.
+    """The answer of a question; ``more`` rows are not sent, ``stale`` says what has changed since.
 
     Without a headline the answer is awaited, or there is none because of an error.
     """
@@ -132,7 +132,7 @@ class Answer(TypedDict):
 
 
 class Flows(TypedDict):
-    """What the question about gradients can be asked of: the first result, or these; or why not."""
+    """The results whose gradients can be asked for: the first result, or these; or why not."""
 
     first: bool
     results: list[str]
