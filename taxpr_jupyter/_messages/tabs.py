@@ -89,7 +89,7 @@ class Timeline(TypedDict):
 
 
 class History(TypedDict):
-    """What is undone next, and what is redone, in words; empty if there is nothing."""
+    """The next undo and the next redo, in words; empty without one."""
 
     undo: str
     redo: str

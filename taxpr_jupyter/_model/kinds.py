@@ -1,4 +1,4 @@
-"""The kinds of nodes, edges and clusters, and what nodes can be coloured by."""
+"""The kinds of nodes, edges and clusters, and the quantities that colour nodes."""
 
 import numbers
 from collections.abc import Sequence

@@ -45,7 +45,7 @@ class Node:
         forward: Of a group of the backward pass, the address of what it is the backward pass of.
         pair: In a comparison the address of its partner in the other picture.
         cost: What it costs, in words; () where it computes nothing.
-        heat: From 0 to 1, where the picture is coloured by cost; None for what has no cost.
+        heat: From 0 to 1, where the picture is coloured by cost; None without a cost.
         on: Of a tag, the id of the node whose value it tags. It is a badge on that node, and no
             line leads to it, as it hands the value on. "" of all else, and of the tag of a literal.
         titled: How many of the lines are its title.

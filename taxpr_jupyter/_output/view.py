@@ -20,7 +20,7 @@ class View:
     Attributes:
         unfolded: The addresses of what is open; None leaves it to the picture.
         only: What is drawn; None for all.
-        selected: The address of what is selected, or "".
+        selected: The selected address, or "".
         place: Where the panel had the picture, and at which scale; empty where it chooses.
     """
 

@@ -79,7 +79,7 @@ class Rewriter:
         self._write(place, place.text)
 
     def edits(self) -> Mapping[str, str]:
-        """The lines that were typed over, and what they say now."""
+        """The lines that were typed over, and their new texts."""
         return {one.place.place: one.line for one in self._store.edits.written}
 
     @property

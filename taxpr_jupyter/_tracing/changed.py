@@ -23,7 +23,7 @@ _LAST = chr(sys.maxunicode)
 
 
 class Change(NamedTuple):
-    """A variable and what becomes of it.
+    """A variable and its change.
 
     Attributes:
         where: A `taxpr.var`.

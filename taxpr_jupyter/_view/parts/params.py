@@ -63,7 +63,7 @@ class ParamField:
         return value
 
     def refuse(self, why: str) -> None:
-        """Says what is wrong with what was typed."""
+        """Says why a typed text is wrong."""
         self.mistake = f"{why}: {self.name} is still {self._value}"
 
     def _read(self, text: str) -> Any:
@@ -128,7 +128,7 @@ class CtxField:
         return read
 
     def refuse(self, why: str) -> None:
-        """Says what is wrong with what was typed."""
+        """Says why a typed text is wrong."""
         self.mistake = why
 
     def state(self) -> Param:

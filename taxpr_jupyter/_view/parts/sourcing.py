@@ -186,7 +186,7 @@ class SourceView:
 
 
 class KeptRun(NamedTuple):
-    """A recorded run, and what is said of it."""
+    """A recorded run, and a note on it."""
 
     values: LineValues
     notes: str
