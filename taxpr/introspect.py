@@ -22,6 +22,9 @@ from taxpr._compat import (
     with_settings,
 )
 from taxpr._compat import Var as Var
+from taxpr._compat import is_jaxpr as is_jaxpr
+from taxpr._compat import open_jaxpr as open_jaxpr
+from taxpr._compat import pvary_p as pvary_p  # which JAX does not export
 from taxpr._costs.costs import Cost, Costs, trips_of
 from taxpr._costs.quantities import n_bytes, quantity
 from taxpr._errors import warnings_to

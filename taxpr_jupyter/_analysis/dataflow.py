@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.index import Home, Index, Place
+from taxpr_jupyter._analysis.index import ElementPlace, Home, Index
 
 # An adjacency list: the neighbours of node i are the second list from first[i] to first[i + 1].
 Edges = tuple[list[int], list[int]]
@@ -30,7 +30,7 @@ class Dataflow:
 
     def __init__(self, index: Index) -> None:
         self.index = index
-        self.unsure: list[Place] = []
+        self.unsure: list[ElementPlace] = []
         self._sources: list[int] = []
         self._targets: list[int] = []
         # By the address of a jaxpr: the node that decides whether it runs, the nodes of variables.
@@ -53,7 +53,7 @@ class Dataflow:
         self._sources.append(source)
         self._targets.append(target)
 
-    def _place(self, place: Place) -> None:
+    def _place(self, place: ElementPlace) -> None:
         home, node = place.home, place.number
         nodes, control = self._nodes[home.address], self._control[home.address]
         if place.eqn is None and not place.made:  # an output
@@ -83,7 +83,7 @@ class Dataflow:
                     self._edge(node, other)
                     self._edge(other, node)
 
-    def _leaf(self, place: Place, operands: Sequence[int | None]) -> None:
+    def _leaf(self, place: ElementPlace, operands: Sequence[int | None]) -> None:
         for atom, operand in zip(place.eqn.invars, operands, strict=True):
             if operand is not None:
                 self._edge(operand, place.number)
@@ -92,7 +92,7 @@ class Dataflow:
         for result in place.results:
             self._edge(place.number, result)
 
-    def _hop(self, place: Place, operands: Sequence[int | None]) -> None:
+    def _hop(self, place: ElementPlace, operands: Sequence[int | None]) -> None:
         """Adds how values go through an equation with nested jaxprs."""
         eqn, node, results = place.eqn, place.number, place.results
         inside = [
@@ -140,7 +140,11 @@ class Dataflow:
                 self._edge(node, result)
 
     def _enter(
-        self, place: Place, operands: Sequence[int | None], nested: introspect.Nested, home: Home
+        self,
+        place: ElementPlace,
+        operands: Sequence[int | None],
+        nested: introspect.Nested,
+        home: Home,
     ) -> None:
         for k, inner in zip(nested.operands, home.ins, strict=True):
             if k is None:

@@ -18,7 +18,7 @@ import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.def_use import DefUse
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._text.elements import Row, place_of, row_of
+from taxpr_jupyter._text.elements import ElementRow, place_of, row_of
 
 
 @dataclasses.dataclass(eq=False)
@@ -38,7 +38,7 @@ class Home:
     address: taxpr.Address
     jaxpr: Any
     nested: introspect.Nested | None
-    steps: tuple[Place, ...]
+    steps: tuple[ElementPlace, ...]
     refused: str | None
     start: int
     stop: int = 0
@@ -70,7 +70,7 @@ class Home:
 
 
 @dataclasses.dataclass(eq=False, slots=True)
-class Place:
+class ElementPlace:
     """An equation, input, constant or output. Selectors of taxpr can choose from places.
 
     Attributes:
@@ -127,7 +127,7 @@ class Index:
     def __init__(self, program: taxpr.Program) -> None:
         self.program = program
         self.homes: dict[str, Home] = {}
-        self.places: list[Place] = []
+        self.places: list[ElementPlace] = []
         self.size = 0
         self._add(Home(taxpr.Address(), program, None, (), None, 0))
 
@@ -137,7 +137,7 @@ class Index:
         self._add_ends(home, "in", home.jaxpr.invars)
         for local, eqn in introspect.numbered(home.jaxpr):
             number, self.size = self.size, self.size + 1 + len(eqn.outvars)
-            place = Place(local, home, eqn, eqn.outvars, number, self.size)
+            place = ElementPlace(local, home, eqn, eqn.outvars, number, self.size)
             self.places.append(place)
             for nested in introspect.nested_jaxprs(eqn):
                 address, steps = place.address / nested.label, (*home.steps, place)
@@ -151,10 +151,10 @@ class Index:
         for k, atom in enumerate(atoms):
             number, self.size = self.size, self.size + 1
             made = () if word == "out" else (atom,)
-            self.places.append(Place(f"{word}{k}", home, None, made, number, self.size))
+            self.places.append(ElementPlace(f"{word}{k}", home, None, made, number, self.size))
 
     @functools.cached_property
-    def at(self) -> dict[str, Place]:
+    def at(self) -> dict[str, ElementPlace]:
         """The places by address."""
         return {place.address: place for place in self.places}
 
@@ -164,11 +164,11 @@ class Index:
         starts = np.fromiter((place.number for place in self.places), int, len(self.places))
         return starts, np.fromiter((place.stop for place in self.places), int, len(self.places))
 
-    def eqns(self) -> Iterator[Place]:
+    def eqns(self) -> Iterator[ElementPlace]:
         """The equations, in program order."""
         return (place for place in self.places if place.eqn is not None)
 
-    def eqn(self, address: str) -> Place | None:
+    def eqn(self, address: str) -> ElementPlace | None:
         """The equation at an address; None if there is none."""
         place = self.at.get(address)
         return place if place is not None and place.eqn is not None else None
@@ -188,14 +188,14 @@ class Index:
     def _span(self, address: taxpr.Address) -> tuple[int, int] | None:
         known = self.at.get(address) or (self.homes.get(address) if address else None)
         if known is not None:
-            return known.number if isinstance(known, Place) else known.start, known.stop
+            return known.number if isinstance(known, ElementPlace) else known.start, known.stop
         owner = self.eqn(address.eqn)
         if owner is None or address.result is None or address.result >= len(owner.made):
             return None
         number = owner.results[address.result]
         return number, number + 1
 
-    def _row_span(self, row: Row) -> tuple[int, int] | None:
+    def _row_span(self, row: ElementRow) -> tuple[int, int] | None:
         known = self._rows.get(row.home, {})
         first, last = (known.get(f"{row.word}{end}") for end in (row.first, row.last))
         return (first[0], last[1]) if first and last else None

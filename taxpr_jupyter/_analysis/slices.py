@@ -13,7 +13,7 @@ import numpy as np
 
 from taxpr import Address
 from taxpr_jupyter._analysis.dataflow import Dataflow, Edges
-from taxpr_jupyter._analysis.index import Index, Place
+from taxpr_jupyter._analysis.index import ElementPlace, Index
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ class Slices:
         return Slice(addresses, unsure, self._index, before)
 
 
-def _touched(index: Index, before: np.ndarray) -> Iterator[Place]:
+def _touched(index: Index, before: np.ndarray) -> Iterator[ElementPlace]:
     """The places that are in a slice, at least in part."""
     starts, stops = index.spans
     return itertools.compress(index.places, before[stops] > before[starts])

@@ -34,7 +34,7 @@ _LONGEST = 2000  # the most characters of arguments that are written out
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class CallSource:
     """The user's call, as written.
 
     Attributes:
@@ -62,17 +62,17 @@ def source_now(
     static_argnames: tuple[str, ...],
     namespace: Mapping[str, Any],
     given: Mapping[str, Any],
-) -> Source:
+) -> CallSource:
     """Record a call with the present meaning of its names, which the notebook may change later."""
     read = free_names(call)
     given = {name: given[name] for name in read if name in given and name not in namespace}
     named = {name: namespace[name] for name in read if name in namespace}
     config = config_now()
-    return Source(call, static_argnums, static_argnames, namespace, given, named, config)
+    return CallSource(call, static_argnums, static_argnames, namespace, given, named, config)
 
 
 def code_of(
-    source: Source,
+    source: CallSource,
     added: Mapping[str, Mapping[str, Any]],
     sites: Sequence[SiteRow],
     held: Mapping[str, str] = MappingProxyType({}),
@@ -112,7 +112,7 @@ def code_of(
 
 
 def _body(
-    source: Source,
+    source: CallSource,
     added: Mapping[str, Mapping[str, Any]],
     sites: Sequence[SiteRow],
     held: Mapping[str, str],
@@ -200,7 +200,7 @@ def _by(where: Any, by: str | Attached, names: Names) -> str:
 
 
 def _asking(
-    source: Source,
+    source: CallSource,
     states: StatesOf | None,
     names: Names,
     name: str,
@@ -234,7 +234,7 @@ def _asking(
     return "\n".join([*lines, asking])
 
 
-def _given(source: Source, names: Names) -> list[str]:
+def _given(source: CallSource, names: Names) -> list[str]:
     """Lines that define the arguments without a name in the notebook, if they are short."""
     lines = []
     for name, value in source.given.items():
@@ -246,7 +246,7 @@ def _given(source: Source, names: Names) -> list[str]:
 
 def _start(
     call: ast.Call,
-    source: Source,
+    source: CallSource,
     states: StatesOf | None,
     program: str,
     names: Names,
@@ -292,7 +292,7 @@ def _arguments(call: ast.Call) -> list[str]:
     return [ast.unparse(node) for node in (*call.args, *call.keywords)]
 
 
-def _traced(call: ast.Call, source: Source, names: Names) -> tuple[list[str], list[str]]:
+def _traced(call: ast.Call, source: CallSource, names: Names) -> tuple[list[str], list[str]]:
     """Lines to put before the call, and its arguments without static ones."""
     words = [ast.unparse(word) for word in call.keywords if word.arg not in source.static_argnames]
     first_star = next(

@@ -21,10 +21,10 @@ from taxpr_jupyter._diff import pairing
 from taxpr_jupyter._diff.changes import EqnDifference, different
 from taxpr_jupyter._diff.match import Matching
 from taxpr_jupyter._diff.pairing import Pairs
-from taxpr_jupyter._diff.seen import Seen
-from taxpr_jupyter._diff.status import End, Inner, Part, Side, Status
+from taxpr_jupyter._diff.seen import HashedGraph
+from taxpr_jupyter._diff.status import EndStatus, Inner, Part, Side, Status
 from taxpr_jupyter._diff.wiring import Wiring
-from taxpr_jupyter._diff.wrappers import Contents, Opened
+from taxpr_jupyter._diff.wrappers import EqnContents, Opened
 
 
 class Recurse(Protocol):
@@ -32,7 +32,7 @@ class Recurse(Protocol):
 
     keys: Keys
     sizes: Sizes
-    contents: Contents
+    contents: EqnContents
 
     def nested(self, before: introspect.Nested, after: introspect.Nested, operands: Pairs) -> Part:
         """Compare two nested jaxprs."""
@@ -71,8 +71,8 @@ class Comparing:
         opened: Opened,
     ) -> None:
         self._recurse, self._keys = recurse, recurse.keys
-        before = Seen(jaxprs[0], consts[0], self._keys, opened[0])
-        after = Seen(jaxprs[1], consts[1], self._keys, opened[1])
+        before = HashedGraph(jaxprs[0], consts[0], self._keys, opened[0])
+        after = HashedGraph(jaxprs[1], consts[1], self._keys, opened[1])
         self._flows = before, after
         const_types = [self._keys.types(var for _, var, _ in flow.consts) for flow in self._flows]
         values = [[value for _, _, value in flow.consts] for flow in self._flows]
@@ -235,25 +235,25 @@ class Comparing:
         for a, key in enumerate(keys[0]):
             b = pairs.get(a)
             if b is None:
-                before.ends[names[a]] = End("removed", None)
+                before.ends[names[a]] = EndStatus("removed", None)
                 continue
             became: Status = "same" if key == keys[1][b] else status
-            before.ends[names[a]] = End(became, others[b])
-            after.ends[others[b]] = End(became, names[a])
+            before.ends[names[a]] = EndStatus(became, others[b])
+            after.ends[others[b]] = EndStatus(became, names[a])
         for b in range(len(keys[1])):
             if b not in taken:
-                after.ends[others[b]] = End("added", None)
+                after.ends[others[b]] = EndStatus("added", None)
 
-    def _borders(self, side: Side, flow: Seen, status: Status) -> None:
+    def _borders(self, side: Side, flow: HashedGraph, status: Status) -> None:
         """Say of the opened wrappers what is in them, and that their inputs and outputs go."""
         side.held = {name: var for name, var, _ in flow.consts}
         for i, nested in flow.opened.items():
             home = f"{flow.names[i]}/{nested.label}/"
             for word, atoms in (("in", nested.jaxpr.invars), ("out", nested.jaxpr.outvars)):
                 for k in range(len(atoms)):
-                    side.ends[f"{home}{word}{k}"] = End(status, None)
+                    side.ends[f"{home}{word}{k}"] = EndStatus(status, None)
             for k in range(len(nested.jaxpr.constvars)):
-                side.ends.setdefault(f"{home}const{k}", End(status, None))
+                side.ends.setdefault(f"{home}const{k}", EndStatus(status, None))
             inside = {
                 status
                 for status, name in zip(side.status[i + 1 :], flow.names[i + 1 :], strict=True)
@@ -297,5 +297,5 @@ class Comparing:
         before, after = self.part.sides
         for a, text in moved.items():
             b = pairs[a]
-            before.ends[f"out{a}"] = End("changed", f"out{b}", text)
-            after.ends[f"out{b}"] = End("changed", f"out{a}", text)
+            before.ends[f"out{a}"] = EndStatus("changed", f"out{b}", text)
+            after.ends[f"out{b}"] = EndStatus("changed", f"out{a}", text)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.structural_hash import Keys, holds_jaxpr
+from taxpr_jupyter._analysis.param_keys import holds_jaxpr
+from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff.pairing import Pairs
 from taxpr_jupyter._text import short
 

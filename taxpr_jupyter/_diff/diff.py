@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import taxpr
 from taxpr_jupyter._diff.differ import Differ
-from taxpr_jupyter._diff.grouped import Change, changes_of
+from taxpr_jupyter._diff.grouped import DiffChange, changes_of
 from taxpr_jupyter._diff.status import STATUSES, Part, Status, pairs, statuses
 from taxpr_jupyter._text.short import Where
 
@@ -172,7 +172,7 @@ class Diff:
         return f"<difference of {names}: {self.summary()}>"
 
     @functools.cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[DiffChange, ...]:
         """The changes as people see them, the most important first.
 
         Equal differences of the same lines are one change at several places.

@@ -11,7 +11,7 @@ from taxpr_jupyter._diff import pairing
 from taxpr_jupyter._diff.align_jaxprs import Comparing
 from taxpr_jupyter._diff.pairing import Pairs
 from taxpr_jupyter._diff.status import Part
-from taxpr_jupyter._diff.wrappers import Contents, Opened, looked_through
+from taxpr_jupyter._diff.wrappers import EqnContents, Opened, looked_through
 
 
 class Differ:
@@ -20,7 +20,7 @@ class Differ:
     def __init__(self) -> None:
         self.keys = Keys()
         self.sizes = Sizes()
-        self.contents = Contents(self.keys)
+        self.contents = EqnContents(self.keys)
         self._known: dict[Any, tuple[Any, Part]] = {}
 
     def programs(self, before: taxpr.Program, after: taxpr.Program) -> Part:

@@ -1,4 +1,4 @@
-"""Group the differences of two programs: what is one change for people is one `Change`.
+"""Group the differences of two programs: what is one change for people is one `DiffChange`.
 
 Equal differences of equations from the same lines are one change, with all their places. Of
 nested jaxprs that are used at many places, each is read once.
@@ -28,7 +28,7 @@ Kind = Literal["equations", "wrapper", "pair", "end"]
 
 
 @dataclasses.dataclass
-class Change:
+class DiffChange:
     """One change for people, at one or several places.
 
     Attributes:
@@ -97,7 +97,7 @@ class _ChangeGroup:
         room = _MOST - len(self.addresses)
         self.addresses = [*self.addresses, *(home / a for a in other.addresses[:room])]
 
-    def change(self, last: int) -> Change:
+    def change(self, last: int) -> DiffChange:
         names = [word for word, n in self.words.items() for _ in range(min(n, 3))]
         what = ", ".join(names)
         if self.again:
@@ -108,13 +108,15 @@ class _ChangeGroup:
         elif self.kind != "equations":
             what = names[0]
         addresses = tuple(map(taxpr.Address, self.addresses))
-        return Change(what, self.status, self.count, addresses, self.source, last, self.kind)
+        return DiffChange(what, self.status, self.count, addresses, self.source, last, self.kind)
 
 
 _Groups = dict[Any, _ChangeGroup]
 
 
-def changes_of(part: Part, names: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Change]:
+def changes_of(
+    part: Part, names: Sequence[tuple[Sequence[str], Sequence[str]]]
+) -> list[DiffChange]:
     """The changes of two programs, the most important first."""
     found = _Reader(names).of(part, top=True)
     return [

@@ -12,7 +12,7 @@ Three steps, from the strongest evidence to the weakest:
 
 Steps 2 and 3 run with weaker and weaker keys (`EqnKeys`). Names of functions are evidence: only
 where they leave equations alone, all steps also run without names (`Keys.unnamed`), and at last
-calls of functions with other names are matched if their jaxprs have much in common (`Contents`).
+calls of functions with other names are matched if their jaxprs have much in common (`EqnContents`).
 
 Invariants: a pair, once made, is never undone, so stronger evidence wins; partners always have the
 same primitive; `partner` and `back` are inverse to each other. Tags are transparent: they are
@@ -29,8 +29,8 @@ from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff import numbering
 from taxpr_jupyter._diff.gaps import gaps
 from taxpr_jupyter._diff.pairing import Pairs, in_order
-from taxpr_jupyter._diff.seen import Seen
-from taxpr_jupyter._diff.wrappers import Contents
+from taxpr_jupyter._diff.seen import HashedGraph
+from taxpr_jupyter._diff.wrappers import EqnContents
 
 # What must be equal: a field of `EqnKeys`; `Keys.unnamed`; the primitive of what has jaxprs.
 _OWN, _LOOSE, _KIND, _UNNAMED, _PRIMITIVE = range(5)
@@ -46,13 +46,13 @@ class Matching:
 
     def __init__(
         self,
-        before: Seen,
-        after: Seen,
+        before: HashedGraph,
+        after: HashedGraph,
         ins: Pairs,
         consts: Pairs,
         outs: Pairs,
         keys: Keys,
-        contents: Contents,
+        contents: EqnContents,
     ) -> None:
         self.partner = [-1] * len(before.eqns)
         self.back = [-1] * len(after.eqns)
@@ -98,14 +98,14 @@ class Matching:
 
     # --- names ------------------------------------------------------------------------------------
 
-    def _named(self, flow: Seen, partner: Sequence[int]) -> bool:
+    def _named(self, flow: HashedGraph, partner: Sequence[int]) -> bool:
         """Whether an equation is alone in which a function has a name."""
         return any(
             other < 0 and not skip and self._keys.unnamed(eqn) != key.own
             for eqn, key, other, skip in zip(flow.eqns, flow.keys, partner, flow.skip, strict=True)
         )
 
-    def _primitives(self, flow: Seen) -> list[int]:
+    def _primitives(self, flow: HashedGraph) -> list[int]:
         """The number of the primitive of each equation that has jaxprs."""
         return [
             self._keys.number(("primitive", eqn.primitive)) if introspect.is_hop(eqn) else key.own

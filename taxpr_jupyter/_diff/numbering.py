@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from taxpr_jupyter._analysis.def_use import INPUT, LITERAL, Source
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._diff.pairing import Pairs
-from taxpr_jupyter._diff.seen import Seen
+from taxpr_jupyter._diff.seen import HashedGraph
 
 
 def ups(
-    flow: Seen, own: Sequence[int], ends: tuple[Pairs, Pairs], after: bool, keys: Keys
+    flow: HashedGraph, own: Sequence[int], ends: tuple[Pairs, Pairs], after: bool, keys: Keys
 ) -> list[int]:
     """The "up" number of each equation: it and everything that feeds it.
 
@@ -38,7 +38,7 @@ def ups(
     return found
 
 
-def downs(flow: Seen, own: Sequence[int], outs: Pairs, keys: Keys) -> list[int]:
+def downs(flow: HashedGraph, own: Sequence[int], outs: Pairs, keys: Keys) -> list[int]:
     """The "down" number of each equation: it and everything that it feeds.
 
     Args:

@@ -1,4 +1,4 @@
-"""`Seen`: the def-use graph of one jaxpr for a comparison.
+"""`HashedGraph`: the def-use graph of one jaxpr for a comparison.
 
 Tags are transparent. So are wrappers that are opened: their jaxprs stand in their places.
 """
@@ -17,7 +17,7 @@ from taxpr_jupyter._diff.wrappers import wrapped
 _Found = tuple[Source, tuple[int, ...]]  # a source before any tags, and these tags, last first
 
 
-class Seen:
+class HashedGraph:
     """A graph with the structural hashes of its equations and literals.
 
     Args:

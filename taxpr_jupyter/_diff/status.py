@@ -22,7 +22,7 @@ STATUSES: tuple[Status, ...] = ("same", "inside", "follows", "changed", "added",
 QUIET = frozenset({"same", "follows"})  # nothing was changed here
 
 
-class End(NamedTuple):
+class EndStatus(NamedTuple):
     """An input, constant or output.
 
     Attributes:
@@ -59,7 +59,7 @@ class Side:
     eqns: Sequence[Any]
     status: list[Status]
     partner: Sequence[int]
-    ends: dict[str, End] = field(default_factory=dict)
+    ends: dict[str, EndStatus] = field(default_factory=dict)
     opened: dict[int, str] = field(default_factory=dict)
     again: frozenset[int] = frozenset()
     converts: frozenset[int] = frozenset()
@@ -188,7 +188,7 @@ def atom_of(side: Side, name: str) -> Any:
     return side.held[name] if word == "const" else getattr(side.jaxpr, f"{word}vars")[k]
 
 
-def borders(side: Side, *words: str) -> Iterator[tuple[str, int, str, End]]:
+def borders(side: Side, *words: str) -> Iterator[tuple[str, int, str, EndStatus]]:
     """Inputs, constants and outputs: kind, number, name. Those that wrappers have are left out."""
     for name, end in side.ends.items():
         word, k = parsed(name)

@@ -9,7 +9,7 @@ from taxpr_jupyter._diff import pairing
 from taxpr_jupyter._diff.changes import literal_change, one_value
 from taxpr_jupyter._diff.match import Matching
 from taxpr_jupyter._diff.pairing import Pairs
-from taxpr_jupyter._diff.seen import Seen
+from taxpr_jupyter._diff.seen import HashedGraph
 
 
 class Wiring:
@@ -21,7 +21,11 @@ class Wiring:
     """
 
     def __init__(
-        self, flows: tuple[Seen, Seen], ends: tuple[Pairs, Pairs], match: Matching, keys: Keys
+        self,
+        flows: tuple[HashedGraph, HashedGraph],
+        ends: tuple[Pairs, Pairs],
+        match: Matching,
+        keys: Keys,
     ) -> None:
         self.results: dict[int, Pairs] = {}
         self._flows, self._ends, self._match, self._keys = flows, ends, match, keys

@@ -45,7 +45,7 @@ def _all(eqn: introspect.JaxprEqn) -> tuple[range, range]:
     return range(len(eqn.invars)), range(len(eqn.outvars))
 
 
-class Contents:
+class EqnContents:
     """The primitives that equations consist of, kept for each jaxpr."""
 
     def __init__(self, keys: Keys) -> None:
@@ -103,7 +103,7 @@ class Contents:
         )
 
 
-def looked_through(compare: Callable[[Opened], Part], contents: Contents) -> Part:
+def looked_through(compare: Callable[[Opened], Part], contents: EqnContents) -> Part:
     """The best comparison of two jaxprs in which some wrappers are opened."""
     first = best = part = compare(((), ()))
     for _ in range(ROUNDS):
@@ -136,7 +136,7 @@ def _names(side: Side) -> set[str]:
     return {side.names[i] for i in side.opened}
 
 
-def _promising(part: Part, contents: Contents) -> list[set[str]]:
+def _promising(part: Part, contents: EqnContents) -> list[set[str]]:
     """The wrappers without partners of which the other side may have the equations."""
     free = [[i for i, j in enumerate(s.partner) if j < 0 and i not in s.opened] for s in part.sides]
     if not all(free):

@@ -14,7 +14,7 @@ from taxpr_jupyter._model.kinds import NodeKind
 from taxpr_jupyter._model.model import Cluster, Node, count_of
 from taxpr_jupyter._text import paths, short
 from taxpr_jupyter._tree import labels
-from taxpr_jupyter._tree.tree import Block, End
+from taxpr_jupyter._tree.tree import Block, BlockEnd
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class DrawnEnds:
 
 
 @dataclass(frozen=True)
-class Seen:
+class DrawnInputs:
     """How the inputs of a nested jaxpr are drawn.
 
     Attributes:
@@ -47,7 +47,7 @@ class Seen:
     again: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
-SEEN = Seen()
+SEEN = DrawnInputs()
 # Draws what stands below the inputs of a jaxpr; gets its values and the ids of its inputs.
 Then = Callable[[Scope, Sequence[str]], None]
 
@@ -85,7 +85,9 @@ class Borders:
             node = self._canvas.add(Node(address, address, "const", (label,), tip, cluster))
             scope.define(var, Origin(address, address, shown, stub=node))
 
-    def inputs(self, scope: Scope, block: Block, cluster: str | None, seen: Seen) -> list[str]:
+    def inputs(
+        self, scope: Scope, block: Block, cluster: str | None, seen: DrawnInputs
+    ) -> list[str]:
         """Draw the inputs, states outside of the cluster.
 
         Returns:
@@ -142,8 +144,8 @@ class Borders:
         return [origins[j] for j in sorted(origins)]
 
     def _shown(
-        self, ends: Sequence[End], kind: NodeKind, cluster: str | None, wanted: Set[int]
-    ) -> Iterator[tuple[End, str | None]]:
+        self, ends: Sequence[BlockEnd], kind: NodeKind, cluster: str | None, wanted: Set[int]
+    ) -> Iterator[tuple[BlockEnd, str | None]]:
         """The inputs or outputs with a node, and the cluster around it. Draws these clusters.
 
         Only those of which something is wanted.
@@ -172,7 +174,7 @@ class Borders:
         self,
         kind: NodeKind,
         block: Block,
-        end: End,
+        end: BlockEnd,
         indices: Sequence[int],
         names: Sequence[str],
         cluster: str | None,
@@ -213,7 +215,7 @@ class Borders:
         return Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
 
 
-def _hands_on(block: Block, end: End, names: Sequence[str]) -> str:
+def _hands_on(block: Block, end: BlockEnd, names: Sequence[str]) -> str:
     """What a branch says of inputs if it does nothing but return some of its inputs, or ""."""
     if block.nested is None or not block.nested.label.startswith("branch"):
         return ""
@@ -224,7 +226,7 @@ def _hands_on(block: Block, end: End, names: Sequence[str]) -> str:
     return labels.short_path(f"hands {paths.shared_title(used)} on") if used else ""
 
 
-def _unused(block: Block, end: End, node: Node) -> Node:
+def _unused(block: Block, end: BlockEnd, node: Node) -> Node:
     """The node of arguments, which says how many of them nothing uses."""
     used, roles = block.flow.graph.used, block.nested.in_roles if block.nested else None
     unused = [
@@ -241,7 +243,7 @@ def _unused(block: Block, end: End, node: Node) -> Node:
     return replace(node, lines=(*node.lines, f"{some} unused"))
 
 
-def _is_handed_on(block: Block, end: End) -> bool:
+def _is_handed_on(block: Block, end: BlockEnd) -> bool:
     """Whether some of these inputs are tagged or returned as they are."""
     graph = block.flow.graph
     used = {at for i in end.indices for at in graph.used.get(block.jaxpr.invars[i], ())}

@@ -12,15 +12,15 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._drawing.annotate import Annotator, Facts
-from taxpr_jupyter._drawing.compared_side import Compared
+from taxpr_jupyter._drawing.compared_side import ComparedSide
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.program import ProgramDrawing
 from taxpr_jupyter._drawing.subgraph import Parts
 from taxpr_jupyter._heat.measured import Colours
-from taxpr_jupyter._lines.line import Line, Lines
+from taxpr_jupyter._lines.line import ProgramLine, ProgramLines
 from taxpr_jupyter._model.model import UNMARKED, Counts, Marked, Picture
 from taxpr_jupyter._text.short import Tooltips, Where, file_and_line, visible
-from taxpr_jupyter._text.variables_at import Held
+from taxpr_jupyter._text.variables_at import HeldVariables
 from taxpr_jupyter._tree.alike import alike
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.fold import BUDGET, MORE_THAN, Fold
@@ -54,7 +54,7 @@ class Builder:
 
     @functools.cached_property
     def _folded(self) -> Folded:
-        held = Held(self.program).name
+        held = HeldVariables(self.program).name
         return Folded(Tooltips(introspect.var_names(self.program), self.where, held))
 
     def picture(
@@ -62,7 +62,7 @@ class Builder:
         unfolded: Collection[str] | None = None,
         marked: Marked = UNMARKED,
         heat: Colours = None,
-        compared: Compared | None = None,
+        compared: ComparedSide | None = None,
         only: Only | None = None,
     ) -> Picture:
         """The picture: equal for equal programs, in every process.
@@ -178,12 +178,12 @@ class Builder:
         unfolded: Collection[str] | None = None,
         marked: Marked = UNMARKED,
         only: Only | None = None,
-    ) -> list[Line]:
+    ) -> list[ProgramLine]:
         """The lines of `picture`; the arguments are the same."""
         with self._lock:
             fold = self._fold(only)
             fold.choose(unfolded, extra=self._extra(unfolded, only))
-            lines = Lines(self._folded.tips, fold, marked)
+            lines = ProgramLines(self._folded.tips, fold, marked)
             return list(lines.folded(fold.root, self.program))
 
     def path_to(self, address: str, only: Only | None = None) -> list[str]:
@@ -264,7 +264,7 @@ def build_picture(
     budget: int = BUDGET,
     where: Where | None = None,
     heat: Colours = None,
-    compared: Compared | None = None,
+    compared: ComparedSide | None = None,
 ) -> Picture:
     """Draw a program once. The arguments are those of `Builder` and `Builder.picture`."""
     return Builder(program, budget, where).picture(unfolded, marked, heat, compared)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from taxpr_jupyter._drawing.roles import Role, joined
-from taxpr_jupyter._drawing.scope import Origin, Scope, Use
+from taxpr_jupyter._drawing.scope import Origin, Scope, ValueUse
 from taxpr_jupyter._model.enclosing import Around
 from taxpr_jupyter._model.kinds import EdgeKind
 from taxpr_jupyter._model.model import Cluster, Edge, Node
@@ -95,7 +95,7 @@ class Canvas:
                     known[origin.name] = origin.tooltip
         merged: dict[tuple[str, str], list[_CanvasPart]] = {}
         single: dict[tuple[str, str], list[_CanvasPart]] = {}
-        literals: dict[str, list[Use]] = {}
+        literals: dict[str, list[ValueUse]] = {}
         merging = self._merging
         for use in scope.literals:
             literals.setdefault(use.node, []).append(use)
@@ -254,7 +254,7 @@ class Canvas:
             made=made,
         )
 
-    def _literals(self, uses: Sequence[Use]) -> None:
+    def _literals(self, uses: Sequence[ValueUse]) -> None:
         """Draw the literals that one node takes; a merging node has one node for all of them."""
         target, together = uses[0].node, uses[0].node in self._merging
         for number, part in enumerate([uses] if together else [[use] for use in uses]):
@@ -279,7 +279,7 @@ class Canvas:
             head = heads[0].name if len(part) == 1 and heads[0] else ""
             self.edge(name, target, tooltip=tip, head=head)
 
-    def _output_stub(self, origin: Origin, use: Use, names: Mapping[str, str]) -> str:
+    def _output_stub(self, origin: Origin, use: ValueUse, names: Mapping[str, str]) -> str:
         """The id of a stub for outputs, next to the node that makes them."""
         node = self._merging[use.node]
         name = f"{node.id}@{origin.node}"
@@ -293,7 +293,7 @@ class Canvas:
             self.add(stub, merging=True)
         return name
 
-    def _stub(self, origin: Origin, use: Use, names: Mapping[str, str]) -> str:
+    def _stub(self, origin: Origin, use: ValueUse, names: Mapping[str, str]) -> str:
         """The id of a stub for a value at a use, which is drawn if it does not exist yet.
 
         A merging node that takes several values of one node has one stub for all of them.
@@ -321,14 +321,14 @@ class _CanvasPart(NamedTuple):
     """A value on its way along an edge."""
 
     origin: Origin
-    use: Use
+    use: ValueUse
 
 
 def _tooltip(part: _CanvasPart) -> str:
     return _named(part.use, part.origin)
 
 
-def _named(use: Use, origin: Origin) -> str:
+def _named(use: ValueUse, origin: Origin) -> str:
     """The value for people, with the name of the output that it becomes."""
     return f"{use.name} = {origin.tooltip}" if use.name else origin.tooltip
 

@@ -19,7 +19,7 @@ _MARKS: Mapping[str, str] = {"added": "new", "removed": "gone"}
 _ROWS = 2  # lines of a label that describe the changes
 
 
-class Compared:
+class ComparedSide:
     """One side of a comparison: decides what is open, and marks the changes.
 
     Args:

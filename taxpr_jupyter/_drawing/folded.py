@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 from taxpr import introspect
 from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
-from taxpr_jupyter._drawing.scope import Origin, Use
+from taxpr_jupyter._drawing.scope import Origin, ValueUse
 from taxpr_jupyter._model.kinds import NodeKind
 from taxpr_jupyter._model.model import Node
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
-from taxpr_jupyter._tree.tree import Block, End, Item
+from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
 
 class Group(NamedTuple):
@@ -38,7 +38,7 @@ class Folded:
     def __init__(self, tips: short.Tooltips) -> None:
         self.tips = tips
         self._groups: introspect.ByIdentity[Group] = introspect.ByIdentity()
-        self._uses: dict[str | None, introspect.ByIdentity[Sequence[Use]]] = {}
+        self._uses: dict[str | None, introspect.ByIdentity[Sequence[ValueUse]]] = {}
         self._inputs: introspect.ByIdentity[Sequence[Origin]] = introspect.ByIdentity()
 
     def group(self, item: Item, size: Size, ends: InsAndOuts) -> Group:
@@ -59,33 +59,33 @@ class Folded:
 
     def uses(
         self, item: Item, ins: Iterable[Any], outs: Container[Any], cluster: str | None
-    ) -> Sequence[Use]:
+    ) -> Sequence[ValueUse]:
         """The uses by a closed group that takes and gives these variables, in this cluster."""
 
-        def written(item: Item) -> Sequence[Use]:
+        def written(item: Item) -> Sequence[ValueUse]:
             tagged = {
                 var: atom
                 for tag in item.tags
                 for atom, var in zip(tag.eqn.invars, tag.eqn.outvars, strict=True)
             }
-            used: list[Use] = []
+            used: list[ValueUse] = []
             for atom in ins:
                 before = atom
                 while before in tagged and not introspect.is_literal(tagged[before]):
                     before = tagged[before]
                 if before not in outs:
-                    used.append(Use(atom, item.address, item.address, cluster))
+                    used.append(ValueUse(atom, item.address, item.address, cluster))
             return used
 
         return self._uses.setdefault(cluster, introspect.ByIdentity()).of(item, written)
 
-    def inputs(self, block: Block, end: End, node: Node) -> Sequence[Origin]:
+    def inputs(self, block: Block, end: BlockEnd, node: Node) -> Sequence[Origin]:
         """The origins of inputs that share a node, or of one."""
         if not end.children:
             return self._written(block, end, node)
         return self._inputs.of(end, lambda end: self._written(block, end, node))
 
-    def _written(self, block: Block, end: End, node: Node) -> Sequence[Origin]:
+    def _written(self, block: Block, end: BlockEnd, node: Node) -> Sequence[Origin]:
         names, kind = block.names.ins, node.kind
         return [
             self._origin(block, i, names[i], kind, node, bool(end.children)) for i in end.indices

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from taxpr import introspect
-from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, Seen, Then
+from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, DrawnInputs, Then
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
@@ -19,7 +19,7 @@ from taxpr_jupyter._model.model import Cluster, Node
 from taxpr_jupyter._text import paths, short
 from taxpr_jupyter._text.elements import operands_of
 from taxpr_jupyter._tree import labels
-from taxpr_jupyter._tree.tree import Block, End, Item
+from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
 
 class DrawsNested(Protocol):
@@ -33,7 +33,7 @@ class DrawsNested(Protocol):
     foldable: set[str]
 
     def nested(
-        self, block: Block, nested: introspect.Nested, seen: Seen, then: Then | None
+        self, block: Block, nested: introspect.Nested, seen: DrawnInputs, then: Then | None
     ) -> DrawnEnds:
         """Draw a nested jaxpr in its cluster."""
         ...
@@ -119,7 +119,7 @@ class Opened:
             used = block.flow.graph.used
             unused = (i for i, var in enumerate(block.jaxpr.invars) if var not in used)
             again = {i: bar[k].name for i, k in enumerate(nested.operands) if k is not None}
-            seen = Seen(frozenset(unused), again=again)
+            seen = DrawnInputs(frozenset(unused), again=again)
         self._cluster(block.address, "jaxpr", title, self._outer)
         drawn = self._nested(block, nested, seen, then)
         for i, k in enumerate(nested.operands):
@@ -129,7 +129,7 @@ class Opened:
                 self._scope.use(item.eqn.invars[k], drawn.ins[i], item.address, self._around)
 
     def _nested(
-        self, block: Block, nested: introspect.Nested, seen: Seen, then: Then | None = None
+        self, block: Block, nested: introspect.Nested, seen: DrawnInputs, then: Then | None = None
     ) -> DrawnEnds:
         drawn = self._ends[block.address] = self._drawing.nested(block, nested, seen, then)
         inner = {*filter(None, drawn.ins), *(origin.node for origin in drawn.outs)}
@@ -159,7 +159,7 @@ class Opened:
                 if (origin := scope.origins.get(body.jaxpr.invars[loop.shared[i]]))
             }
             self._cluster(block.address, "jaxpr", tuple(labels.block_lines(nested)), body.address)
-            drawn = self._nested(block, nested, Seen(without, given))
+            drawn = self._nested(block, nested, DrawnInputs(without, given))
             for i, k in enumerate(nested.operands):
                 if i in loop.shared:
                     self._stands_for(ins[loop.shared[i]], block, i, drawn)
@@ -285,7 +285,7 @@ def _shared_operands(blocks: Sequence[tuple[Block, introspect.Nested]]) -> list[
     return sorted(groups)
 
 
-def _closed(ends: Sequence[End]) -> Iterator[End]:
+def _closed(ends: Sequence[BlockEnd]) -> Iterator[BlockEnd]:
     """Inputs that have a node each."""
     for end in ends:
         if end.open:

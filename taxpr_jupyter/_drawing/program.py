@@ -16,7 +16,7 @@ import taxpr
 from taxpr import introspect
 from taxpr_jupyter._drawing import backward, state_nodes
 from taxpr_jupyter._drawing import roles as _roles
-from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, Seen, Then
+from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, DrawnInputs, Then
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.opened import Opened
@@ -78,7 +78,7 @@ class ProgramDrawing:
         self.hidden |= self.borders.hidden
 
     def nested(
-        self, block: Block, nested: introspect.Nested, seen: Seen, then: Then | None
+        self, block: Block, nested: introspect.Nested, seen: DrawnInputs, then: Then | None
     ) -> DrawnEnds:
         """Draw a nested jaxpr in its cluster."""
         # An output that is carried, stacked or not returned has a node of its own. The results of a
@@ -99,7 +99,7 @@ class ProgramDrawing:
         own_outs: Sequence[bool],
         consts: Sequence[Any],
         cluster: str | None,
-        seen: Seen = SEEN,
+        seen: DrawnInputs = SEEN,
         then: Then | None = None,
     ) -> DrawnEnds:
         scope, start = self._scope(block), len(self.canvas.nodes)

@@ -41,7 +41,7 @@ class Origin(NamedTuple):
     by: str = ""
 
 
-class Use(NamedTuple):
+class ValueUse(NamedTuple):
     """A use of a value.
 
     Attributes:
@@ -74,8 +74,8 @@ class Scope:
     """
 
     origins: dict[Any, Origin] = field(default_factory=dict)
-    uses: list[Use] = field(default_factory=list)
-    literals: list[Use] = field(default_factory=list)
+    uses: list[ValueUse] = field(default_factory=list)
+    literals: list[ValueUse] = field(default_factory=list)
     turn: list[str] = field(default_factory=list)
     repeated: set[str] = field(default_factory=set)
 
@@ -108,9 +108,9 @@ class Scope:
         is_literal = introspect.is_literal(atom)
         if is_literal or self.wants(atom):
             uses = self.literals if is_literal else self.uses
-            uses.append(Use(atom, node, item, cluster, head, name))
+            uses.append(ValueUse(atom, node, item, cluster, head, name))
 
-    def use_all(self, uses: Sequence[Use]) -> None:
+    def use_all(self, uses: Sequence[ValueUse]) -> None:
         """Register several uses of variables."""
         self.uses += uses
 
@@ -128,8 +128,8 @@ class Scope:
     def bundles(self) -> Mapping[tuple[str, str, str, str], list[int]]:
         """The uses with the same ends, as indices into `uses`.
 
-        By `Origin.node`, `Use.node`, `Origin.by` and `Use.item`: groups may use thousands of values
-        of one node.
+        By `Origin.node`, `ValueUse.node`, `Origin.by` and `ValueUse.item`: groups may use thousands
+        of values of one node.
         """
         found: dict[tuple[str, str, str, str], list[int]] = {}
         for index, (use, origin) in enumerate(zip(self.uses, self.sources, strict=True)):

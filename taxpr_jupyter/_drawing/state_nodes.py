@@ -9,7 +9,7 @@ from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import Cluster, count_of
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
-from taxpr_jupyter._tree.tree import Block, End
+from taxpr_jupyter._tree.tree import Block, BlockEnd
 
 FUNCTION = "function"  # the id of the cluster around everything but states
 _MOST = 150  # nodes: a cluster around more takes long to lay out
@@ -24,7 +24,7 @@ def around_function(canvas: Canvas, block: Block, name: str, nodes: int) -> str 
     return FUNCTION
 
 
-def lines_of(end: End, block: Block, names: Sequence[str]) -> list[str]:
+def lines_of(end: BlockEnd, block: Block, names: Sequence[str]) -> list[str]:
     """The label of a state, or of a part of its value."""
     if end.states:
         return [labels.short_path(end.title), count_of(end.states, "state")]
@@ -52,12 +52,12 @@ def _short(title: str) -> str:
     return f"state …{kept}" if parts and kept and len(title) > short.LINE else title
 
 
-def marks_of(end: End) -> tuple[str, ...]:
+def marks_of(end: BlockEnd) -> tuple[str, ...]:
     """The marks of a state; () for other inputs."""
     return ("written",) if end.state and end.state.written else ()
 
 
-def use_of(end: End) -> str:
+def use_of(end: BlockEnd) -> str:
     """The use of a state by the function, in words."""
     one = count_of(end.states, "state") if end.states else "a state"
     return f"{one}, read and written" if marks_of(end) else f"{one}, only read"

@@ -14,11 +14,11 @@ from taxpr_jupyter._analysis.def_use import DefUse
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.program import ProgramDrawing
-from taxpr_jupyter._drawing.scope import Origin, Scope, Use
+from taxpr_jupyter._drawing.scope import Origin, Scope, ValueUse
 from taxpr_jupyter._model.kinds import EdgeKind
 from taxpr_jupyter._model.model import Marked
 from taxpr_jupyter._tree.fold import Fold
-from taxpr_jupyter._tree.tree import Block, End, Item
+from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
 NOWHERE = Origin("", "", "")  # the origin of values that are not drawn
 
@@ -58,7 +58,7 @@ class PartScope(Scope):
     def wants(self, var: introspect.Atom) -> bool:
         return var in self._wanted
 
-    def use_all(self, uses: Sequence[Use]) -> None:
+    def use_all(self, uses: Sequence[ValueUse]) -> None:
         super().use_all([use for use in uses if self.wants(use.atom)])
 
     def define_all(self, origins: Mapping[Any, Origin]) -> None:
@@ -176,11 +176,11 @@ class Parts:
         drawing.program(self._fold.root.jaxpr)
         return drawing
 
-    def _around(self, way: Sequence[tuple[Block, Item | End]]) -> dict[str, Touched]:
+    def _around(self, way: Sequence[tuple[Block, Item | BlockEnd]]) -> dict[str, Touched]:
         found: dict[str, Touched] = {}
         in_ends = False  # whether the part before, one level deeper, was inputs or outputs
         for k, (block, part) in enumerate(reversed(way)):
-            if isinstance(part, End):
+            if isinstance(part, BlockEnd):
                 wanted = _end_vars(block, part)
                 in_ends = True
             elif k == 0 or in_ends:
@@ -194,13 +194,13 @@ class Parts:
         return found
 
 
-def _way(block: Block, address: str) -> list[tuple[Block, Item | End]] | None:
+def _way(block: Block, address: str) -> list[tuple[Block, Item | BlockEnd]] | None:
     """The part at an address, after the open equations around it, each with its jaxpr."""
     end = next((e for e in _every((*block.ins, *block.outs)) if e.address == address), None)
     if end is not None:
         return [(block, end)]
 
-    def search(items: Sequence[Item]) -> list[tuple[Block, Item | End]] | None:
+    def search(items: Sequence[Item]) -> list[tuple[Block, Item | BlockEnd]] | None:
         for item in items:
             if item.address == address:
                 return [(block, item)]
@@ -217,7 +217,7 @@ def _way(block: Block, address: str) -> list[tuple[Block, Item | End]] | None:
     return search(block.items)
 
 
-def _every(ends: Sequence[End]) -> Iterator[End]:
+def _every(ends: Sequence[BlockEnd]) -> Iterator[BlockEnd]:
     """Inputs or outputs that have a node, and the open bundles around them."""
     for end in ends:
         yield end
@@ -231,9 +231,9 @@ def _eqns(item: Item) -> Iterator[tuple[str, Any]]:
         yield from tag.eqns
 
 
-def _addresses_in(part: Item | End) -> frozenset[str]:
+def _addresses_in(part: Item | BlockEnd) -> frozenset[str]:
     """The addresses by which a scope names the items of an open part."""
-    if isinstance(part, End):
+    if isinstance(part, BlockEnd):
         return frozenset()
     return frozenset(child.address for child in part.children) or frozenset([part.address])
 
@@ -248,7 +248,7 @@ def _vars(eqns: Any) -> dict[Any, None]:
     )
 
 
-def _end_vars(block: Block, end: End) -> dict[Any, None]:
+def _end_vars(block: Block, end: BlockEnd) -> dict[Any, None]:
     jaxpr = block.jaxpr
     ranges = [(jaxpr.invars if end.word == "in" else jaxpr.outvars, end.indices)]
     if end.state:  # also has its final value as an output

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.def_use import INPUT
-from taxpr_jupyter._analysis.index import Index, Place
+from taxpr_jupyter._analysis.index import ElementPlace, Index
 from taxpr_jupyter._tracing.sources import source_line
 
 _NUMBER = re.compile(r"\d+:")
 
 
-class Known(NamedTuple):
+class EqnIdentity(NamedTuple):
     """The properties that identify an equation.
 
     Attributes:
@@ -63,15 +63,15 @@ def _squeezed(source: introspect.Source | None) -> str:
     return "".join(source_line(source).split())
 
 
-def _known(place: Place) -> Known:
+def _known(place: ElementPlace) -> EqnIdentity:
     source = introspect.source_of(place.eqn)
     home = _NUMBER.sub("", place.home.address)
     types = tuple(str(getattr(var.aval, "dtype", "")) for var in place.made)
     kind = place.eqn.primitive, home, source.function if source else "", types
-    return Known(kind, (source.file, source.line) if source else None, _squeezed(source))
+    return EqnIdentity(kind, (source.file, source.line) if source else None, _squeezed(source))
 
 
-def _alike(index: Index, known: Known) -> Iterator[tuple[Place, Known]]:
+def _alike(index: Index, known: EqnIdentity) -> Iterator[tuple[ElementPlace, EqnIdentity]]:
     for place in index.eqns():
         if place.eqn.primitive is known.kind[0]:
             one = _known(place)
@@ -101,7 +101,7 @@ class _Surroundings(NamedTuple):
     users: Sequence[str]  # in no order
 
 
-def _nearest(owner: Place, candidates: Sequence[Place]) -> Place | None:
+def _nearest(owner: ElementPlace, candidates: Sequence[ElementPlace]) -> ElementPlace | None:
     """The candidate whose neighbours are most similar to those of an equation; None if tied."""
     own = _around(owner)
     found = [(_likeness(own, _around(place)), place) for place in candidates]
@@ -123,7 +123,7 @@ def _likeness(one: _Surroundings, other: _Surroundings) -> int:
     return shared + 2 * users + 1
 
 
-def _around(place: Place) -> _Surroundings:
+def _around(place: ElementPlace) -> _Surroundings:
     graph = place.home.graph
     names = getattr(graph.jaxpr, "in_names", None)
 

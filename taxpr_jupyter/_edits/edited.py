@@ -19,7 +19,7 @@ from taxpr_jupyter._edits.inspect import Inspector
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._edits.tagged import Tagged
 from taxpr_jupyter._errors import PanelError, nearest
-from taxpr_jupyter._lines.line import Line, Lines
+from taxpr_jupyter._lines.line import ProgramLine, ProgramLines
 from taxpr_jupyter._model.model import Marked
 from taxpr_jupyter._text.short import Tooltips
 
@@ -120,10 +120,10 @@ class Edited:
             frozenset(site.address for site in self.sites if site.added),
         )
 
-    def lines(self, limit: int | None = None) -> list[Line]:
+    def lines(self, limit: int | None = None) -> list[ProgramLine]:
         """Every equation as a line, regardless of folding; at most `limit` lines."""
         names = Tooltips(self.tagged.letters, held=self.tagged.held.name)
-        return list(Lines(names, marked=self.marked).all(self.program, limit))
+        return list(ProgramLines(names, marked=self.marked).all(self.program, limit))
 
     def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
         """The first lines of the program as text, each with its address."""

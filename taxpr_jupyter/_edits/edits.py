@@ -9,7 +9,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._lines.assignments import Assignment, assignments
-from taxpr_jupyter._tracing.changed import Change
+from taxpr_jupyter._tracing.changed import SourceChange
 from taxpr_jupyter._tree.focus import Only
 
 
@@ -79,11 +79,11 @@ class Edits:
     written: tuple[Written, ...] = ()
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[SourceChange, ...]:
         """The changes of the source with which the program is traced."""
-        typed = (Change(one.where, one.line) for one in self.written)
+        typed = (SourceChange(one.where, one.line) for one in self.written)
         edits = (one for one in self.attached.values() if one.edits)
-        return (*typed, *(Change(one.variable, one.injector) for one in edits))
+        return (*typed, *(SourceChange(one.variable, one.injector) for one in edits))
 
     def runs_as(self, other: Edits) -> bool:
         """Whether a run gives the same results with other edits, which may differ in folding."""

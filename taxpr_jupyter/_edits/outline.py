@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from taxpr import Address
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
-from taxpr_jupyter._lines.line import Line
+from taxpr_jupyter._lines.line import ProgramLine
 from taxpr_jupyter._lines.rows import outline_rows, plain
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text.short import visible
@@ -16,7 +16,7 @@ _RESET = "\x1b[0m"
 
 
 def rows(
-    lines: Sequence[Line],
+    lines: Sequence[ProgramLine],
     sites: Sequence[SiteRow],
     *,
     call: str,
@@ -45,7 +45,7 @@ def rows(
 
 
 def folded_text(
-    lines: Sequence[Line],
+    lines: Sequence[ProgramLine],
     sites: Sequence[SiteRow],
     *,
     outline: bool,
@@ -75,12 +75,12 @@ def _more(number: int, what: str) -> list[str]:
     return [f"  … {count_of(number, 'more line')}; {what}"] if number else []
 
 
-def _place(line: Line) -> str:
+def _place(line: ProgramLine) -> str:
     local = Address(line.address).local
     return f"{local}:" if line.kind == "jaxpr" else local
 
 
-def _listed(line: Line) -> str:
+def _listed(line: ProgramLine) -> str:
     """A line of the listing, with its address."""
     match line.kind:
         case "jaxpr":

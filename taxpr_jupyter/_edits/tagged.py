@@ -11,7 +11,7 @@ from taxpr_jupyter._analysis.sizes import Size, Sizes
 from taxpr_jupyter._analysis.slices import Slices
 from taxpr_jupyter._edits.sites import SiteRow, site_rows
 from taxpr_jupyter._search.find import Finder
-from taxpr_jupyter._text.variables_at import Held
+from taxpr_jupyter._text.variables_at import HeldVariables
 from taxpr_jupyter._tracing.sources import source_text
 
 
@@ -60,9 +60,9 @@ class Tagged:
         return introspect.var_names(self.program)
 
     @functools.cached_property
-    def held(self) -> Held:
+    def held(self) -> HeldVariables:
         """The variables of the source."""
-        return Held(self.program)
+        return HeldVariables(self.program)
 
     @functools.cached_property
     def costs(self) -> introspect.Costs:

@@ -15,7 +15,7 @@ _WANTED = "End the cell with a call such as `f(x)`, or put the call after the ma
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class CapturedCall:
     """A call that was not made.
 
     Attributes:
@@ -54,7 +54,7 @@ def run(source: str, shell: Any, place: CodePosition) -> None:
         exec(shell.compile(tree, place.filename, "exec"), shell.user_global_ns, shell.user_ns)
 
 
-def run_to_call(source: str, shell: Any, place: CodePosition, *, magic: str) -> Call:
+def run_to_call(source: str, shell: Any, place: CodePosition, *, magic: str) -> CapturedCall:
     """Run ``source`` except the call at its end, of which only the parts are evaluated.
 
     Raises:
@@ -73,7 +73,7 @@ def run_to_call(source: str, shell: Any, place: CodePosition, *, magic: str) -> 
         if twice is not None:
             raise PanelError(f"The call gives the argument `{twice}` twice")
         kwargs.update(part)
-    return Call(fun=fun, args=args, kwargs=kwargs, text=_text(call, source, place))
+    return CapturedCall(fun=fun, args=args, kwargs=kwargs, text=_text(call, source, place))
 
 
 def _parsed(source: str, place: CodePosition) -> ast.Module:

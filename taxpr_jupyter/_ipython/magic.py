@@ -103,7 +103,7 @@ class TaxprMagics(Magics):
                 _cell.run(body, self.shell, _place(self.shell, cell, body))
         return log.compiles
 
-    def _call(self, text: str, cell: str | None) -> _cell.Call:
+    def _call(self, text: str, cell: str | None) -> _cell.CapturedCall:
         """The call that line and cell ask for, after running what precedes it."""
         magic = "%taxpr" if cell is None else "%%taxpr"
         caller = _caller(self.shell)
@@ -116,7 +116,7 @@ class TaxprMagics(Magics):
         _cell.run(body, self.shell, place)
         return _cell.run_to_call(text, self.shell, caller, magic=magic)
 
-    def _session(self, call: _cell.Call, options: Any) -> Session:
+    def _session(self, call: _cell.CapturedCall, options: Any) -> Session:
         numbers, names = static_words(options.static)
         session = open_session(
             call.fun,

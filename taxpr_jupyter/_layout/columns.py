@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from taxpr_jupyter._layout.geometry import Curves, Point, around, flattened, split
-from taxpr_jupyter._layout.pieces import End, Piece
+from taxpr_jupyter._layout.pieces import Piece, PieceEnd
 from taxpr_jupyter._layout.raw import moved
 from taxpr_jupyter._layout.sheet import Sheet, bent, straight
 
@@ -43,7 +43,7 @@ class _Cut:
     """
 
     at: float
-    lines: dict[End, float]
+    lines: dict[PieceEnd, float]
 
 
 def in_columns(sheet: Sheet) -> Sheet:
@@ -109,7 +109,7 @@ def _possible(sheet: Sheet, paths: Mapping[Piece, Sequence[Point]]) -> list[_Cut
 
 
 def _cut(at: float, paths: Mapping[Piece, Sequence[Point]]) -> _Cut | None:
-    lines: dict[End, float] = {}
+    lines: dict[PieceEnd, float] = {}
     for piece, path in paths.items():
         if not piece.target.part:  # it leads from its column to the bottom of all
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from taxpr_jupyter._layout.pieces import End, Pair
+from taxpr_jupyter._layout.pieces import Pair, PieceEnd
 from taxpr_jupyter._model.model import Edge, Node, Picture
 
 UPWARDS = ("back", "write")  # kinds of edges that lead upwards
@@ -58,14 +58,14 @@ class EdgeEnds:
         around = self.around(self.nodes[node].cluster)
         return next((cluster for cluster in around if cluster in self._jaxprs), None)
 
-    def of(self, edge: Edge) -> tuple[End, str | None, End, str | None]:
+    def of(self, edge: Edge) -> tuple[PieceEnd, str | None, PieceEnd, str | None]:
         """The ends of an edge, each with the frame in which it is a part."""
-        source, target = End(edge.source), End(edge.target)
+        source, target = PieceEnd(edge.source), PieceEnd(edge.target)
         above, below = self.nodes[edge.source].cluster, self.nodes[edge.target].cluster
         if edge.out_of is not None and edge.out_of not in self.around(below):
-            source, above = End(box_of(edge.out_of), port_of(edge)), self.parents[edge.out_of]
+            source, above = PieceEnd(box_of(edge.out_of), port_of(edge)), self.parents[edge.out_of]
         if edge.into is not None and edge.into not in self.around(above):
-            target, below = End(box_of(edge.into), port_of(edge)), self.parents[edge.into]
+            target, below = PieceEnd(box_of(edge.into), port_of(edge)), self.parents[edge.into]
         return source, above, target, below
 
     def common(self, edge: Edge) -> tuple[str | None, str, str]:

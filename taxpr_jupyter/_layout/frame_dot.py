@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from taxpr_jupyter._layout.dot import GRAPH, NODE, POINTS, listed, size_of, small_size_of
 from taxpr_jupyter._layout.frames import Beside, Frame
 from taxpr_jupyter._layout.geometry import Box
-from taxpr_jupyter._layout.pieces import End, Piece
+from taxpr_jupyter._layout.pieces import Piece, PieceEnd
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Node
 
@@ -176,7 +176,7 @@ class FrameDot:
             yield f"{self.ids[above]} -> {self.ids[below]} [style=invis weight=0];"
         yield "}"
 
-    def _ends_at(self, target: End) -> bool:
+    def _ends_at(self, target: PieceEnd) -> bool:
         """Whether an edge ends here, and does not go on at the other side of a border."""
         part = self._frame.parts.get(target.part)
         return isinstance(part, Node) or (isinstance(part, Frame) and target.port not in part.tops)
@@ -197,7 +197,7 @@ class FrameDot:
             given["peripheries"] = "2"
         return f"{self.ids[name]} [{listed(given)}];"
 
-    def _end(self, end: End, below: int, side: str = "") -> str:
+    def _end(self, end: PieceEnd, below: int, side: str = "") -> str:
         if not end.part:
             return f"{self.tops[end.port]}:s" if below else f"{self.bottoms[end.port]}:n"
         name = self.ids[end.part]

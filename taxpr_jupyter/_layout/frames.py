@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from taxpr_jupyter._layout.ends import UPWARDS, EdgeEnds, box_of, named_by, port_of
 from taxpr_jupyter._layout.far import far_edges
-from taxpr_jupyter._layout.pieces import End, Pair, Piece
+from taxpr_jupyter._layout.pieces import Pair, Piece, PieceEnd
 from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
 
 _BESIDE = 8  # the most parts beside a node
@@ -24,7 +24,7 @@ _TWIN = 28  # characters of the name on a twin
 _SIDES = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
 
-class Step(NamedTuple):
+class WayPart(NamedTuple):
     """A part of an edge's way.
 
     Attributes:
@@ -153,7 +153,7 @@ class Framed:
     """
 
     def __init__(self, picture: Picture, pairs: Sequence[Pair] = ()) -> None:
-        self.ways: dict[str, list[Step]] = {}
+        self.ways: dict[str, list[WayPart]] = {}
         self.twins: dict[str, str] = {}
         self._at = EdgeEnds(picture, pairs)
         frames: dict[str | None, Frame] = {None: Frame(None)}
@@ -176,7 +176,7 @@ class Framed:
         far, order = far_edges(picture, self._at, bare)
         for name, ordered in order.items():
             self.frames[name].order = ordered
-        together: dict[tuple[str | None, str | None], list[Step]] = {}
+        together: dict[tuple[str | None, str | None], list[WayPart]] = {}
         for edge in picture.edges:
             sides = _SIDES.get(len(heads.get(edge.target, ())))
             side = sides[heads[edge.target].index(edge.head)] if sides and edge.head else ""
@@ -217,7 +217,7 @@ class Framed:
                 self.frames[parent].parts.setdefault(box_of(around), self.frames[around])
                 around = parent
 
-    def _way(self, edge: Edge, side: str) -> Iterator[Step]:
+    def _way(self, edge: Edge, side: str) -> Iterator[WayPart]:
         at, above, target, below = self._at.of(edge)
         outer, inner = self._at.around(above), self._at.around(below)
         common = next(frame for frame in outer if frame in inner)
@@ -226,26 +226,26 @@ class Framed:
             pair = self.frames[frame].pair
             if pair and pair.backward in ahead:  # out of a pass that leads upwards: at its side
                 port, ahead = f"{edge.into or edge.target}|aside", ahead[k + 1 :]
-                yield Step(frame, Piece(at, End("", port)))
-                at = End(box_of(frame), port)
+                yield WayPart(frame, Piece(at, PieceEnd("", port)))
+                at = PieceEnd(box_of(frame), port)
                 break
         for frame in ahead:
-            yield Step(frame, Piece(at, End("", port)))
-            at = End(box_of(frame), port)
+            yield WayPart(frame, Piece(at, PieceEnd("", port)))
+            at = PieceEnd(box_of(frame), port)
         if edge.kind in UPWARDS:
             margin = f"{port}|back"
-            yield Step(common, Piece(at, End("", margin)))
-            yield Step(common, None, margin)
+            yield WayPart(common, Piece(at, PieceEnd("", margin)))
+            yield WayPart(common, None, margin)
             if edge.kind == "back":
                 self.frames[common].leftmost |= dict.fromkeys((at.part, target.part))
-            at = End("", margin)
+            at = PieceEnd("", margin)
         below_it = list(reversed(inner[: inner.index(common)]))
         for frame, parent in zip(below_it, [common, *below_it], strict=False):
-            yield Step(parent, Piece(at, End(box_of(frame), port)))
-            at = End("", port)
-        yield Step(below, Piece(at, target, side))
+            yield WayPart(parent, Piece(at, PieceEnd(box_of(frame), port)))
+            at = PieceEnd("", port)
+        yield WayPart(below, Piece(at, target, side))
 
-    def _twin(self, edge: Edge, side: str) -> Step:
+    def _twin(self, edge: Edge, side: str) -> WayPart:
         """The way from the twin of the source of a far edge, or to the twin of its target."""
         source, above, target, below = self._at.of(edge)
         self.twins[edge.id] = name = f"~{edge.id}"
@@ -254,12 +254,12 @@ class Framed:
             # Of a result without its type.
             words = named.lines[0].rpartition(" ")[0] if named.kind == "result" else named.lines[0]
             self.frames[above].parts[name] = _shortened(words)
-            return Step(above, Piece(source, End(name)))
+            return WayPart(above, Piece(source, PieceEnd(name)))
         words = edge.name or named.lines[0]
         if edge.tail and not edge.name and not edge.tail.startswith("×"):
             words = f"{edge.tail} of {words}"
         self.frames[below].parts[name] = _shortened(words)
-        return Step(below, Piece(End(name), target, side))
+        return WayPart(below, Piece(PieceEnd(name), target, side))
 
 
 def _is_small(part: Node | Frame | str) -> bool:

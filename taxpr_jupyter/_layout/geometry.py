@@ -15,7 +15,7 @@ _CELL = 40.0  # points
 _OFF = 0.3  # points: how far a flattened curve may be from the curve
 
 
-class Lines:
+class LineGrid:
     """A grid index of lines, to find those that run through a box.
 
     Args:

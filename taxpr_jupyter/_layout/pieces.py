@@ -8,7 +8,7 @@ from typing import NamedTuple
 KEPT = ("residual", "seed")  # kinds of edges that lead from the forward to the backward pass
 
 
-class End(NamedTuple):
+class PieceEnd(NamedTuple):
     """An end of a piece of an edge.
 
     Attributes:
@@ -30,8 +30,8 @@ class Piece(NamedTuple):
         side: The side of a node where it ends, as a compass point; "" for any.
     """
 
-    source: End
-    target: End
+    source: PieceEnd
+    target: PieceEnd
     side: str = ""
 
 

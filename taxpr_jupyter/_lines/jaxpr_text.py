@@ -3,15 +3,15 @@
 import itertools
 from collections.abc import Sequence
 
-from taxpr_jupyter._lines.line import Line
-from taxpr_jupyter._lines.rows import Row, Span, Spans, range_of, row_of
+from taxpr_jupyter._lines.line import ProgramLine
+from taxpr_jupyter._lines.rows import LineRow, Span, Spans, range_of, row_of
 from taxpr_jupyter._text.short import shortened
 
 WIDTH = 92  # characters in a row, if possible
 _OPERANDS = 8  # operands of a group to show; it may have hundreds
 
 
-def jaxpr_rows(lines: Sequence[Line], complete: bool = True) -> list[Row]:
+def jaxpr_rows(lines: Sequence[ProgramLine], complete: bool = True) -> list[LineRow]:
     """Rows like those of `print(jaxpr)`; groups are comments, folded parts ⟨angle brackets⟩.
 
     Args:
@@ -22,8 +22,8 @@ def jaxpr_rows(lines: Sequence[Line], complete: bool = True) -> list[Row]:
 
 
 class _JaxprText:
-    def __init__(self, lines: Sequence[Line], complete: bool) -> None:
-        self.rows: list[Row] = []
+    def __init__(self, lines: Sequence[ProgramLine], complete: bool) -> None:
+        self.rows: list[LineRow] = []
         self._lines = lines
         self._complete = complete
         self._block(0, None, -1, 0)
@@ -35,7 +35,7 @@ class _JaxprText:
         """Whether the lines end before the open jaxpr does."""
         return at >= len(self._lines) and not self._complete
 
-    def _block(self, at: int, head: Line | None, depth: int, indent: int) -> int:
+    def _block(self, at: int, head: ProgramLine | None, depth: int, indent: int) -> int:
         """Writes a jaxpr whose first line is at `at`. Returns the position after its last line."""
         start = at
         while self._inside(at, depth) and self._lines[at].kind in ("const", "input"):
@@ -67,12 +67,12 @@ class _JaxprText:
                 at = self._block(at + 1, head, head.depth, indent + 1)
             if not self._cut(at):
                 spans = [Span("] "), Span(" ".join(line.used), "value")]
-                self.rows.append(Row(tuple(spans), line.address, indent, "hop", line.marks))
+                self.rows.append(LineRow(tuple(spans), line.address, indent, "hop", line.marks))
         else:
             self.rows.append(row_of(line, _eqn_spans(line), indent))
         return at
 
-    def _head(self, ins: Sequence[Line], head: Line | None, indent: int) -> None:
+    def _head(self, ins: Sequence[ProgramLine], head: ProgramLine | None, indent: int) -> None:
         """`{ lambda a:f32[3] ; b:f32[] . let`, in one row if it is short."""
         first: Spans = []
         if head:
@@ -93,7 +93,7 @@ class _JaxprText:
         self._ends(inputs, indent)
         self._bracket([Span(". let")], head, indent)
 
-    def _foot(self, outs: Sequence[Line], head: Line | None, indent: int) -> None:
+    def _foot(self, outs: Sequence[ProgramLine], head: ProgramLine | None, indent: int) -> None:
         """`in (c, d) }`, in one row if it is short."""
         if not _fits(outs, indent):
             self._bracket([Span("in (")], head, indent)
@@ -106,7 +106,7 @@ class _JaxprText:
         spans += [Span(f"  # {about}", "note")] if about else []
         self._bracket(spans, head, indent)
 
-    def _ends(self, ends: Sequence[Line], indent: int) -> None:
+    def _ends(self, ends: Sequence[ProgramLine], indent: int) -> None:
         """Inputs or outputs, each in a row of its own."""
         least = min((line.depth for line in ends), default=0)
         for line in ends:
@@ -115,18 +115,20 @@ class _JaxprText:
                 spans.append(Span(f"  # {line.text}", "note"))
             self.rows.append(row_of(line, spans, indent + 2 + line.depth - least))
 
-    def _bracket(self, spans: Spans, head: Line | None, indent: int, opens: bool = False) -> None:
+    def _bracket(
+        self, spans: Spans, head: ProgramLine | None, indent: int, opens: bool = False
+    ) -> None:
         fold = head.fold if head and opens else None
         address, kind = (head.address, "jaxpr") if head else ("", "")
-        self.rows.append(Row(tuple(spans), address, indent, kind, (), fold, bool(fold)))
+        self.rows.append(LineRow(tuple(spans), address, indent, kind, (), fold, bool(fold)))
 
 
-def _fits(ends: Sequence[Line], indent: int) -> bool:
+def _fits(ends: Sequence[ProgramLine], indent: int) -> bool:
     length = sum(len(text) + 2 for line in ends for text, _, _ in _end_spans(line))
     return length + 2 * indent <= WIDTH and not any("many" in line.marks for line in ends)
 
 
-def _about(head: Line | None, ends: Sequence[Line]) -> str:
+def _about(head: ProgramLine | None, ends: Sequence[ProgramLine]) -> str:
     """A comment with the names of inputs or outputs; before inputs also the jaxpr's title."""
     names = [line.text for line in ends]
     # The names `arg` and `out` of a call tell nothing.
@@ -137,13 +139,13 @@ def _about(head: Line | None, ends: Sequence[Line]) -> str:
     return shortened(words, WIDTH) if words else ""
 
 
-def _joined(ends: Sequence[Line], comma: str) -> Spans:
+def _joined(ends: Sequence[ProgramLine], comma: str) -> Spans:
     parts = [[*_end_spans(line), Span(comma)] for line in ends]
     spans = list(itertools.chain.from_iterable(parts))
     return spans[:-1]
 
 
-def _end_spans(line: Line) -> Spans:
+def _end_spans(line: ProgramLine) -> Spans:
     """An input, a constant or an output, or several."""
     address = line.address
     if "many" in line.marks:
@@ -162,7 +164,7 @@ def _value_spans(text: str) -> Spans:
     return [Span(letter, "value"), Span(colon + aval, "type")]
 
 
-def _made(line: Line) -> Spans:
+def _made(line: ProgramLine) -> Spans:
     """`c:f32[3] d:f32[] = `; for a group only the first values."""
     few = line.made[:_OPERANDS] if line.kind == "group" else line.made
     spans = list(itertools.chain.from_iterable([*_value_spans(text), Span(" ")] for text in few))
@@ -171,7 +173,7 @@ def _made(line: Line) -> Spans:
     return [*spans, Span("= ")] if line.made else []
 
 
-def _eqn_spans(line: Line) -> Spans:
+def _eqn_spans(line: ProgramLine) -> Spans:
     """An equation, or a folded part, in one row."""
     spans = _made(line)
     if line.kind in ("group", "hop"):

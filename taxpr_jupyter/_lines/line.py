@@ -1,4 +1,4 @@
-"""A program as a sequence of `Line`, folded as its picture is. All texts are written from it."""
+"""A program as a sequence of `ProgramLine`, folded as its picture is, for all texts."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.fold import Fold
 from taxpr_jupyter._tree.grow import Tree
-from taxpr_jupyter._tree.tree import Block, End, Item
+from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
 LineKind = Literal[
     "eqn",  # an equation without nested jaxprs
@@ -30,7 +30,7 @@ LineKind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProgramLine:
     """One line of a program. The content of an open line follows with greater depth.
 
     Attributes:
@@ -72,7 +72,7 @@ class Line:
     held: str = ""
 
 
-class Lines:
+class ProgramLines:
     """Turns a program into lines.
 
     Args:
@@ -91,11 +91,11 @@ class Lines:
         self._names = names
         self._marked = marked
 
-    def folded(self, root: Block, program: taxpr.Program) -> Iterator[Line]:
+    def folded(self, root: Block, program: taxpr.Program) -> Iterator[ProgramLine]:
         """The lines of the tree of a program, as it is folded."""
         return self._block(root, program.consts, 0)
 
-    def all(self, program: taxpr.Program, limit: int | None = None) -> Iterator[Line]:
+    def all(self, program: taxpr.Program, limit: int | None = None) -> Iterator[ProgramLine]:
         """Every equation of a program, without groups; at most `limit` lines."""
         tree = Tree(None, Keys(), limit=limit)
         return itertools.islice(self.folded(tree.open(tree.root(program)), program), limit)
@@ -104,11 +104,11 @@ class Lines:
 
     def _nested(
         self, block: Block, nested: introspect.Nested, fold: str, depth: int
-    ) -> Iterator[Line]:
+    ) -> Iterator[ProgramLine]:
         title, *facts = labels.block_lines(nested)
         facts += [labels.content(self._fold.sizes.of_jaxpr(nested.jaxpr))] if self._fold else []
         param = nested.param or (nested.label,)
-        yield Line(
+        yield ProgramLine(
             block.address,
             depth,
             "jaxpr",
@@ -120,7 +120,7 @@ class Lines:
         )
         yield from self._block(block, nested.consts, depth + 1)
 
-    def _block(self, block: Block, consts: Sequence[Any], depth: int) -> Iterator[Line]:
+    def _block(self, block: Block, consts: Sequence[Any], depth: int) -> Iterator[ProgramLine]:
         # Some equations have operands for their constvars. Then the values are unknown.
         known = dict(zip(block.jaxpr.constvars, consts, strict=False))
         for k, var in enumerate(block.jaxpr.constvars):
@@ -136,12 +136,12 @@ class Lines:
     def _end(
         self,
         block: Block,
-        end: End,
+        end: BlockEnd,
         kind: Literal["input", "output"],
         names: Sequence[str],
         atoms: Sequence[Any],
         depth: int,
-    ) -> Iterator[Line]:
+    ) -> Iterator[ProgramLine]:
         """An input or output; several folded into one line; or a head line and each of them."""
         if not end.children:
             k = end.indices[0]
@@ -149,7 +149,7 @@ class Lines:
             yield _of_state(self._end_line(end.address, depth, kind, name, atoms[k]), end)
             return
         several = [atoms[k] for k in end.indices]
-        line = Line(
+        line = ProgramLine(
             end.address,
             depth,
             kind,
@@ -170,15 +170,15 @@ class Lines:
 
     def _end_line(
         self, address: str, depth: int, kind: Literal["input", "output", "const"], text: str, a: Any
-    ) -> Line:
+    ) -> ProgramLine:
         made = () if kind == "output" else (self._names.typed(a),)
         used = (self._names.operand(a),) if kind == "output" else ()
         types = short.aval_text(a.aval)
-        return Line(address, depth, kind, text, made=made, used=used, types=types)
+        return ProgramLine(address, depth, kind, text, made=made, used=used, types=types)
 
     # --- equations --------------------------------------------------------------------------------
 
-    def _items(self, block: Block, items: Sequence[Item], depth: int) -> Iterator[Line]:
+    def _items(self, block: Block, items: Sequence[Item], depth: int) -> Iterator[ProgramLine]:
         for item in items:
             if item.is_group:
                 yield from self._group(block, item, depth)
@@ -188,11 +188,11 @@ class Lines:
                 for inner, nested in item.blocks:
                     yield from self._nested(inner, nested, item.address, depth + 1)
 
-    def _group(self, block: Block, item: Item, depth: int) -> Iterator[Line]:
+    def _group(self, block: Block, item: Item, depth: int) -> Iterator[ProgramLine]:
         size = self._fold.of_item(item) if self._fold else Size()
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         own = {var for tag in item.tags for var in tag.eqn.outvars}  # shown in later lines
-        yield Line(
+        yield ProgramLine(
             item.address,
             depth,
             "group",
@@ -211,7 +211,7 @@ class Lines:
         else:
             yield from self._items(block, item.tags, depth)
 
-    def _eqn(self, item: Item, depth: int) -> Line:
+    def _eqn(self, item: Item, depth: int) -> ProgramLine:
         address, eqn = item.address, item.eqn
         name = short.visible(eqn.primitive.name)
         kind: LineKind = "eqn"
@@ -229,7 +229,7 @@ class Lines:
             if self._fold:
                 inside = self._fold.sizes.inside(eqn)
                 note, hidden = labels.content(inside), 0 if item.open else inside.total
-        return Line(
+        return ProgramLine(
             address,
             depth,
             kind,
@@ -252,7 +252,7 @@ def _marks(item: Item) -> tuple[str, ...]:
     return ("backward",) if item.is_backward else ()
 
 
-def _of_state(line: Line, end: End) -> Line:
+def _of_state(line: ProgramLine, end: BlockEnd) -> ProgramLine:
     """The line of an input or output, with a mark if it is the value of a state or part of it."""
     if not end.state:
         return line

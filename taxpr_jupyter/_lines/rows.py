@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from taxpr_jupyter._lines.line import Line
+from taxpr_jupyter._lines.line import ProgramLine
 
 SpanKind = Literal[
     "name",  # the subject of the row, in the colour of its kind
@@ -40,7 +40,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LineRow:
     """A row of text.
 
     Attributes:
@@ -65,7 +65,7 @@ class Row:
 Spans = list[Span]
 
 
-def plain(rows: Iterable[Row], color: bool = False, gap: str = "", twists: bool = False) -> str:
+def plain(rows: Iterable[LineRow], color: bool = False, gap: str = "", twists: bool = False) -> str:
     """Rows as text.
 
     Args:
@@ -92,15 +92,15 @@ def _colored(text: str, kind: str, of: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
-def outline_rows(lines: Sequence[Line]) -> list[Row]:
+def outline_rows(lines: Sequence[ProgramLine]) -> list[LineRow]:
     """A row for each line: title, number of equations inside, results.
 
     An equation shares a row with its nested jaxpr if it has only one and the jaxpr has no name of
     its own.
     """
-    rows: list[Row] = []
+    rows: list[LineRow] = []
     shared: list[int] = []  # depths of the heads left out around the line
-    around: dict[int, Line] = {}  # the last line of each depth
+    around: dict[int, ProgramLine] = {}  # the last line of each depth
     for at, line in enumerate(lines):
         while shared and line.depth <= shared[-1]:
             shared.pop()
@@ -113,7 +113,7 @@ def outline_rows(lines: Sequence[Line]) -> list[Row]:
     return rows
 
 
-def _says_it_all(owner: Line, lines: Sequence[Line], at: int) -> bool:
+def _says_it_all(owner: ProgramLine, lines: Sequence[ProgramLine], at: int) -> bool:
     """Whether the jaxpr at a position is its equation's only one, and has no name of its own."""
     head = lines[at]
     if lines[at - 1] is not owner or head.text.replace(" body", "", 1) != owner.text:
@@ -123,7 +123,7 @@ def _says_it_all(owner: Line, lines: Sequence[Line], at: int) -> bool:
     return after is None or after.depth < head.depth
 
 
-def _outline_spans(line: Line) -> Spans:
+def _outline_spans(line: ProgramLine) -> Spans:
     spans: Spans = []
     word = {"input": "in", "output": "out"}.get(line.kind, "")
     if word and word != line.text.split(" ")[0]:
@@ -144,12 +144,12 @@ def _outline_spans(line: Line) -> Spans:
     return spans
 
 
-def row_of(line: Line, spans: Spans, depth: int) -> Row:
+def row_of(line: ProgramLine, spans: Spans, depth: int) -> LineRow:
     """The row of a line."""
-    return Row(tuple(spans), line.address, depth, line.kind, line.marks, line.fold, line.open)
+    return LineRow(tuple(spans), line.address, depth, line.kind, line.marks, line.fold, line.open)
 
 
-def range_of(line: Line) -> str:
+def range_of(line: ProgramLine) -> str:
     """The first and last letter of several inputs or outputs."""
     letters = [text.partition(":")[0] for text in (*line.made, *line.used)]
     return f"{letters[0]} … {letters[-1]}"

@@ -83,7 +83,7 @@ MOVED_BORDER = 2.2  # points, of what needs values of other devices
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeLook:
     """How a mark of a comparison looks, whatever the kind of node.
 
     Attributes:
@@ -103,12 +103,14 @@ class Change:
     dashes: str = ""
 
 
-CHANGES: Mapping[str, Change] = {
-    "new": Change("+", "added", "#c9f2c7", "#1a7f37", 2.2),
-    "gone": Change("−", "removed", "#ffd6d2", "#c02a1d", 2.2, "5 3"),
-    "changed": Change("~", "changed", "#ffecb0", "#9a6700", 2.2),
-    "follows": Change("≈", "other types, as its operands", "#e6effb", "#3f6fb5", 1.4, "1.5 2.5"),
-    "same": Change("", "the same", "#f7f8fa", LINE, 0.8),
+CHANGES: Mapping[str, ChangeLook] = {
+    "new": ChangeLook("+", "added", "#c9f2c7", "#1a7f37", 2.2),
+    "gone": ChangeLook("−", "removed", "#ffd6d2", "#c02a1d", 2.2, "5 3"),
+    "changed": ChangeLook("~", "changed", "#ffecb0", "#9a6700", 2.2),
+    "follows": ChangeLook(
+        "≈", "other types, as its operands", "#e6effb", "#3f6fb5", 1.4, "1.5 2.5"
+    ),
+    "same": ChangeLook("", "the same", "#f7f8fa", LINE, 0.8),
 }
 
 

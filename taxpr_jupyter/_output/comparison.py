@@ -6,22 +6,21 @@ import copy
 import functools
 import pathlib
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import Any, Literal
 
 import taxpr
-from taxpr_jupyter._analysis.structural_hash import is_jaxpr, open_jaxpr
+from taxpr import introspect
 from taxpr_jupyter._diff.diff import Diff, diff
 from taxpr_jupyter._diff.diff_text import diff_text
-from taxpr_jupyter._drawing.build import build_picture
-from taxpr_jupyter._drawing.compared_side import Compared
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model.kinds import checked_limits
-from taxpr_jupyter._model.model import Node, Picture
+from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._output import saved
+from taxpr_jupyter._output.both_sides import BothSides, Unfolded
 from taxpr_jupyter._output.shell import SVG, running_shell, shows
 from taxpr_jupyter._svg.in_cells import for_outputs
 from taxpr_jupyter._svg.side_by_side import side_by_side
@@ -29,13 +28,11 @@ from taxpr_jupyter._svg.svg import finish_svg
 from taxpr_jupyter._text.short import shortened
 from taxpr_jupyter._tracing.sources import source_text
 from taxpr_jupyter._tracing.trace import traced, traced_before
-from taxpr_jupyter._tree.refold import refolded
 
 _LINES = 200  # of the text in an output; `text()` has all
 _TITLE = 60  # characters of a program's name
 Side = Literal["before", "after"]
 _SIDES: tuple[Side, Side] = ("before", "after")
-_ROUNDS = 3  # of folding both sides alike
 
 
 def compare(
@@ -116,8 +113,7 @@ class Comparison:
         self.before, self.after = before, after
         self.note = ""
         self._budget, self._timeout = checked_limits(budget, timeout)
-        # What is open on each side; None leaves it to the changes.
-        self._unfolded: tuple[frozenset[str], frozenset[str]] | None = None
+        self._unfolded: Unfolded | None = None
 
     @functools.cached_property
     def diff(self) -> Diff:
@@ -133,22 +129,13 @@ class Comparison:
         return diff_text(self.diff, context, source_text)
 
     @functools.cached_property
+    def _sides(self) -> BothSides:
+        return BothSides((self.before, self.after), self.diff, self._budget)
+
+    @functools.cached_property
     def pictures(self) -> tuple[Picture, Picture]:
         """The two pictures as plain data; what is different is open, on both sides alike."""
-        closed: list[set[str]] = [set(), set()]
-        opened: list[set[str]] = [set(), set()]
-        pictures = self._pictures(closed, opened)
-        if self._unfolded is not None:
-            return pictures
-        for _ in range(_ROUNDS):
-            found = [self._open_alone(pictures, side) - closed[side] for side in (0, 1)]
-            more = [self._folded_alone(pictures, side) - opened[side] for side in (0, 1)]
-            if not any((*found, *more)):
-                break
-            closed = [held | new for held, new in zip(closed, found, strict=True)]
-            opened = [held | new for held, new in zip(opened, more, strict=True)]
-            pictures = self._pictures(closed, opened)
-        return pictures
+        return self._sides.pictures(self._unfolded)
 
     def unfold(self, address: str, side: Side = "after") -> Comparison:
         """A comparison with an equation or group open on both sides.
@@ -189,31 +176,11 @@ class Comparison:
         return self._refolded(address, side, None)
 
     def _refolded(self, address: str, side: Side, opened: bool | None) -> Comparison:
-        at = _SIDES.index(side)
-        picture, other = self.pictures[at], self.pictures[1 - at]
-        if opened is None:
-            element = picture.find(address)
-            place = address if address in picture.foldable else getattr(element, "fold", None)
-            opened = place not in picture.unfolded
-        own = refolded(picture, address, opened)
-        changed = own ^ picture.unfolded
-        theirs = set(other.unfolded)
-        for one in changed:
-            inside = _inside(picture, one)
-            found = (self._partner(at, inner) for inner in inside or [one])
-            partners = {partner for partner in found if partner is not None}
-            places = partners & other.foldable if inside is None else _groups(other, partners)
-            theirs = theirs | places if opened else theirs - places
         new = copy.copy(self)
         new.__dict__.pop("pictures", None)
-        new._unfolded = (own, frozenset(theirs)) if at == 0 else (frozenset(theirs), own)
+        at = _SIDES.index(side)
+        new._unfolded = self._sides.refolded(self.pictures, address, at, opened)
         return new
-
-    def _partner(self, side: int, address: str) -> str | None:
-        try:
-            return self.diff.partner(side, address)
-        except KeyError:
-            return None
 
     def dot(self) -> tuple[str, str]:
         """The two pictures as DOT text."""
@@ -264,44 +231,6 @@ class Comparison:
             raise PanelError(f"There is no picture to write. {self.note}")
         file.write_text(text, encoding="utf-8")
 
-    def _pictures(
-        self, closed: Sequence[set[str]], opened: Sequence[set[str]]
-    ) -> tuple[Picture, Picture]:
-        before, after = (
-            build_picture(
-                program,
-                budget=self._budget,
-                where=source_text,
-                unfolded=self._unfolded and self._unfolded[side],
-                compared=Compared(self.diff, side, closed[side], opened[side]),
-            )
-            for side, program in enumerate((self.before, self.after))
-        )
-        return before, after
-
-    def _open_alone(self, pictures: Sequence[Picture], side: int) -> set[str]:
-        """The equations that are open on one side, and whose partners are folded."""
-        alone = set()
-        for cluster in pictures[side].clusters:
-            if cluster.kind in ("jaxpr", "hop"):
-                partner = self.diff.partner(side, cluster.fold)
-                if partner is not None and partner not in pictures[1 - side].unfolded:
-                    alone.add(cluster.fold)
-        return alone
-
-    def _folded_alone(self, pictures: Sequence[Picture], side: int) -> set[str]:
-        """What is in groups that are folded on one side, and whose content the other one shows."""
-        other = pictures[1 - side]
-        alone: set[str] = set()
-        for node in pictures[side].nodes:
-            if node.kind != "group" or node.fold is None:
-                continue
-            inside = pictures[side].hidden.get(node.fold, ())
-            partners = (self._partner(side, one) for one in inside)
-            if any(one is not None and other.find(one) is not None for one in partners):
-                alone.update(inside)
-        return alone
-
     def __repr__(self) -> str:
         said = self.diff.summary(source_text)
         return f"<comparison of {self.before.name} and {self.after.name}: {said}>"
@@ -323,40 +252,13 @@ class Comparison:
         saved.publish(self)
 
 
-def _groups(picture: Picture, inside: Collection[str]) -> set[str]:
-    """The groups that hold these for the most part; folded ones also that hold one of them."""
-    found = {one: _inside(picture, one) or [] for one in picture.foldable}
-    shares = {one: sum(inner in inside for inner in held) for one, held in found.items()}
-    folded = picture.foldable - picture.unfolded
-    return {one for one, n in shares.items() if n and (one in folded or 2 * n > len(found[one]))}
-
-
-def _inside(picture: Picture, address: str) -> list[str] | None:
-    """The addresses of what a group holds, open or folded; None of an equation."""
-    if address in picture.hidden:
-        return list(picture.hidden[address])
-    around = {cluster.id: cluster for cluster in picture.clusters}
-    if address not in around or around[address].kind != "group":
-        return None
-    elements = [*picture.nodes, *picture.clusters]
-    parent = {one.id: one.cluster if isinstance(one, Node) else one.parent for one in elements}
-
-    def is_in(found: str | None) -> bool:
-        while found is not None and found != address:
-            found = parent.get(found)
-        return found is not None
-
-    within = [one.fold or one.address for one in elements if is_in(parent[one.id])]
-    return [inner for one in within for inner in picture.hidden.get(one, (one,))]
-
-
 def _is_function(side: Any) -> bool:
-    return callable(side) and not isinstance(side, taxpr.Program) and not is_jaxpr(side)
+    return callable(side) and not isinstance(side, taxpr.Program) and not introspect.is_jaxpr(side)
 
 
 def _program(side: Any, args: tuple[Any, ...], word: str) -> taxpr.Program:
-    if is_jaxpr(side):
-        constants = len(open_jaxpr(side).constvars)
+    if introspect.is_jaxpr(side):
+        constants = len(introspect.open_jaxpr(side).constvars)
         if constants != len(getattr(side, "consts", None) or ()):
             raise PanelError(
                 f"compare: the {word} side is an open jaxpr with {constants} constants and "

@@ -17,7 +17,7 @@ from taxpr_jupyter._heat.measured import Colours
 from taxpr_jupyter._layout.arranged import Layout, RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import TIMEOUT, LaidOut, lay_out
-from taxpr_jupyter._lines.line import Line
+from taxpr_jupyter._lines.line import ProgramLine
 from taxpr_jupyter._model.model import Marked, Picture
 from taxpr_jupyter._output import files, page, saved
 from taxpr_jupyter._output.view import View, finder_of, found_view
@@ -117,7 +117,7 @@ class Drawing:
         """The picture as plain data: nodes, edges, clusters, counts."""
         return self.opened(self.unfolded)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[ProgramLine]:
         """The content of the picture as lines, in plain data."""
         return self.builder.lines(self.unfolded, self._marked, self.only)
 

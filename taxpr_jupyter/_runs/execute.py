@@ -13,7 +13,6 @@ import jax
 import numpy as np
 
 import taxpr
-from taxpr import introspect
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._edits.attach import noted_already
 from taxpr_jupyter._edits.attached import Attached
@@ -24,18 +23,17 @@ from taxpr_jupyter._runs.clock import Clock, OnPhase
 from taxpr_jupyter._runs.devices import device_named, devices, placed_on
 from taxpr_jupyter._runs.gradients import Slopes, slopes_of
 from taxpr_jupyter._runs.looked import Computed, looked_at
+from taxpr_jupyter._runs.ready import Of, ReadyPrograms
 from taxpr_jupyter._runs.run import LEFT, PHASES, Run
 from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._runs.switches import calls_out, switched_off, with_switch
-from taxpr_jupyter._runs.totals import Compiled, compiled_totals
+from taxpr_jupyter._runs.totals import Compiled
 from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
 from taxpr_jupyter._text.hints import hint
 from taxpr_jupyter._tracing.closure_key import reads
 
 T = TypeVar("T")
-_Of = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-_KEPT = 8  # cached compiled programs of one session
 _WRITES = 256  # the most values to keep of a state that is written in a while loop,
 _WRITTEN_BYTES = 2**26  # and the most bytes of them
 
@@ -54,7 +52,7 @@ class Executor:
         self._baselines: dict[Any, tuple[Any, Compiled | None]] = {}
         self._slopes: dict[Any, list[Any]] = {}  # the gradients of the untouched program
         self._states: Mapping[str, Any] = {}  # of these outputs
-        self._compiled = introspect.Recent[_Ready](_KEPT)
+        self._programs = ReadyPrograms()
 
     def run(
         self,
@@ -113,7 +111,7 @@ class Executor:
 
     def release(self) -> None:
         """Drop everything that another run can make again."""
-        self._baselines, self._slopes, self._compiled = {}, {}, introspect.Recent[_Ready](_KEPT)
+        self._baselines, self._slopes, self._programs = {}, {}, ReadyPrograms()
 
     def _computed(self, plan: Plan, device: str | None, clock: Clock) -> Computed:
         broken = next((a for a in plan.attached.values() if a.error), None)
@@ -150,7 +148,7 @@ class Executor:
             given = {**kwargs, **numbers}
             key = (target, id(plan.program), plan.tags, _structure(plan.attached, ctx))
             whole = functools.partial(
-                self._ready,
+                self._programs.ready,
                 program=lambda: _injected(plan, watched),
                 inputs=(args, given, ctx),
                 clock=clock,
@@ -195,7 +193,7 @@ class Executor:
         self, plan: Plan, target: Any, inputs: tuple[Any, ...], clock: Clock
     ) -> tuple[Any, Compiled | None]:
         """The outputs and totals of a program of its own, without tags and injectors."""
-        ready = self._ready(("untouched", target), lambda: plan.untouched, inputs, clock)
+        ready = self._programs.ready(("untouched", target), lambda: plan.untouched, inputs, clock)
         return clock.computed(ready.call, *inputs), ready.totals
 
     def _gradients(
@@ -204,7 +202,7 @@ class Executor:
         target: Any,
         inputs: tuple[Any, ...],
         clock: Clock,
-        changed: Callable[[_Of], list[Any]] | None = None,
+        changed: Callable[[Of], list[Any]] | None = None,
     ) -> Slopes:
         """The gradients of the untouched program, and of the one with injectors and changes.
 
@@ -224,7 +222,7 @@ class Executor:
             clock.expects(len(PHASES) * (1 + (changed is not None)), "gradient")
             if target not in self._slopes:
                 key, of = ("gradient", target), found.of(found.number)
-                ready = self._ready(key, lambda: plan.untouched, inputs, clock, of=of)
+                ready = self._programs.ready(key, lambda: plan.untouched, inputs, clock, of=of)
                 self._slopes[target] = clock.computed(ready.call, *inputs)
             before = after = self._slopes[target]
             if changed is not None:
@@ -267,61 +265,10 @@ class Executor:
         spread = any(len(placed_on(leaf)) > 1 for leaf in jax.tree.leaves(self._inputs))
         return None if spread and device == next(iter(devices())) else found
 
-    def _ready(
-        self,
-        key: Any,
-        program: Callable[[], taxpr.Program],
-        inputs: tuple[Any, ...],
-        clock: Clock,
-        alive: Any = None,
-        of: _Of | None = None,
-    ) -> _Ready:
-        """The program compiled ahead of time for these inputs, or what ``of`` makes of it.
-
-        ``alive`` is kept with it, because the key contains ids of its objects.
-        """
-
-        def make() -> _Ready:
-            clock.reused = False
-            made, traced = clock.phase("trace", lambda: _traced(program(), inputs, of))
-            lowered = clock.phase("lower", traced.lower)
-            compiled = clock.phase("compile", lowered.compile)
-            return _Ready(compiled, compiled_totals(compiled), calls_out(made), alive)
-
-        return self._compiled.once(key, make)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Ready:
-    """A compiled program, XLA's totals, its calls to the host, and objects to keep alive."""
-
-    call: Any
-    totals: Compiled | None
-    calls_out: int
-    alive: Any
-
 
 def _own_copy(leaf: Any) -> Any:
     """A copy, so that later writes to a NumPy array of the notebook do not change an argument."""
     return leaf.copy() if isinstance(leaf, np.ndarray) and leaf.flags.writeable else leaf
-
-
-def _traced(
-    program: taxpr.Program, inputs: tuple[Any, ...], of: _Of | None
-) -> tuple[taxpr.Program, Any]:
-    call = _called(program)
-    return program, jax.jit(call if of is None else of(call)).trace(*inputs)
-
-
-def _called(program: taxpr.Program) -> Callable[..., Any]:
-    """The program as a function of (args, kwargs) or (args, kwargs, ctx), of arrays alone."""
-    program = dataclasses.replace(program, arranged=None)
-
-    def call(args: Any, kwargs: Any, *ctx: Any) -> Any:
-        return program(*ctx, *args, **kwargs)
-
-    call.__name__ = program.name
-    return call
 
 
 def _injected(plan: Plan, watched: Any) -> taxpr.Program:

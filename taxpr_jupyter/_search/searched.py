@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.index import Index, Place
+from taxpr_jupyter._analysis.index import ElementPlace, Index
 from taxpr_jupyter._text import short
 from taxpr_jupyter._text.short import Where, visible
 from taxpr_jupyter._tree import labels
@@ -23,7 +23,7 @@ class Searched:
         self._where = where
 
     @functools.cached_property
-    def rows(self) -> Sequence[Place]:
+    def rows(self) -> Sequence[ElementPlace]:
         """The places, without the outputs of nested jaxprs, whose values other rows make."""
         return [
             place
@@ -65,7 +65,7 @@ class Searched:
             for home in self._index.homes.values()
         }
 
-        def scope(row: Place) -> str:
+        def scope(row: ElementPlace) -> str:
             if row.eqn is None:
                 return ""
             return "/".join(filter(None, (around[id(row.home)], _scope_of(row.eqn))))

@@ -14,7 +14,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._store.store import Store, without
 from taxpr_jupyter._store.tracer import Tracer
-from taxpr_jupyter._tracing.changed import Change
+from taxpr_jupyter._tracing.changed import SourceChange
 
 _Var: Any = type(taxpr.var("x"))
 
@@ -192,7 +192,7 @@ class Editor:
         def place() -> Attached:
             now = self._injector(address)
             new = now.with_value(param, value)
-            changes = [Change(one.variable, one.injector).key for one in (now, new)]
+            changes = [SourceChange(one.variable, one.injector).key for one in (now, new)]
             traced_anew = new.error or changes[0] != changes[1]
             return self._store.place(self._trials.pending(new) if traced_anew else new)
 

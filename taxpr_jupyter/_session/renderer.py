@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from taxpr_jupyter._code.code import Changed, Source, code_of
+from taxpr_jupyter._code.code import CallSource, Changed, code_of
 from taxpr_jupyter._code.state_code import StatesOf
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._edits import outline as _outline
@@ -16,7 +16,7 @@ from taxpr_jupyter._edits.edited import Edited
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._heat.measured import Colours, Found
 from taxpr_jupyter._layout.dot import to_dot
-from taxpr_jupyter._lines.line import Line
+from taxpr_jupyter._lines.line import ProgramLine
 from taxpr_jupyter._model.kinds import HeatKind, MeasuredKind
 from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._output import files
@@ -44,7 +44,7 @@ class Renderer:
 
     _store: Store
     _trials: Trials
-    _source: Source
+    _source: CallSource
     _pure: PureCall | None
     budget: int
     timeout: float
@@ -123,7 +123,7 @@ class Renderer:
         notes = [edited.edits.note, edited.passed_over, self.drawing(edited).note]
         return " ".join(note for note in notes if note)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[ProgramLine]:
         """The content of the picture as lines, in plain data."""
         with self._store.lock:
             return self.drawing(self._store.edited).lines()

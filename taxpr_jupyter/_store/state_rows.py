@@ -8,7 +8,7 @@ import jax
 from taxpr import Address
 from taxpr_jupyter._analysis.stateful import StateEnds
 from taxpr_jupyter._store.state_values import is_editable, text_of
-from taxpr_jupyter._text.elements import Row
+from taxpr_jupyter._text.elements import ElementRow
 from taxpr_jupyter._text.short import aval_text, shortened
 
 _LONGEST = 60  # characters of a value in a line; what is edited has all of them
@@ -63,7 +63,7 @@ def _address(ends: StateEnds) -> str:
     first, last = ends.ins.start, ends.ins.stop - 1
     if first >= last:
         return f"in{first}" if first == last else ""
-    return Row(Address(), "group", "in", first, last).address
+    return ElementRow(Address(), "group", "in", first, last).address
 
 
 def state_row(ends: StateEnds, value: Any, before: Any, watched: tuple[str, ...]) -> StateRow:

@@ -19,8 +19,14 @@ from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._stoppable import STOPPING
 from taxpr_jupyter._store.store import Store
-from taxpr_jupyter._text.variables_at import Held
-from taxpr_jupyter._tracing.changed import Change, changed, ignoring, numbers_of, traced_changed
+from taxpr_jupyter._text.variables_at import HeldVariables
+from taxpr_jupyter._tracing.changed import (
+    SourceChange,
+    changed,
+    ignoring,
+    numbers_of,
+    traced_changed,
+)
 from taxpr_jupyter._tracing.mistakes import mistake
 from taxpr_jupyter._tracing.trace import TracedCall
 
@@ -157,7 +163,7 @@ class Tracer:
             return False
         return True
 
-    def _traced(self, changes: Sequence[Change]) -> taxpr.Program:
+    def _traced(self, changes: Sequence[SourceChange]) -> taxpr.Program:
         if not changes:
             return self._store.untouched
         key = tuple(one.key for one in changes)
@@ -185,7 +191,7 @@ class Tracer:
         """
         if jax.tree.leaves(attached.ctx):
             raise PanelError("a function of yours is called with a context, and a line has none.")
-        held = Held(edited.base)
+        held = HeldVariables(edited.base)
         where = attached.variable or _variable(edited.base, held, site.key)
         edit = _edit(dataclasses.replace(attached, variable=where, edits=True))
         before = edited.changed(attached={**edited.edits.attached, site.key: edit})
@@ -195,7 +201,7 @@ class Tracer:
             raise PanelError(f"what {where!r} holds then is no value of the program")
         names = [
             {(v.owner, v.text) for v in one.at(at)}
-            for one, at in ((held, site.key), (Held(found.edited.base), key))
+            for one, at in ((held, site.key), (HeldVariables(found.edited.base), key))
         ]
         if attached.variable is None and not names[0] <= names[1]:
             others = ", ".join(sorted({v.short for v in held.at(site.key)}))
@@ -206,7 +212,7 @@ class Tracer:
         return dataclasses.replace(edit, key=key), found
 
 
-def _changes(written: Sequence[Written], attached: Sequence[Attached]) -> tuple[Change, ...]:
+def _changes(written: Sequence[Written], attached: Sequence[Attached]) -> tuple[SourceChange, ...]:
     edits = Edits(attached={one.key: one for one in attached}, written=tuple(written))
     return edits.changes
 
@@ -215,7 +221,7 @@ def _edit(attached: Attached) -> Attached:
     return dataclasses.replace(attached, error=None, note=EDITED, warned=(), trial=None)
 
 
-def _variable(program: taxpr.Program, held: Held, key: str) -> Any:
+def _variable(program: taxpr.Program, held: HeldVariables, key: str) -> Any:
     """The first variable that held a value.
 
     Raises:

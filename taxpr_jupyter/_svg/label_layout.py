@@ -14,7 +14,7 @@ from taxpr_jupyter._layout.frame_dot import TAB
 from taxpr_jupyter._layout.geometry import (
     Box,
     Curves,
-    Lines,
+    LineGrid,
     Point,
     around,
     centred,
@@ -139,7 +139,7 @@ def _badges(
     found: dict[str, Box] = {}
     badges = [node for node in picture.nodes if node.on]
     several = Counter(node.on for node in badges)
-    lines = Lines(paths if badges else [])
+    lines = LineGrid(paths if badges else [])
     for node in badges:
         left, _, right, bottom = layout.nodes[node.on]
         (x, y), wide = middle_of(layout.nodes[node.id]), text_width(node.lines[0], theme.SMALL)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from taxpr_jupyter._layout.dot import text_width
 from taxpr_jupyter._layout.geometry import (
     Box,
-    Lines,
+    LineGrid,
     Point,
     any_within,
     away_from,
@@ -76,7 +76,7 @@ class Places:
         self._taken = taken
         self._bounds = bounds
         self._size = size
-        self._lines = Lines(paths)
+        self._lines = LineGrid(paths)
         self._ends = [(k, end) for k, path in enumerate(paths) for end in (*path[:1], *path[-1:])]
 
     def of(self, texts: Sequence[Text]) -> list[Point | None]:

@@ -9,7 +9,7 @@ _ROW = re.compile(r"(group|rest):(in|out)?(t?\d+)-(t?\d+)")
 _NO_PLACE = re.compile(r"(@\d*)?(~\d+)?$|/empty$")
 
 
-class Row(NamedTuple):
+class ElementRow(NamedTuple):
     """Several equations, inputs or outputs of one jaxpr that the picture shows as one node.
 
     Attributes:
@@ -32,11 +32,11 @@ class Row(NamedTuple):
         return self.home / f"{self.kind}:{self.word}{self.first}-{self.last}"
 
 
-def row_of(address: str) -> Row | None:
+def row_of(address: str) -> ElementRow | None:
     """Parse the address of a row; None for any other address."""
     address = Address(address)
     match = _ROW.fullmatch(address.local)
-    return Row(address.home, match[1], match[2] or "", match[3], match[4]) if match else None
+    return ElementRow(address.home, match[1], match[2] or "", match[3], match[4]) if match else None
 
 
 def operands_of(address: str, first: int | None = None) -> Address:

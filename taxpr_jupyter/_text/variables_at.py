@@ -7,7 +7,7 @@ import taxpr
 from taxpr_jupyter._text.short import visible
 
 
-class Held:
+class HeldVariables:
     """Looks up variables; the program's are read when the first is asked for.
 
     Args:

@@ -22,7 +22,7 @@ from taxpr_jupyter._tracing.trace import TracedCall
 _LAST = chr(sys.maxunicode)
 
 
-class Change(NamedTuple):
+class SourceChange(NamedTuple):
     """A variable and its change.
 
     Attributes:
@@ -63,12 +63,12 @@ class Change(NamedTuple):
         return taxpr.edit(fun, self.where, by)
 
 
-def numbers_of(changes: Sequence[Change]) -> dict[str, Any]:
+def numbers_of(changes: Sequence[SourceChange]) -> dict[str, Any]:
     """The numbers of all changes, the last inputs of the changed program."""
     return {name: value for one in changes for name, value in one.numbers.items()}
 
 
-def changed(fun: Callable[..., Any], changes: Sequence[Change]) -> Callable[..., Any]:
+def changed(fun: Callable[..., Any], changes: Sequence[SourceChange]) -> Callable[..., Any]:
     """A function with changes of its source; the numbers of these are further keywords."""
 
     @functools.wraps(fun)
@@ -96,7 +96,7 @@ def ignoring(fun: Callable[..., Any], numbers: Mapping[str, Any]) -> Callable[..
 
 
 def traced_changed(
-    start: TracedCall, changes: Sequence[Change], variables: bool | None
+    start: TracedCall, changes: Sequence[SourceChange], variables: bool | None
 ) -> taxpr.Program:
     """The program of a call with changes of its source.
 

@@ -21,7 +21,7 @@ from taxpr_jupyter._tree.tree import GroupKind, Item
 _DOTTED = re.compile(r"\w+(\.\w+)+")
 
 
-class Step(NamedTuple):
+class SourceStep(NamedTuple):
     """A step on the way from the traced function to an equation.
 
     Attributes:
@@ -96,11 +96,11 @@ class Units:
     # --- where they come from ---------------------------------------------------------------------
 
     @functools.cached_property
-    def paths(self) -> list[tuple[Step, ...]]:
+    def paths(self) -> list[tuple[SourceStep, ...]]:
         """For each unit the steps of the user's source that led to it, outermost first."""
-        known: dict[Any, tuple[tuple[Step, ...], bool]] = {}
-        steps: dict[Step, Step] = {}  # each once, as they are compared often
-        paths: list[tuple[Step, ...]] = []
+        known: dict[Any, tuple[tuple[SourceStep, ...], bool]] = {}
+        steps: dict[SourceStep, SourceStep] = {}  # each once, as they are compared often
+        paths: list[tuple[SourceStep, ...]] = []
         for unit, eqn in enumerate(self.eqns):
             # Many equations have equal tracebacks, and to read the frames of one takes long.
             key = derived, _ = self._is_derivative(unit), eqn.source_info.traceback
@@ -115,7 +115,7 @@ class Units:
         self._leave_sums_out(paths)
         return paths
 
-    def _leave_sums_out(self, paths: list[tuple[Step, ...]]) -> None:
+    def _leave_sums_out(self, paths: list[tuple[SourceStep, ...]]) -> None:
         """Take sums of cotangents out of a statement that makes only one of the two.
 
         JAX makes them with the last use of a value, but they are the cotangent of all of its uses.
@@ -172,15 +172,17 @@ class Units:
         backward = item.within_backward or self.passes[unit] == "backward"
         return backward and not item.is_recomputed
 
-    def step(self, unit: int, depth: int) -> Step | None:
+    def step(self, unit: int, depth: int) -> SourceStep | None:
         """One of these steps; None where there are fewer."""
         path = self.paths[unit]
         return path[depth] if depth < len(path) else None
 
-    def step_runs(self, start: int, stop: int, depth: int) -> list[tuple[Step | None, int, int]]:
+    def step_runs(
+        self, start: int, stop: int, depth: int
+    ) -> list[tuple[SourceStep | None, int, int]]:
         """The runs of units with the same step: the step, where they start, where they stop."""
         steps = [path[depth] if depth < len(path) else None for path in self.paths[start:stop]]
-        runs: list[tuple[Step | None, int, int]] = []
+        runs: list[tuple[SourceStep | None, int, int]] = []
         for step, same in itertools.groupby(steps):  # each is there once, so that `is` decides
             begin, start = start, start + len(list(same))
             runs.append((step, begin, start))
@@ -221,7 +223,7 @@ def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
     return passes
 
 
-def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Step]:
+def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[SourceStep]:
     """The steps of a call stack, which is given from the inside out.
 
     Of libraries only what the user has called last.
@@ -236,7 +238,9 @@ def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Ste
         note = _place(*where) if where else ""
         if _of_library(frame) and _runs_another(frame, handed):
             if caller and where and not handed:  # and what it runs is a part of this function
-                yield Step("function", (caller.function, *where, derived), _name(caller), note)
+                yield SourceStep(
+                    "function", (caller.function, *where, derived), _name(caller), note
+                )
             handed = True
             continue
         handed = False
@@ -245,14 +249,14 @@ def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Ste
             if place != last:  # not of a comprehension, which is a function for Python
                 for text, around in frame.loops:
                     key = frame.file, around, derived
-                    yield Step("loop", key, _derivative(text, derived))
-                yield Step("statement", (*place, derived), _derivative(frame.text, derived))
+                    yield SourceStep("loop", key, _derivative(text, derived))
+                yield SourceStep("statement", (*place, derived), _derivative(frame.text, derived))
             if frame.expression:
                 part = (*place, frame.part, derived)
-                yield Step("expression", part, _derivative(frame.expression, derived))
+                yield SourceStep("expression", part, _derivative(frame.expression, derived))
             last = place
         else:
-            yield Step("function", (frame.function, *where, derived), _name(frame), note)
+            yield SourceStep("function", (frame.function, *where, derived), _name(frame), note)
             last = None
         caller = frame
 
@@ -275,7 +279,7 @@ def _of_library(frame: introspect.Statement) -> bool:
     return introspect.is_library_file(frame.file)
 
 
-def _common(one: Sequence[Step], other: Sequence[Step]) -> int:
+def _common(one: Sequence[SourceStep], other: Sequence[SourceStep]) -> int:
     """How many steps two paths have in common."""
     same = (a is b for a, b in zip(one, other, strict=False))
     return sum(itertools.takewhile(bool, same))

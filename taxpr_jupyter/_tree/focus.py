@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._text.elements import Row
+from taxpr_jupyter._text.elements import ElementRow
 from taxpr_jupyter._tree.labels import takes_part
-from taxpr_jupyter._tree.tree import End, Item
+from taxpr_jupyter._tree.tree import BlockEnd, Item
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Only:
         """The items of a jaxpr, in groups and as they were, with what is left out in groups."""
         return _FocusRow(self, row, home).pruned(grouped)
 
-    def ends(self, ends: Sequence[End], home: taxpr.Address) -> list[End]:
+    def ends(self, ends: Sequence[BlockEnd], home: taxpr.Address) -> list[BlockEnd]:
         """The inputs or outputs of a jaxpr, likewise."""
-        made: list[End] = []
+        made: list[BlockEnd] = []
         for kept, run in itertools.groupby(ends, lambda end: self._keeps_end(end, home)):
             found = [end for end in run if kept or not _is_final(end)]
             if not found:
@@ -42,11 +42,11 @@ class Only:
                 made += found
                 continue
             indices = range(found[0].indices[0], found[-1].indices[-1] + 1)
-            address = Row(home, "rest", found[0].word, indices[0], indices[-1]).address
-            made.append(End(address, indices, self.words, found, rest=True))
+            address = ElementRow(home, "rest", found[0].word, indices[0], indices[-1]).address
+            made.append(BlockEnd(address, indices, self.words, found, rest=True))
         return made
 
-    def _keeps_end(self, end: End, home: taxpr.Address) -> bool:
+    def _keeps_end(self, end: BlockEnd, home: taxpr.Address) -> bool:
         finals = end.finals if end.state and not _is_final(end) else ()
         places = (*(home / f"{end.word}{i}" for i in end.indices), *finals)
         return not self.places.isdisjoint(places)
@@ -108,7 +108,7 @@ class _FocusRow:
     def _rest(self, items: list[Item]) -> Item:
         eqns = [pair for item in items for pair in _pairs(item)]
         first, last = (eqns[i][0].short for i in (0, -1))
-        address = Row(self._home, "rest", "", first, last).address
+        address = ElementRow(self._home, "rest", "", first, last).address
         stop = self._position[eqns[-1][0]] + 1
         within = items[0].within_backward
         return Item(
@@ -131,6 +131,6 @@ def _pairs_of(items: Sequence[Item]) -> list[tuple[taxpr.Address, object]]:
     return [pair for item in items for pair in _pairs(item)]
 
 
-def _is_final(end: End) -> bool:
+def _is_final(end: BlockEnd) -> bool:
     """Whether it is the final value of a state, which has no node."""
     return end.state is not None and end.word == "out"

@@ -12,7 +12,7 @@ from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.grow import Tree
 from taxpr_jupyter._tree.labels import takes_part
-from taxpr_jupyter._tree.tree import Block, End, Item
+from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
 BUDGET = 40  # nodes, unless the reader asks for more or fewer
 HARD_LIMIT = 500  # nodes, also when the reader asks for more: layout takes minutes beyond
@@ -63,7 +63,7 @@ class Fold:
         self._plain = self.sizes.of_jaxpr(program).eqns <= few
         self._tree = Tree(few, keys, self._plain, only)
         self.root = self._tree.root(program)
-        self._opened: list[Item | End] = []
+        self._opened: list[Item | BlockEnd] = []
 
     # --- counting ---------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class Fold:
         """Whether equations or groups are open."""
         return any(isinstance(part, Item) for part in self._opened)
 
-    def open(self, part: Item | End) -> None:
+    def open(self, part: Item | BlockEnd) -> None:
         """Opens something until the next `choose`."""
         part.open = True
         self._opened.append(part)

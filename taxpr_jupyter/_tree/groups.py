@@ -11,23 +11,20 @@ neither tags nor folding changes them.
 """
 
 import itertools
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.structural_hash import Keys
-from taxpr_jupyter._text import short as _text
-from taxpr_jupyter._text.elements import Row
-from taxpr_jupyter._tree.call_stacks import Step, Units
+from taxpr_jupyter._tree.arrange import Arranger
+from taxpr_jupyter._tree.call_stacks import SourceStep, Units
 from taxpr_jupyter._tree.repeats import repeat_in
-from taxpr_jupyter._tree.tree import SOURCE, GroupKind, Item
+from taxpr_jupyter._tree.tree import SOURCE, Item
 
 _PASSES = 12  # more changes between forward and backward than this are no passes
 _ALIKE = 3  # so many in a row that fill an array with a number, or that a library needs
 _SHORT = 8  # so many equations of a statement need no further order
-_TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
 
 
 class Groups:
@@ -45,16 +42,10 @@ class Groups:
         self, items: Sequence[Item], home: taxpr.Address, few: int, keys: Keys, plain: bool
     ) -> None:
         self._items = items
-        self._home = home
         self._few = few
-        self._keys = keys
         self._plain = plain
         self._units = Units(items, keys)
-        self._show_tags = len(items) - len(self._units) <= _TAGS
-        self._pairs = [item.eqns[0] for item in items]
-        self._sizes: introspect.ByIdentity[int] = (
-            introspect.ByIdentity()
-        )  # how many units an item has
+        self._make = Arranger(items, self._units, home, few, keys)
         # Groups of either pass by what they are groups of, to tell which belong together.
         self._made: dict[tuple[str, Any], list[Item]] = {}
 
@@ -83,9 +74,9 @@ class Groups:
         for name, a, b in runs:
             children = self._by_scope(a, b, 0)
             if name and b - a > 1 and len(runs) > 1:
-                children = [self._group("pass", f"{name} pass", a, b, children)]
+                children = [self._make.group("pass", f"{name} pass", a, b, children)]
             made += children
-        return self._arranged(made, start)
+        return self._make.arranged(made, start)
 
     # --- scopes -----------------------------------------------------------------------------------
 
@@ -112,10 +103,10 @@ class Groups:
                 deeper = self._units.common_depth(a, b, depth + 1)
                 name = "/".join(self._units.scopes[a][depth:deeper])
                 title, note = self._units.scope_title(a, b, name)
-                group = self._group("scope", title, a, b, self._by_scope(a, b, deeper), note)
+                group = self._make.group("scope", title, a, b, self._by_scope(a, b, deeper), note)
                 self._note(group, a, self._units.scopes[a][:deeper])
                 made.append(group)
-        return self._arranged(made, start)
+        return self._make.arranged(made, start)
 
     # --- loose code -------------------------------------------------------------------------------
 
@@ -149,11 +140,11 @@ class Groups:
         if len(runs) == 1 and runs[0][0] is None:
             return self._repeated(start, stop)
         made: list[Item] = []
-        parts: dict[Step, list[Item]] = {}
+        parts: dict[SourceStep, list[Item]] = {}
         for step, a, b in runs:
             if step is None:
                 items = self._repeated(a, b)
-                made += [self._run(a, b, items)] if self._is_plumbing(a, b, items) else items
+                made += [self._make.run(a, b, items)] if self._is_plumbing(a, b, items) else items
                 continue
             if beside and self._goes_on(step, a, b, depth, *beside):
                 made += self._by_source(a, b, depth + 1, beside=beside)
@@ -165,7 +156,7 @@ class Groups:
             else:
                 is_loop = step.kind == "loop"  # its title stands around what repeats itself
                 children = self._by_source(a, b, depth + 1, not is_loop, "" if is_loop else None)
-                part = self._group(step.kind, step.title, a, b, children, step.note)
+                part = self._make.group(step.kind, step.title, a, b, children, step.note)
                 steps = self._units.paths[a][: depth + 1]
                 self._note(part, a, tuple(one.key[:-1] for one in steps))
                 items = [part]
@@ -173,7 +164,7 @@ class Groups:
                 part.note = "custom rule"
             parts.setdefault(step, []).append(part)
             made += items
-        arranged = self._arranged(made, start)
+        arranged = self._make.arranged(made, start)
         repeats = [item for item in arranged if item.kind == "repeat"]
         for item in repeats:
             item.title = item.title if loop is None else loop
@@ -182,7 +173,7 @@ class Groups:
                 _tell_apart(step, several)
         return arranged
 
-    def _goes_on(self, step: Step, a: int, b: int, depth: int, first: int, last: int) -> bool:
+    def _goes_on(self, step: SourceStep, a: int, b: int, depth: int, first: int, last: int) -> bool:
         """Whether the rest of a statement or expression is in a scope beside it."""
         beside = [unit for unit in (a - 1, b) if first <= unit < last]
         return step.kind in SOURCE and any(self._units.step(unit, depth) == step for unit in beside)
@@ -193,7 +184,7 @@ class Groups:
         return (
             min(stop - start, len(sources)) >= _ALIKE
             and all(introspect.is_library_file(source.file) for source in sources)
-            and not any(map(self._has_name, items))
+            and not any(map(self._make.has_name, items))
         )
 
     def _repeated(self, start: int, stop: int) -> list[Item]:
@@ -203,13 +194,13 @@ class Groups:
         if repeat and stop - start <= self._few and repeat.period == 1:
             repeat = None  # a chain of equations, which can be read
         if repeat is None or covered <= max(self._few // 2, (stop - start) // 4):
-            return self._arranged(self._loose(start, stop), start)
+            return self._make.arranged(self._loose(start, stop), start)
         first, period = start + repeat.start, repeat.period
         spans = [(at, at + period) for at in range(first, start + repeat.stop, period)]
         parts = [self._repeated(a, b) for a, b in spans]
-        whole = self._repeat(parts, spans, self._units.function(first, spans[-1][1]))
+        whole = self._make.repeat(parts, spans, self._units.function(first, spans[-1][1]))
         before, after = self._repeated(start, first), self._repeated(start + repeat.stop, stop)
-        return self._arranged([*before, whole, *after], start)
+        return self._make.arranged([*before, whole, *after], start)
 
     def _loose(self, start: int, stop: int) -> list[Item]:
         """Equations one by one; those in a row that fill arrays with one number are together."""
@@ -217,164 +208,21 @@ class Groups:
         for filling, a, b in _runs(start, stop, self._units.filling):
             items = self._units.items(a, b)
             if filling and b - a >= _ALIKE and b - a < stop - start:
-                items = [self._group("run", filling, a, b, items)]
+                items = [self._make.group("run", filling, a, b, items)]
             made += items
         return made
-
-    # --- items side by side -----------------------------------------------------------------------
-
-    def _arranged(self, items: list[Item], start: int) -> list[Item]:
-        """Puts together what repeats itself, and what is too much to stand side by side."""
-        heads, bounds = self._heads(items, start)
-        keys = [self._item_key(items[i], *bounds[i]) for i in heads]
-        repeat = repeat_in(keys)
-        heads.append(len(items))
-        if repeat is None or not any(items[i].is_group for i in heads[repeat.start : repeat.stop]):
-            return self._few_of(items, start)
-        parts, spans = [], []
-        for k in range(repeat.start, repeat.stop, repeat.period):
-            a, b = heads[k], heads[k + repeat.period]
-            parts.append(items[a:b])
-            spans.append((bounds[a][0], bounds[b - 1][1]))
-        before, after = items[: heads[repeat.start]], items[heads[repeat.stop] :]
-        return [
-            *self._few_of(before, start),
-            self._repeat(parts, spans),
-            *self._few_of(after, spans[-1][1]),
-        ]
-
-    def _heads(self, items: Sequence[Item], start: int) -> tuple[list[int], list[tuple[int, int]]]:
-        """Which items are no tags; and for each item from which unit to which it goes."""
-        sizes = [self._sizes.of(item, _units_in) for item in items]
-        bounds = list(itertools.pairwise(itertools.accumulate(sizes, initial=start)))
-        return [i for i, size in enumerate(sizes) if size], bounds
-
-    def _item_key(self, item: Item, start: int, stop: int) -> int:
-        if not item.is_group:
-            return self._units.key(start)
-        same = tuple(self._units.keys(start, stop))
-        return self._keys.number((item.kind, re.sub(r"\d+", "#", item.title), same))
-
-    def _few_of(self, items: list[Item], start: int) -> list[Item]:
-        """Cuts what is too much to stand side by side into runs.
-
-        First only equations without nested jaxprs, between what has a name of its own.
-        """
-        heads, bounds = self._heads(items, start)
-        if len(heads) <= 2 * self._few:
-            return items
-        heads.append(len(items))
-
-        def of(cuts: Sequence[int]) -> list[Item]:
-            made = items[: heads[0]]
-            for a, b in itertools.pairwise(cuts):
-                inside = items[heads[a] : heads[b]]
-                span = bounds[heads[a]][0], bounds[heads[b] - 1][1]
-                made += [self._run(*span, inside)] if b - a > 1 else inside
-            return made
-
-        named = [i for i, at in enumerate(heads[:-1]) if self._has_name(items[at])]
-        if 0 < len(named) <= self._few:
-            return of(sorted({0, len(heads) - 1, *named, *(i + 1 for i in named)}))
-        keys = [self._units.place(bounds[at][0]) for at in heads[:-1]]
-        return of(_cuts(len(heads) - 1, self._few, keys.__getitem__))
-
-    @staticmethod
-    def _has_name(item: Item) -> bool:
-        """Whether it is a group, or an equation that stands for much."""
-        if item.is_group:
-            return True
-        return any(len(nested.jaxpr.eqns) > 1 for nested in introspect.nested_jaxprs(item.eqn))
 
     def _note(self, group: Item, unit: int, what: Any) -> None:
         self._made.setdefault((self._units.passes[unit], what), []).append(group)
 
-    # --- making groups ----------------------------------------------------------------------------
 
-    def _run(self, start: int, stop: int, children: list[Item]) -> Item:
-        children = self._few_of(children, start)
-        title = self._units.function(start, stop)
-        sources = self._units.sources(start, stop)
-        own = [source.line for source in sources if _text.function_name(source) == title]
-        first, last = min(own, default=0), max(own, default=0)
-        note = f"lines {first}–{last}" if first < last else f"line {first}" if own else ""
-        return self._group("run", title, start, stop, children, note)
-
-    def _repeat(
-        self, parts: list[list[Item]], spans: list[tuple[int, int]], function: str = ""
-    ) -> Item:
-        """A group of what repeats itself: the first time, and a group of the other times.
-
-        It is called like the function that is given, or like what it consists of.
-        """
-        start, stop = spans[0][0], spans[-1][1]
-        times: list[list[Item]] = []
-        names: list[str] = []
-        source = any(item.kind in SOURCE for item in parts[0])
-        for k, (part, (a, b)) in enumerate(zip(parts, spans, strict=True)):
-            titles = [item.title for item in part if item.is_group]
-            name = function or (_from_to(titles[0], titles[-1]) if titles else "")
-            if len(self._heads(part, a)[0]) > 1:
-                name = name or ("" if source else self._units.function(a, b))
-                note = f"{k + 1} of {len(parts)}"
-                part = [self._group("once", "" if source else name, a, b, part, note)]
-            times.append(part)
-            names.append(name)
-        others = self._few_of([item for part in times[1:] for item in part], spans[1][0])
-        of_others = "" if source else _from_to(names[1], names[-1])
-        if not (source or of_others):
-            of_others = self._units.function(start, stop)
-        note = f"{len(parts) - 1} more alike"
-        more = self._group("more", of_others, spans[1][0], stop, others, note)
-        title = _from_to(names[0], names[-1]) or self._units.function(start, stop)
-        return self._group("repeat", title, start, stop, [*times[0], more], f"{len(parts)} alike")
-
-    def _group(
-        self,
-        kind: GroupKind,
-        title: str,
-        start: int,
-        stop: int,
-        children: Sequence[Item],
-        note: str = "",
-    ) -> Item:
-        if len(children) == 1 and children[0].is_group:  # the same equations twice
-            only = children[0]
-            more = only.kind != "once" and kind not in SOURCE
-            inner = only.title.removeprefix("∂ ") if title.startswith("∂ ") else only.title
-            names = [title, *([inner] if more else [])]
-            if kind == "pass" or only.kind == "repeat":
-                kind = kind if only.kind != "repeat" else "repeat"
-                note = only.note
-            title, children = "/".join(dict.fromkeys(names)), only.children
-            note = note or only.note
-        a, b = self._units.starts[start], self._units.starts[stop]
-        tags, eqns = [], self._pairs[a:b]
-        if self._show_tags and b - a > stop - start:
-            tags = [item for item in self._items[a:b] if introspect.is_tag(item.eqn)]
-            eqns = [pair for pair in eqns if not introspect.is_tag(pair[1])]
-        address = Row(self._home, "group", "", start, stop - 1).address
-        within = children[0].within_backward
-        return Item(
-            address, eqns, kind, title, note, children, tags, stop=b, within_backward=within
-        )
-
-
-def _units_in(item: Item) -> int:
-    return sum(not introspect.is_tag(eqn) for _, eqn in item.eqns)
-
-
-def _tell_apart(step: Step, parts: Sequence[Item]) -> None:
+def _tell_apart(step: SourceStep, parts: Sequence[Item]) -> None:
     """Numbers the parts of a statement that do not stand together."""
     for k, part in enumerate(parts):
         if len(parts) > 1 and not part.is_group:
             part.title = ""
         elif len(parts) > 1 and not step.note:
             part.note = f"{k + 1} of {len(parts)}"
-
-
-def _from_to(first: str, last: str) -> str:
-    return first if first == last else f"{first} … {last}"
 
 
 def _runs(start: int, stop: int, key_of: Callable[[int], Any]) -> list[tuple[Any, int, int]]:
@@ -389,20 +237,3 @@ def _runs(start: int, stop: int, key_of: Callable[[int], Any]) -> list[tuple[Any
 def _several(runs: Sequence[tuple[Any, int, int]]) -> list[tuple[bool, int, int]]:
     """Which runs make groups: those with a key. One equation belongs to the loose ones around."""
     return _runs(0, len(runs), lambda i: runs[i][0] is not None and runs[i][2] - runs[i][1] > 1)
-
-
-def _cuts(length: int, few: int, key_of: Callable[[int], tuple[Any, ...]]) -> list[int]:
-    """Where to cut into at most `few` pieces; where the source changes, if possible."""
-    pieces = min(few, -(-length // few))
-    step = length / pieces
-
-    def score(cut: int, ideal: float) -> tuple[int, float]:
-        pairs = zip(key_of(cut), key_of(cut - 1), strict=True)
-        return ([*(a != b for a, b in pairs), True].index(True), abs(cut - ideal))
-
-    cuts = [0]
-    for k in range(1, pieces):
-        ideal = k * step
-        window = range(int(ideal - step / 3), int(ideal + step / 3) + 1)
-        cuts.append(min(window, key=lambda cut: score(cut, ideal)))
-    return [*cuts, length]

@@ -11,7 +11,7 @@ from taxpr_jupyter._analysis.liveness import Flow
 from taxpr_jupyter._analysis.names import Names, names_inside, names_of
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._analysis.structural_hash import Keys
-from taxpr_jupyter._text.variables_at import Held
+from taxpr_jupyter._text.variables_at import HeldVariables
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.groups import Groups
 from taxpr_jupyter._tree.ports import ends_of
@@ -44,7 +44,7 @@ class Tree:
 
     def root(self, program: taxpr.Program) -> Block:
         """The program."""
-        self._held = Held(program)
+        self._held = HeldVariables(program)
         names = names_of(program, lambda k: self._held.name(f"in{k}", {"_", "args", "kwargs"}))
         return self._block(taxpr.Address(), program, None, names)
 

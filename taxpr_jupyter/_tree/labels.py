@@ -13,7 +13,7 @@ from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short
 from taxpr_jupyter._text.paths import path_parts
-from taxpr_jupyter._tree.tree import SOURCE, End, Item
+from taxpr_jupyter._tree.tree import SOURCE, BlockEnd, Item
 
 # `a op b` is `b op a`, so that the order of their operands need not be shown.
 _COMMUTATIVE = frozenset(
@@ -31,7 +31,12 @@ _COMMUTATIVE = frozenset(
     }
 )
 
-_PLUMBING = frozenset({p.broadcast_in_dim_p, p.copy_p, p.reshape_p, p.squeeze_p, p.stop_gradient_p})
+_PLUMBING = frozenset(
+    {
+        *(p.broadcast_in_dim_p, p.copy_p, p.reshape_p, p.squeeze_p, p.stop_gradient_p),
+        introspect.pvary_p,  # which says along which axes of a mesh a value may differ
+    }
+)
 
 # Facts about a nested jaxpr that its title says already.
 _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name"})
@@ -73,8 +78,7 @@ def is_plumbing(eqn: introspect.JaxprEqn) -> bool:
         given: Any = eqn.invars[0].aval
         made: Any = eqn.outvars[0].aval
         return given.dtype == made.dtype
-    # JAX exports no pvary: it says along which axes of a mesh a value may differ.
-    return eqn.primitive in _PLUMBING or eqn.primitive.name == "pvary"
+    return eqn.primitive in _PLUMBING
 
 
 def source_lines(text: str) -> list[str]:
@@ -336,7 +340,7 @@ def bundle_lines(title: str, number: int) -> list[str]:
     return [short_path(title), count_of(number, "array")]
 
 
-def state_title(end: End, names: Sequence[str]) -> str:
+def state_title(end: BlockEnd, names: Sequence[str]) -> str:
     """The label of a state, or of a part of its value."""
     assert end.state is not None
     if end.states:

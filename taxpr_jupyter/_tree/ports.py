@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from taxpr import Address
 from taxpr_jupyter._analysis.stateful import StateEnds
-from taxpr_jupyter._text.elements import Row
+from taxpr_jupyter._text.elements import ElementRow
 from taxpr_jupyter._text.paths import path_parts, shared_title
-from taxpr_jupyter._tree.tree import End
+from taxpr_jupyter._tree.tree import BlockEnd
 
 _FEW = 8  # so many are drawn one by one
 _SMALL = 4  # and always those of an argument that has no more
@@ -24,7 +24,7 @@ def ends_of(
     states: Sequence[StateEnds] = (),
     nested: bool = False,
     grouped: bool = True,
-) -> list[End]:
+) -> list[BlockEnd]:
     """The ends of a jaxpr, in order.
 
     Args:
@@ -38,8 +38,8 @@ def ends_of(
         grouped: Whether any may share one.
     """
 
-    def one(i: int) -> End:
-        return End(home / f"{word}{i}", range(i, i + 1))
+    def one(i: int) -> BlockEnd:
+        return BlockEnd(home / f"{word}{i}", range(i, i + 1))
 
     places = [(state, state.ins if word == "in" else state.outs) for state in states]
     if not grouped:
@@ -54,11 +54,11 @@ def ends_of(
         for i, leaf in zip(indices, state.leaves, strict=True):
             paths[i] = [state.name, *path_parts(leaf[len(state.name) :])]
 
-    def several(indices: range, children: Sequence[End]) -> End:
-        address = Row(home, "group", word, indices[0], indices[-1]).address
-        return End(address, indices, shared_title([names[i] for i in indices]), children)
+    def several(indices: range, children: Sequence[BlockEnd]) -> BlockEnd:
+        address = ElementRow(home, "group", word, indices[0], indices[-1]).address
+        return BlockEnd(address, indices, shared_title([names[i] for i in indices]), children)
 
-    def split(indices: range, depth: int) -> list[End]:
+    def split(indices: range, depth: int) -> list[BlockEnd]:
         """By what stands at this depth of the names."""
         if depth >= max(len(paths[i]) for i in indices):
             return chunks([one(i) for i in indices])
@@ -72,17 +72,17 @@ def ends_of(
             made.append(several(part, inside(part, depth + 1)))
         return chunks(made)
 
-    def inside(indices: range, depth: int) -> list[End]:
+    def inside(indices: range, depth: int) -> list[BlockEnd]:
         """The parts of a port; none if it has only itself."""
         children = split(indices, depth)
         while len(children) == 1 and children[0].children:
             children = list(children[0].children)
         return children
 
-    def chunks(ends: list[End]) -> list[End]:
+    def chunks(ends: list[BlockEnd]) -> list[BlockEnd]:
         return _chunks(ends, lambda part: several(_indices(part), part))
 
-    def others(indices: range) -> list[End]:
+    def others(indices: range) -> list[BlockEnd]:
         if len(indices) <= most:
             return [one(i) for i in indices]
         made = split(indices, 0)
@@ -91,7 +91,7 @@ def ends_of(
             made = list(made[0].children)
         return [part for end in made for part in parts_of(end)] if nested else made
 
-    def parts_of(end: End) -> list[End]:
+    def parts_of(end: BlockEnd) -> list[BlockEnd]:
         """Of a carry that is a tuple its parts, such as the params and the optimizer's state."""
         depth = len(path_parts(end.title))
         inside_tuple = all(
@@ -103,7 +103,7 @@ def ends_of(
             return [end]
         return [part for child in end.children for part in parts_of(child)]
 
-    of_states: list[End] = []
+    of_states: list[BlockEnd] = []
     for state, indices in places:
         if len(indices) > 1:
             of_states.append(several(indices, inside(indices, 1)))
@@ -127,11 +127,11 @@ def ends_of(
 _IN_TUPLE = re.compile(r"\[\d+\]|\.\w+")
 
 
-def _indices(ends: Sequence[End]) -> range:
+def _indices(ends: Sequence[BlockEnd]) -> range:
     return range(ends[0].indices[0], ends[-1].indices[-1] + 1)
 
 
-def _chunks(ends: list[End], together: Callable[[list[End]], End]) -> list[End]:
+def _chunks(ends: list[BlockEnd], together: Callable[[list[BlockEnd]], BlockEnd]) -> list[BlockEnd]:
     """Not too many side by side."""
     if len(ends) <= MANY:
         return ends
@@ -140,10 +140,10 @@ def _chunks(ends: list[End], together: Callable[[list[End]], End]) -> list[End]:
     return [together(part) if len(part) > 1 else part[0] for part in parts]
 
 
-def _by_path(ends: Sequence[End], depth: int, home: Address, word: str) -> list[End]:
+def _by_path(ends: Sequence[BlockEnd], depth: int, home: Address, word: str) -> list[BlockEnd]:
     """States by what stands at this depth of their names: one end for those of `model`."""
 
-    def together(children: Sequence[End]) -> End:
+    def together(children: Sequence[BlockEnd]) -> BlockEnd:
         indices = _indices(children)
         states = [end.state for end in children if end.state]
         name = _shared_name([states[0].name, states[-1].name])
@@ -155,10 +155,10 @@ def _by_path(ends: Sequence[End], depth: int, home: Address, word: str) -> list[
             any(state.written for state in states),
         )
         number = sum(end.states or 1 for end in children)
-        row = Row(home, "group", word, indices[0], indices[-1])
-        return End(row.address, indices, name, children, state=both, states=number)
+        row = ElementRow(home, "group", word, indices[0], indices[-1])
+        return BlockEnd(row.address, indices, name, children, state=both, states=number)
 
-    made: list[End] = []
+    made: list[BlockEnd] = []
     for _, found in itertools.groupby(ends, lambda end: _parts(end)[: depth + 1]):
         same = list(found)
         if len(same) <= _SMALL:
@@ -171,7 +171,7 @@ def _by_path(ends: Sequence[End], depth: int, home: Address, word: str) -> list[
     return _chunks(made, together)
 
 
-def _parts(end: End) -> list[str]:
+def _parts(end: BlockEnd) -> list[str]:
     return _name_parts(end.state.name) if end.state else []
 
 
@@ -187,7 +187,7 @@ def _shared_name(names: Sequence[str]) -> str:
     return "".join(part for part, _ in same) or f"{names[0]} … {names[-1]}"
 
 
-def _mark(end: End, state: StateEnds) -> None:
+def _mark(end: BlockEnd, state: StateEnds) -> None:
     """Says of an end, and of all in it, that it is the value of a state."""
     end.state = state
     for child in end.children:

@@ -8,7 +8,7 @@ from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._text.elements import row_of
 from taxpr_jupyter._tree.fold import HARD_LIMIT, Fold
-from taxpr_jupyter._tree.tree import Block, End, Item
+from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
 NO_ROOM = (
     "{what} cannot be shown: with it there would be about {nodes} nodes in the picture, and "
@@ -28,13 +28,13 @@ class Revealed(NamedTuple):
     folded: tuple[str, ...]
 
 
-def path_to(fold: Fold, address: str) -> list[Item | End]:
+def path_to(fold: Fold, address: str) -> list[Item | BlockEnd]:
     """The addresses to open so that an address is in the picture, outermost first.
 
     Raises:
         PanelError: There is no such address.
     """
-    way: list[Item | End] = []
+    way: list[Item | BlockEnd] = []
     block, parts = fold.root, Address(address).parts
     for local, label in zip(parts[::2], parts[1::2], strict=False):
         found = _item_path(block.items, block.address / local)
@@ -48,7 +48,7 @@ def path_to(fold: Fold, address: str) -> list[Item | End]:
     return way if len(parts) % 2 == 0 else [*way, *_last_steps(block, block.address / parts[-1])]
 
 
-def _last_steps(block: Block, target: Address) -> list[Item] | list[End]:
+def _last_steps(block: Block, target: Address) -> list[Item] | list[BlockEnd]:
     """The addresses to open in a jaxpr so that something in it is drawn."""
     ends = _end_path((*block.ins, *block.outs), _drawn_end(block, target))
     if ends is not None:
@@ -71,7 +71,7 @@ def _drawn_end(block: Block, target: str) -> str:
     return target
 
 
-def _end_path(ends: Sequence[End], target: str) -> list[End] | None:
+def _end_path(ends: Sequence[BlockEnd], target: str) -> list[BlockEnd] | None:
     for end in ends:
         if end.address == target:
             return []
@@ -214,7 +214,7 @@ def _open_nodes(item: Item) -> int:
 def _open_addresses(block: Block) -> set[str]:
     found: set[str] = set()
 
-    def ends(parts: Sequence[End]) -> None:
+    def ends(parts: Sequence[BlockEnd]) -> None:
         for end in parts:
             if end.open:
                 found.add(end.address)

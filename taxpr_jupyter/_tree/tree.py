@@ -96,7 +96,7 @@ class Item:
 
 
 @dataclass(eq=False)
-class End:
+class BlockEnd:
     """Inputs or outputs of a jaxpr that have one node, or those that belong together.
 
     Attributes:
@@ -114,7 +114,7 @@ class End:
     address: taxpr.Address
     indices: range
     title: str = ""
-    children: Sequence[End] = ()
+    children: Sequence[BlockEnd] = ()
     open: bool = False
     rest: bool = False
     state: StateEnds | None = None
@@ -157,8 +157,8 @@ class Block:
     address: taxpr.Address
     jaxpr: Any
     nested: introspect.Nested | None
-    ins: Sequence[End]
-    outs: Sequence[End]
+    ins: Sequence[BlockEnd]
+    outs: Sequence[BlockEnd]
     items: Sequence[Item]
     flow: Flow
     names: Names

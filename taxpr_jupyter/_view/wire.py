@@ -11,7 +11,7 @@ from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.inspect import Inspection, ValueRow
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
-from taxpr_jupyter._lines.line import Line
+from taxpr_jupyter._lines.line import ProgramLine
 from taxpr_jupyter._lines.rows import outline_rows
 from taxpr_jupyter._messages import run_results, selected, tabs
 from taxpr_jupyter._model.model import count_of
@@ -177,7 +177,9 @@ def tags_state(sites: Iterable[SiteRow]) -> list[selected.Tag]:
     return [tag_state(site) for site in sites]
 
 
-def rows_state(view: Literal["text", "outline"], lines: Sequence[Line], note: str) -> tabs.Rows:
+def rows_state(
+    view: Literal["text", "outline"], lines: Sequence[ProgramLine], note: str
+) -> tabs.Rows:
     """The program as the rows of a view, "text" or "outline".
 
     Args:

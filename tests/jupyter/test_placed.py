@@ -16,7 +16,7 @@ from taxpr_jupyter import draw
 from taxpr_jupyter._layout import layout as engines
 from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import plain
-from taxpr_jupyter._layout.geometry import Lines, flattened
+from taxpr_jupyter._layout.geometry import LineGrid, flattened
 from taxpr_jupyter._layout.layout import convert, lay_out
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._svg import raster
@@ -84,7 +84,7 @@ class TestGaps:
                 assert min((x - a) ** 2 + (y - b) ** 2 for a, b in whole) < 1
 
     def test_which_lines_run_through_a_box(self):
-        lines = Lines([[(0.0, 0.0), (0.0, 90.0)], [(5.0, 0.0), (90.0, 0.0)], []])
+        lines = LineGrid([[(0.0, 0.0), (0.0, 90.0)], [(5.0, 0.0), (90.0, 0.0)], []])
         assert lines.through(AROUND) == {0}
         assert lines.through((-1.0, -1.0, 50.0, 1.0)) == {0, 1}
         assert lines.through((20.0, 20.0, 30.0, 30.0)) == set()
@@ -105,7 +105,7 @@ class TestTexts:
         where = placed(picture, layout)
         edges = [edge.id for edge in picture.edges]
         for number, edge in enumerate(edges):
-            kept = Lines([flattened(part) for part in where.lines[edge]])
+            kept = LineGrid([flattened(part) for part in where.lines[edge]])
             for boxes in where.titles.values():
                 assert not any(kept.through(smaller(box)) for box in boxes)
             for other in set(edges) - {edge}:

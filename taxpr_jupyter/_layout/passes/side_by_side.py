@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from taxpr_jupyter._layout.ends import box_of
-from taxpr_jupyter._layout.frames import Frame, Framed, Step
+from taxpr_jupyter._layout.frames import Frame, Framed, WayPart
 from taxpr_jupyter._layout.geometry import (
     Box,
     Point,
@@ -191,7 +191,7 @@ def _draw_rungs(pair: Pair, framed: Framed, room: _Room, sheet: Sheet) -> None:
             sheet.curves[piece] = bent([*best.corners[:-1], near])
             sheet.tips[piece] = tip
             room.draw(best.corners, edge, twin)
-            framed.ways[edge] = [Step(pair.id, piece)]
+            framed.ways[edge] = [WayPart(pair.id, piece)]
             del framed.twins[edge]
 
 
