@@ -104,20 +104,34 @@ def long_chain(x):
     return x.sum()
 
 
+def many_donated(*given):
+    return [jnp.sin(x) * 1.01 + jnp.cos(jnp.sin(x) * 1.01 + jnp.cos(x)) + 1.0 for x in given]
+
+
 def costs() -> None:
     args = arguments()
     fun = jax.grad(partial(unrolled, attention))
     compiling = seconds(lambda: jax.jit(lambda *a: fun(*a)).lower(*args).compile(), 2)
     asking = seconds(lambda: taxpr.memory(lambda *a: fun(*a))(*args), 2)
     print(f"  memory {asking:.2f} s, one compilation with its trace {compiling:.2f} s")
-    x = jnp.ones(100)
-    trace = seconds(lambda: jax.make_jaxpr(lambda x: long_chain(x))(x))
-    named = seconds(lambda: taxpr.trace(lambda x: long_chain(x), names=True)(x))
-    program = taxpr.trace(long_chain, names=True)(x)
+    xs = [jnp.ones(100)] * 1250
+    of_estimate("10,000 equations", lambda: lambda x: long_chain(x), xs[:1])
+    donated = tuple(range(len(xs)))
+    of_estimate(
+        "10,000 equations, 1,250 donated arguments",
+        lambda: jax.jit(lambda *xs: many_donated(*xs), donate_argnums=donated),
+        xs,
+    )
+
+
+def of_estimate(what: str, new: Callable[[], Callable[..., object]], args: list[jax.Array]) -> None:
+    trace = seconds(lambda: jax.make_jaxpr(new())(*args))
+    named = seconds(lambda: taxpr.trace(new(), names=True)(*args))
+    program = taxpr.trace(new(), names=True)(*args)
     guess = seconds(lambda: guessed(program))
     print(
-        f"  {len(program.eqns)} equations: estimate {guess:.3f} s, {guess / trace:.2f} of tracing "
-        f"({trace:.2f} s), {guess / named:.2f} of tracing with names ({named:.2f} s)"
+        f"  {what}: estimate {guess:.3f} s, {guess / trace:.2f} of tracing ({trace:.2f} s), "
+        f"{guess / named:.2f} of tracing with names ({named:.2f} s)"
     )
 
 

@@ -109,33 +109,35 @@ def _elsewhere(
         operations: The operations of the program.
         pairs: Results, each with the argument in whose place it lies.
     """
-    makers = {id(x): one for one in operations for x in one.makes}
-    found, open_pairs = set[int](), collections.defaultdict[int, int](int)
+    makers: dict[Datum | None, Operation] = {}
+    if pairs:
+        makers.update((x, one) for one in operations for x in one.makes)
+    found, open_pairs = set[int](), collections.defaultdict[Datum | None, int](int)
     # Of each operation the pairs for whose result it is needed, and those with which it is fused.
-    needed, fused = dict.fromkeys(map(id, operations), 0), dict.fromkeys(map(id, operations), 0)
+    needed, fused = dict.fromkeys(operations, 0), dict.fromkeys(operations, 0)
     for k, (result, given) in enumerate(pairs):
-        maker = makers.get(id(result))
+        maker = makers.get(result)
         if result is None or result is given:  # a number, or the argument
             continue
         if maker is None or not _begins_in_place(maker, given):
             found.add(k)
             continue
-        open_pairs[id(given)] |= 1 << k
-        needed[id(maker)] |= 1 << k
+        open_pairs[given] |= 1 << k
+        needed[maker] |= 1 << k
         if not (maker.is_loop or maker.eqn.primitive in _IN_PLACE):
-            fused[id(maker)] |= 1 << k
+            fused[maker] |= 1 << k
     wrong = 0
-    for one in reversed(operations):
-        is_fusible = one.eqn.primitive in FUSIBLE
+    for one in reversed(operations) if open_pairs else ():
+        is_fusible, needed_for = one.eqn.primitive in FUSIBLE, needed[one]
         for x in one.reads:
-            pairs_of = open_pairs.get(id(x), 0)
-            wrong |= pairs_of & ~needed[id(one)]  # it may run later
+            pairs_of = open_pairs.get(x, 0)
+            wrong |= pairs_of & ~needed_for  # it may run later
             if is_fusible and one.eqn.primitive not in _ALIGNED:
-                wrong |= pairs_of & fused[id(one)]  # it reads what has been written over
-            other = makers.get(id(x))
+                wrong |= pairs_of & fused[one]  # it reads what has been written over
+            other = makers.get(x)
             if other is not None:
-                needed[id(other)] |= needed[id(one)]
-                fused[id(other)] |= fused[id(one)] if is_fusible else 0
+                needed[other] |= needed_for
+                fused[other] |= fused[one] if is_fusible else 0
     return found | _bits(wrong)
 
 

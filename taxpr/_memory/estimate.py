@@ -93,19 +93,19 @@ class _Simulation:
     def __init__(self, program: FlatProgram, written: frozenset[int], own: frozenset[int]) -> None:
         self._program = program
         outputs = program.outputs
-        self._written = {id(outputs[k]) for k in written}
-        self._elsewhere = {id(one) for k, one in enumerate(outputs) if k not in own}
-        self._kept = {id(one) for k, one in enumerate(outputs) if k not in written}
-        self._readers: dict[int, list[Operation]] = {}
+        self._written = {outputs[k] for k in written}
+        self._elsewhere = {one for k, one in enumerate(outputs) if k not in own}
+        self._kept = {one for k, one in enumerate(outputs) if k not in written}
+        self._readers: dict[Datum | None, list[Operation]] = {}
         for one in program.operations:
-            for datum in {id(x): x for x in one.reads if x is not None}:
+            for datum in set(one.reads):
                 self._readers.setdefault(datum, []).append(one)
-        self._position = {id(one): k for k, one in enumerate(program.operations)}
+        self._position = {one: k for k, one in enumerate(program.operations)}
         self._end = len(program.operations)
         # When it is read last and first: by an operation that writes its result.
-        self._last: dict[int, int] = {}
-        self._first: dict[int, int] = {}
-        self._stored: dict[int, bool] = {}
+        self._last: dict[Datum, int] = {}
+        self._first: dict[Datum, int] = {}
+        self._stored: dict[Datum, bool] = {}
         for one in reversed(program.operations):
             for datum in one.makes:
                 self._decide(datum, one)
@@ -115,57 +115,51 @@ class _Simulation:
 
     def _decide(self, datum: Datum, maker: Operation | None) -> None:
         """Whether a value is written to memory, and who reads it last, or what is made of it."""
-        at, readers = id(datum), self._readers.get(id(datum), ())
+        readers, kept = self._readers.get(datum, ()), datum in self._kept
+        kind = None if maker is None else maker.eqn.primitive
+        stored = kept or not (datum.role == "slice" if maker is None else kind in FUSIBLE)
         first, last = self._end + 1, -1
         for one in readers:
             begin, end = self._ends(one)
             first, last = min(first, begin), max(last, end)
-        if at in self._written and maker is not None:
-            position = self._position[id(maker)]
+            stored = stored or one.eqn.primitive not in _READS_FUSED
+        if datum in self._written and maker is not None:
+            position = self._position[maker]
             first, last = min(first, position), max(last, position)
-        if at in self._kept:
+        if kept:
             first, last = min(first, self._end), self._end
-        self._first[at], self._last[at] = first, last
-        kind = None if maker is None else maker.eqn.primitive
-        fused = datum.role == "slice" if maker is None else kind in FUSIBLE
-        self._stored[at] = (
-            not fused
-            or at in self._kept
-            or any(one.eqn.primitive not in _READS_FUSED for one in readers)
-            or (first < last and (maker is None or kind in _EXPENSIVE))
-        )
+        self._first[datum], self._last[datum] = first, last
+        self._stored[datum] = stored or (first < last and (maker is None or kind in _EXPENSIVE))
 
     def _ends(self, reader: Operation) -> tuple[int, int]:
         """When a reader has read: where it is fused, what it is fused into, first and last."""
         first, last = self._end + 1, -1
         for made in reader.makes:
-            at = id(made)
-            if self._stored[at] or self._last[at] < 0:
-                position = self._position[id(reader)]
+            if self._stored[made] or self._last[made] < 0:
+                position = self._position[reader]
                 first, last = min(first, position), max(last, position)
             else:
-                first, last = min(first, self._first[at]), max(last, self._last[at])
-        at = self._position[id(reader)]
-        return (first, last) if reader.makes else (at, at)
+                first, last = min(first, self._first[made]), max(last, self._last[made])
+        position = self._position[reader]
+        return (first, last) if reader.makes else (position, position)
 
     def _simulated(self) -> Estimate:
-        found, self._alive = Estimate(), dict[int, _Life]()
+        found, self._alive = Estimate(), dict[Datum, _Life]()
         lives: list[_Life] = []
         inner: dict[int, Estimate] = {}
         taken = 0
         ending: dict[int, list[Datum]] = {}
         first = self._before()
         for k, one in enumerate(self._program.operations):
-            dying = ending.get(k, [])
-            if (
-                one.eqn.primitive in FUSIBLE or one.is_loop
-            ):  # its result may lie where an operand was
+            dying = ending.get(k)
+            # Its result may lie where an operand was.
+            if dying and (one.eqn.primitive in FUSIBLE or one.is_loop):
                 taken -= self._over(_replaced(dying, one.makes), found)
             for datum in (*first.get(k, ()), *one.makes):
-                if self._stored[id(datum)] and id(datum) not in self._elsewhere:
-                    self._alive[id(datum)] = _Life(datum, len(found.line))
-                    lives.append(self._alive[id(datum)])
-                    ending.setdefault(max(self._last[id(datum)], k), []).append(datum)
+                if self._stored[datum] and datum not in self._elsewhere:
+                    self._alive[datum] = _Life(datum, len(found.line))
+                    lives.append(self._alive[datum])
+                    ending.setdefault(max(self._last[datum], k), []).append(datum)
                     taken += datum.bytes
             begins = len(found.line)
             for inside in _inner(one) if one.inner else ():
@@ -177,7 +171,8 @@ class _Simulation:
             found.line.append(taken)
             if one.is_loop:
                 found.loops.append((one.address, begins, len(found.line)))
-            taken -= self._over(ending.get(k, ()), found)
+            if k in ending:
+                taken -= self._over(ending[k], found)
         at = found.line.index(found.peak) if found.line else 0
         found.alive = [one.datum for one in lives if one.begin <= at < one.end]
         found.alive += inner[at].alive if at in inner else []
@@ -187,7 +182,7 @@ class _Simulation:
         """End the lives of values; returns how many bytes that frees."""
         freed = 0
         for datum in data:
-            life = self._alive.pop(id(datum), None)
+            life = self._alive.pop(datum, None)
             if life is not None:
                 life.end, freed = len(found.line), freed + datum.bytes
         return freed
@@ -199,18 +194,18 @@ class _Simulation:
         another order of axes, which are computed with the operand where that is a fusion.
         """
         found: dict[int, list[Datum]] = {}
-        made = {id(x): one for one in self._program.operations for x in one.makes}
+        made = {x: one for one in self._program.operations for x in one.makes}
         for k, one in enumerate(self._program.operations):
             for datum in _turned(one):
-                maker = made.get(id(datum))
-                at = self._position[id(maker)] if maker and maker.eqn.primitive in FUSIBLE else k
+                maker = made.get(datum)
+                at = self._position[maker] if maker and maker.eqn.primitive in FUSIBLE else k
                 copy = dataclasses.replace(datum)
-                self._stored[id(copy)], self._last[id(copy)] = True, k
+                self._stored[copy], self._last[copy] = True, k
                 found.setdefault(at if k - at <= _NEAR else k, []).append(copy)
         for datum in self._program.inputs:
-            readers = self._readers.get(id(datum))
+            readers = self._readers.get(datum)
             if datum.role == "slice" and readers:
-                found.setdefault(self._position[id(readers[0])], []).append(datum)
+                found.setdefault(self._position[readers[0]], []).append(datum)
         return found
 
 

@@ -16,12 +16,13 @@ from taxpr._hops.places import numbered
 from taxpr._hops.protocol import Nested
 from taxpr._hops.table import is_loop, nested_jaxprs
 from taxpr._memory.residuals import origin_of, size_of
-from taxpr._primitives.tag import is_tag
-from taxpr._questions.depends import named
+from taxpr._primitives.tag import tag_p
+from taxpr._questions.depends import EACH, named
 
 # The operand by another name: its bytes stay where they are.
 _RENAMES = named("reshape squeeze transpose copy optimization_barrier reduce_precision") | {
-    *(_compat.stop_gradient_p, _compat.name_p, _compat.pvary_p, _compat.sharding_constraint_p)
+    *(_compat.stop_gradient_p, _compat.name_p, _compat.pvary_p, _compat.sharding_constraint_p),
+    tag_p,
 }
 
 _PROGRAM = Address()
@@ -32,17 +33,24 @@ class Datum:
     """A value of a flat program.
 
     Attributes:
-        address: Where it is made: what a loop returns in its body.
+        place: Where it is made, or the equation that makes it.
         bytes: Its size.
         role: ``"argument"``, ``"constant"``, ``"carry"``, ``"slice"`` of what a loop goes through,
             or ``""`` of what an operation makes.
         times: How often a loop keeps it, once for each iteration.
+        number: Its number among the results of that equation.
     """
 
-    address: Address
+    place: Address
     bytes: int
     role: str = ""
     times: int = 1
+    number: int | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where it is made: what a loop returns in its body."""
+        return self.place if self.number is None else self.place.value(self.number)
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -79,11 +87,14 @@ class FlatProgram:
         inputs: Its inputs.
         operations: What it does; what nobody reads is left out.
         outputs: Its outputs; None for a literal.
+        recomputes: Whether `jax.checkpoint` computes something again in it, outside of what an
+            operation holds.
     """
 
     inputs: list[Datum]
     operations: list[Operation]
     outputs: list[Datum | None]
+    recomputes: bool
 
 
 def flat_program(
@@ -116,28 +127,33 @@ def flat_program(
         inputs.append(Datum(home / f"in{k}", size_of(var.aval), role))
         known[id(var)] = inputs[-1]
     operations: list[Operation] = []
-    _add(stored, home, known, operations)
+    recomputes = _add(stored, home, known, operations)
     outputs = [_read(known, atom) for atom in inner.outvars]
-    return FlatProgram(inputs, _needed(operations, outputs), outputs)
+    return FlatProgram(inputs, _needed(operations, outputs), outputs, recomputes)
 
 
 def _add(
     stored: StoredJaxpr, home: Address, known: dict[int, Datum], operations: list[Operation]
-) -> None:
+) -> bool:
+    """Add the operations of a jaxpr; says whether `jax.checkpoint` computes any of them again."""
+    recomputes = False
     for local, eqn in numbered(_compat.open_jaxpr(stored)):
         address = home / local
         reads = [known.get(id(atom)) for atom in eqn.invars]  # None for a literal
-        if is_tag(eqn) or (eqn.primitive in _RENAMES and len(reads) == len(eqn.outvars)):
+        kind = eqn.primitive
+        if kind in _RENAMES and len(reads) == len(eqn.outvars):
             for var, datum in zip(eqn.outvars, reads, strict=True):
                 known[id(var)] = datum or Datum(address.value(0), 0, "constant")
             continue
-        nested = nested_jaxprs(eqn)
-        nested = [one for one in nested if not (one.idle or one.rule)] if nested else ()
+        nested = () if kind in EACH else nested_jaxprs(eqn)
+        if nested:
+            nested = [one for one in nested if not (one.idle or one.rule)]
         if len(nested) == 1 and _is_call(eqn, nested[0]):
-            _call(eqn, nested[0], address, reads, known, operations)
+            again = _call(eqn, nested[0], address, reads, known, operations)
+            recomputes |= again or (kind is _compat.remat_p and eqn.params["differentiated"])
             continue
         makes = [
-            _made(eqn, k, address) if nested else Datum(address.value(k), size_of(var.aval))
+            _made(eqn, k, address) if nested else Datum(address, size_of(var.aval), number=k)
             for k, var in enumerate(eqn.outvars)
         ]
         known.update((id(var), datum) for var, datum in zip(eqn.outvars, makes, strict=True))
@@ -145,6 +161,7 @@ def _add(
             (one, flat_program(one.stored, address / one.label, _roles(eqn, one))) for one in nested
         ]
         operations.append(Operation(eqn, address, reads, makes, inner))
+    return recomputes
 
 
 def _made(eqn: JaxprEqn, number: int, address: Address) -> Datum:
@@ -170,7 +187,7 @@ def _call(
     reads: list[Datum | None],
     known: dict[int, Datum],
     operations: list[Operation],
-) -> None:
+) -> bool:
     home = address / nested.label
     inside: dict[int, Datum] = {}
     for k, var in enumerate(nested.jaxpr.constvars):
@@ -178,11 +195,12 @@ def _call(
     for var, operand in zip(nested.jaxpr.invars, nested.operands, strict=True):
         datum = reads[operand] if operand is not None else None
         inside[id(var)] = datum or Datum(home / "in0", 0, "constant")
-    _add(nested.stored, home, inside, operations)
+    recomputes = _add(nested.stored, home, inside, operations)
     for atom, result in zip(nested.jaxpr.outvars, nested.results, strict=True):
         datum = _read(inside, atom)
         if result is not None:
             known[id(eqn.outvars[result])] = datum or Datum(address.value(result), 0, "constant")
+    return recomputes
 
 
 def _read(known: Mapping[int, Datum], atom: Any) -> Datum | None:
@@ -191,10 +209,10 @@ def _read(known: Mapping[int, Datum], atom: Any) -> Datum | None:
 
 def _needed(operations: list[Operation], outputs: Sequence[Datum | None]) -> list[Operation]:
     """The operations of which somebody reads a result, or that have an effect."""
-    needed = set(map(id, outputs))
+    needed = set(outputs)
     kept: list[Operation] = []
     for one in reversed(operations):
-        if one.eqn.effects or not needed.isdisjoint(map(id, one.makes)):
-            needed.update(map(id, one.reads))
+        if one.eqn.effects or not needed.isdisjoint(one.makes):
+            needed.update(one.reads)
             kept.append(one)
     return kept[::-1]

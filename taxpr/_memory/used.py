@@ -170,30 +170,28 @@ def guessed(program: Program) -> Used:
     """What a program is guessed to need, without compiling it."""
     flat = flat_program(program.jaxpr)
     options, donated = jit_options(program)
-    read = {id(x) for one in flat.operations for x in one.reads} | set(map(id, flat.outputs))
-    kept = [k for k, one in enumerate(flat.inputs) if options.get("keep_unused") or id(one) in read]
-    reused = donated_results(program, flat, [k for k in donated if k in set(kept)])
-    copied = [one.number for one in reused if one.copied]
+    read = {x for one in flat.operations for x in one.reads}.union(flat.outputs)
+    kept = {k for k, one in enumerate(flat.inputs) if options.get("keep_unused") or one in read}
+    reused = donated_results(program, flat, [k for k in donated if k in kept])
+    copied = {one.number for one in reused if one.copied}
     found = estimate(flat, copied=copied)
-    arguments = [flat.inputs[k] for k in kept]
+    arguments = [one for k, one in enumerate(flat.inputs) if k in kept]
     results = [size_of(_compat.aval_of(atom)) for atom in program.outvars]
     alias = sum(one.bytes for one in reused)
-    names = dict(zip(map(id, flat.inputs), program.in_names, strict=True))
-    made_for = {id(x): name for x, name in zip(flat.outputs, program.out_names, strict=True)}
-    held = [
-        Holding(one.bytes, UNKNOWN, "argument", names[id(one)], one.address) for one in arguments
-    ]
+    names = dict(zip(flat.inputs, program.in_names, strict=True))
+    made_for = dict(zip(flat.outputs, program.out_names, strict=True))
+    held = [Holding(one.bytes, UNKNOWN, "argument", names[one], one.address) for one in arguments]
     in_arguments = {one.number for one in reused}
     for number, (datum, size) in enumerate(zip(flat.outputs, results, strict=True)):
         if number in in_arguments:
             continue
         made = UNKNOWN if datum is None or datum.role else Content(datum.address, datum.times > 1)
-        held.append(Holding(size, made, "result", made_for.get(id(datum), "")))
-    outputs = {id(x) for k, x in enumerate(flat.outputs) if k not in copied}
+        held.append(Holding(size, made, "result", made_for.get(datum, "")))
+    outputs = {x for k, x in enumerate(flat.outputs) if k not in copied}
     for one in found.alive:
-        if id(one) not in outputs:
+        if one not in outputs:
             held.append(Holding(one.bytes, Content(one.address, one.times > 1)))
     sizes = sum(one.bytes for one in arguments), sum(results), alias
     base = sizes[0] + sizes[1] - sizes[2]
-    line, notes = [base + n for n in found.line], doubts(program.jaxpr, flat)
+    line, notes = [base + n for n in found.line], doubts(flat)
     return Used(*sizes, found.peak, held, line, found.loops, notes=notes)
