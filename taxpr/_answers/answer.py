@@ -81,6 +81,16 @@ class Answer:
         ax.set_title(self.headline)
         return ax
 
+    def listed(self) -> Sequence[Any]:
+        """The rows as `texts` has them: some answers sort them, or show several as one.
+
+        Example:
+            >>> import taxpr
+            >>> taxpr.questions.Answer("norms", [{"variable": "h", "norm": 1.5}]).listed()
+            [{'variable': 'h', 'norm': 1.5}]
+        """
+        return self.rows
+
     def texts(self) -> list[list[str]]:
         """The table as it is shown, of 60 rows at most: the names of its columns, then its rows.
 
@@ -150,12 +160,8 @@ class Answer:
     def __repr__(self) -> str:
         return str(self)
 
-    def _listed(self) -> Sequence[Any]:
-        """The rows that text and HTML show; some answers show fewer than there are."""
-        return self.rows
-
     def _shown(self) -> list[dict[str, Any]]:
-        rows = list(map(as_dict, self._listed()))
+        rows = list(map(as_dict, self.listed()))
         if self._columns is None:
             return rows
         return [{name: row.get(name) for name in self._columns} for row in rows]

@@ -3,8 +3,9 @@
 import dataclasses
 import html
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy
 
@@ -13,6 +14,8 @@ from taxpr._answers.charts import Lines, number
 np: Any = numpy  # which leaves types of arrays unknown
 
 MOST = 20  # rows that are shown, as many as fit on a screen
+_INDEX = re.compile(r"(\[\d+\])")
+_Row = TypeVar("_Row")
 _WIDEST = 60  # characters of a cell of text
 
 
@@ -72,6 +75,30 @@ def once(rows: Sequence[Any], key: Callable[[Any], Hashable]) -> list[Any]:
         named.setdefault(key(row), row)
     chosen = set(map(id, named.values()))
     return [row for row in rows if id(row) in chosen]
+
+
+def alike(rows: Iterable[_Row], key: Callable[[_Row], Hashable]) -> list[list[_Row]]:
+    """The rows of each key together, in the order of the first ones."""
+    found: dict[Hashable, list[_Row]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return list(found.values())
+
+
+def of_any_index(name: str) -> str:
+    """A name that the same parts of several layers share."""
+    return _INDEX.sub("[…]", name)
+
+
+def of_each(names: Iterable[str]) -> str:
+    """One name for those that differ by an index, such as parts of several layers.
+
+    Example:
+        >>> of_each(["state[0].mu[3]['w1']", "state[0].mu[4]['w1']"])
+        "state[0].mu[…]['w1']"
+    """
+    parts = zip(*map(_INDEX.split, names), strict=True)
+    return "".join("[…]" if len(set(each)) > 1 else each[0] for each in parts)
 
 
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -1,11 +1,13 @@
 """`check`: what is suspicious in a program, said without running it."""
 
+import dataclasses
 import linecache
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from taxpr import _compat
+from taxpr._answers.tables import alike, of_any_index
 from taxpr._check.argument_changes import results_of, with_changes
 from taxpr._check.findings import Finding, Findings, Rule, Suspicion
 from taxpr._check.levels import Examined
@@ -46,7 +48,9 @@ def check(
     Returns:
         A function of the arguments of ``fun``, which may be of `jax.ShapeDtypeStruct`. It returns
         an `Answer`, whose rows have ``rule``, ``line``, ``variable``, ``what``, ``cure``,
-        ``statement``, ``file`` and ``address``; it is false where nothing was found.
+        ``statement``, ``file`` and ``address``; it is false if nothing was found. Findings of
+        one expression, such as one in each layer, share a row, with the number of ``times`` and all
+        ``addresses`` and ``variables``.
 
     Raises:
         ArgumentError: If there is no such rule.
@@ -90,25 +94,46 @@ def check(
 
 
 def _findings(program: Examined, rules: Iterable[Rule]) -> Findings:
-    rows: list[Finding] = []
+    rows: list[tuple[object, Finding]] = []
+    parts: set[object] = set()
     said: set[tuple[str, ...]] = set()
     switched_off = 0
     for rule in rules:
         for one in rule.look(program):
             found = _finding(rule, one, program)
             place = found.rule, found.file, found.line
+            part = *place, _part(one), found.cure
             # What a derivative adds to a line has no variable.
-            if (*place, found.variable) in said or (not found.variable and place in said):
+            known = (*place, found.variable) in said and part not in parts
+            if known or (not found.variable and place in said):
                 continue
             said |= {place, (*place, found.variable)}
             if _is_ignored(rule, one, found, program):
                 switched_off += 1
             else:
-                rows.append(found)
-    n = len(rows)
+                parts.add(part)
+                rows.append((part, found))
+    merged = [_together([row for _, row in group]) for group in alike(rows, lambda row: row[0])]
+    n, places = len(merged), sum(row.times for row in merged)
     headline = f"check of {program.program.name}: {n or 'no'} finding{'s' if n != 1 else ''}"
+    headline += f" in {places} places" if places > n else ""
     notes = (f"{switched_off} more switched off by comments.",) if switched_off else ()
-    return Findings(headline, rows, notes)
+    return Findings(headline, merged, notes)
+
+
+def _part(one: Suspicion) -> object:
+    """An expression of the source, or an argument with any indices: each layer repeats it."""
+    return one.statements[0].part if one.statements else of_any_index(one.variable)
+
+
+def _together(rows: Sequence[Finding]) -> Finding:
+    """Findings of one expression as one."""
+    variables = tuple(dict.fromkeys(row.variable for row in rows if row.variable))
+    addresses = tuple(dict.fromkeys(row.address for row in rows))
+    first = rows[0]
+    return dataclasses.replace(
+        first, times=len(addresses), addresses=addresses, variables=variables
+    )
 
 
 def _finding(rule: Rule, one: Suspicion, program: Examined) -> Finding:

@@ -22,6 +22,9 @@ class Finding:
         statement: The statement of the line.
         file: The file, as Python names it.
         address: The address of the equation, or of the value.
+        times: In how many places the expression is found, such as once in each layer.
+        addresses: The addresses of all, the first one first.
+        variables: The variables of all.
     """
 
     rule: str
@@ -32,6 +35,9 @@ class Finding:
     statement: str
     file: str
     address: str
+    times: int = 1
+    addresses: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
 
 
 class Suspicion(NamedTuple):
@@ -43,7 +49,7 @@ class Suspicion(NamedTuple):
             function takes.
         address: The address of the equation, or of the value.
         variable: The variable that it is about.
-        cure: What to do, where it is not what the rule says.
+        cure: What to do, if the rule says something else.
     """
 
     what: str
@@ -73,9 +79,17 @@ class Rule:
 class Findings(Answer):
     """The answer of `check`. Its rows are of `Finding`."""
 
-    _columns = ("rule", "line", "variable", "what", "cure")
+    _columns = ("rule", "times", "line", "variable", "what", "cure")
+
+    def _shown(self) -> list[dict[str, Any]]:
+        times = ((row, row["times"]) for row in super()._shown())
+        return [{**row, "times": f"×{n}" if n > 1 else ""} for row, n in times]
 
     def __str__(self) -> str:
         rows: list[Any] = list(self.rows)
-        places = [f"{row.line or row.address}: {row.rule}: {row.what} {row.cure}" for row in rows]
+        places = [
+            f"{row.line or row.address}: {row.rule}{f' ×{row.times}' if row.times > 1 else ''}: "
+            f"{row.what} {row.cure}"
+            for row in rows
+        ]
         return "\n".join([self.headline, *places, *self.notes])

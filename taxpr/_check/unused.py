@@ -149,7 +149,6 @@ def _unused_results(program: Examined, level: Level) -> Iterator[Suspicion]:
         statement = op.statement
         if statement is None or statement.place in alive or not op.outs:
             continue
-        alive.add(statement.place)  # said once
         names = _bound(statement)
         if not names or _is_for_effect(op, names) or _is_asked_of(program, level, op, names):
             continue

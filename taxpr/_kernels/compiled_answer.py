@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from taxpr._answers.answer import Answer
-from taxpr._answers.tables import as_dict, size_text
+from taxpr._answers.tables import alike, as_dict, size_text
 from taxpr._errors import ArgumentError
 from taxpr._given import file_to_write, refuse_no_path
 from taxpr._kernels.changes import CompiledChanges, changes
@@ -102,19 +103,16 @@ class _Removed(Answer):
 class _Kernels(Answer):
     _columns = "kind", "variable", "line", "code", "shared", "kernels", "times", "bytes"
 
-    def _listed(self) -> list[dict[str, Any]]:
+    def listed(self) -> list[dict[str, Any]]:
         """Kernels of the same statements as one, most bytes first: a GPU runs hundreds."""
-        alike: dict[Any, list[KernelRow]] = {}
-        for row in self.rows:
-            said = row.kind, row.variable, row.line, row.code, row.shared, row.times
-            alike.setdefault(said, []).append(row)
+        said = operator.attrgetter("kind", "variable", "line", "code", "shared", "times")
         told = [
             {
                 **as_dict(rows[0]),
                 "kernels": len(rows) if len(rows) > 1 else None,
                 "bytes": sum(row.bytes for row in rows),
             }
-            for rows in alike.values()
+            for rows in alike(self.rows, said)
         ]
         return sorted(told, key=lambda one: -one["bytes"])
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taxpr._address import Address
-from taxpr._answers.tables import size_text
+from taxpr._answers.tables import alike, of_any_index, of_each, size_text
 from taxpr._compiled.attribution import Attributions
 from taxpr._hops.places import numbered
 from taxpr._memory.contents_of import Content
@@ -192,19 +192,30 @@ def _made_in(inner: Any, result: int, home: Address) -> Address | None:
 
 def merged(rows: Iterable[MemoryRow], total: int) -> list[MemoryRow]:
     """The rows, largest first: what is of one variable, for one reason, is one row."""
-    groups: dict[Any, list[MemoryRow]] = {}
-    for row in rows:
-        key = row.variable, row.line, row.code, row.why, row.iterations
-        groups.setdefault(key, []).append(row)
-    found = [_one(group, total) for group in groups.values()]
+    groups = alike(rows, lambda row: (row.variable, row.line, row.code, row.why, row.iterations))
+    found = [_one(group) for group in groups]
+    told = (dataclasses.replace(row, share=row.bytes / max(total, 1)) for row in found)
+    return sorted(told, key=lambda row: -row.bytes)
+
+
+def as_one(rows: Sequence[MemoryRow]) -> list[MemoryRow]:
+    """Rows whose names differ by an index alone as one, such as a weight of each layer."""
+
+    def any_index(row: MemoryRow) -> Hashable:
+        return of_any_index(row.variable), row.line, row.code, row.why, row.iterations
+
+    found = [
+        dataclasses.replace(_one(group), variable=of_each(row.variable for row in group))
+        for group in alike(rows, any_index)
+    ]
     return sorted(found, key=lambda row: -row.bytes)
 
 
-def _one(group: Sequence[MemoryRow], total: int) -> MemoryRow:
-    size = sum(row.bytes for row in group)
+def _one(group: Sequence[MemoryRow]) -> MemoryRow:
     largest = max(group, key=lambda row: row.bytes)
-    arrays = sum(row.arrays for row in group)
-    return dataclasses.replace(largest, bytes=size, share=size / max(total, 1), arrays=arrays)
+    size, arrays = sum(row.bytes for row in group), sum(row.arrays for row in group)
+    share = sum(row.share for row in group)
+    return dataclasses.replace(largest, bytes=size, share=share, arrays=arrays)
 
 
 def shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.portions import Portion
 from taxpr._answers.tables import size_text
 from taxpr._errors import ArgumentError
-from taxpr._memory.held import XLAS_OWN, MemoryRow, merged, shown
+from taxpr._memory.held import XLAS_OWN, MemoryRow, as_one, merged, shown
 from taxpr._memory.tried.tried_changes import Asked
 from taxpr._memory.what_if import advice, what_if
 from taxpr._memory.what_if_rows import WhatIf
@@ -23,6 +23,10 @@ np: Any = numpy  # which leaves types of arrays unknown
 
 class _Rows(Answer):
     _columns = "bytes", "share", "variable", "line", "code", "arrays", "iterations", "why"
+
+    def listed(self) -> list[MemoryRow]:
+        """The rows, with one for the same variable of each layer."""
+        return as_one(self.rows)
 
     def _shown(self) -> list[dict[str, Any]]:
         return [{k: v for k, v in shown(row).items() if v != 1} for row in super()._shown()]

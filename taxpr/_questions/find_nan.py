@@ -12,6 +12,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
+from taxpr._answers.tables import as_dict
 from taxpr._compat import Array, PyTree
 from taxpr._errors import name_of, refuse_no_function
 from taxpr._given import refuse_no_flag
@@ -19,7 +20,7 @@ from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
 from taxpr._programs.question import question
 from taxpr._questions.bits import KINDS, NAN, Seen, deciders, kinds, takes
-from taxpr._questions.nan_rows import NanRow, Words, counted, told
+from taxpr._questions.nan_rows import NanRow, Words, counted, in_layers, told
 from taxpr._questions.nonfinite import Nonfinite, Origin
 from taxpr._questions.remade import Remade
 from taxpr._recordings.run import Ran, device_of, reduced, run
@@ -58,8 +59,22 @@ class NanFound(Answer):
 
     out: Any = None
 
+    _columns = (*(field.name for field in dataclasses.fields(NanRow)), "places")
+
     def __str__(self) -> str:
-        return "\n".join([self.headline, *map(told, self.rows), *self.notes])
+        rows = (told(group[0], group[1:]) for group in in_layers(self.rows))
+        return "\n".join([self.headline, *rows, *self.notes])
+
+    def listed(self) -> list[Any]:
+        """The rows, with one for the same statement of each layer."""
+        return [
+            {
+                **as_dict(group[0]),
+                "places": f"×{len(group)}" if len(group) > 1 else "",
+                "addresses": [row.address for row in group],
+            }
+            for group in in_layers(self.rows)
+        ]
 
     def chart(self) -> Chart | None:
         """How many elements of each are not finite."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -13,6 +13,7 @@ import numpy
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.charts import number
+from taxpr._answers.tables import alike, of_any_index
 from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._hops.interpreter import Backwards
 from taxpr._hops.protocol import Nested
@@ -207,8 +208,20 @@ def counted(places: Any, value: Any) -> str:
     return text
 
 
-def told(row: NanRow) -> str:
-    """A row as text."""
+def in_layers(rows: Sequence[NanRow]) -> list[list[NanRow]]:
+    """Rows of one statement together, as of each layer, if the same has become of them."""
+
+    def said(row: NanRow) -> Hashable:
+        where = of_any_index(row.variable), row.line, row.code, row.made_by
+        # Without a line nothing says that an address is of the same statement.
+        where = where if row.line else (row.address,)
+        return *where, row.what, row.branch, row.backward, row.became
+
+    return alike(rows, said)
+
+
+def told(row: NanRow, more: Sequence[NanRow] = ()) -> str:
+    """A row as text, with where the same begins again."""
     is_derivative = row.code.startswith("∂ ")
     where = [f"in {row.line}" if row.line else ""]
     where += [f"`{row.code}`" if row.code and not is_derivative else ""]
@@ -218,7 +231,8 @@ def told(row: NanRow) -> str:
     where += [f"{first}iteration {', '.join(map(str, row.iteration))}" if row.iteration else ""]
     where += [row.branch and f"in {row.branch}", row.device and f"on the device {row.device}"]
     where += [f"examples {', '.join(map(str, row.examples))}" if row.examples else ""]
-    where += ["in the backward pass" if row.backward else "", f"({row.address})"]
+    again = f", and {len(more)} more such places" if more else ""
+    where += ["in the backward pass" if row.backward else "", f"({row.address}{again})"]
     name = f"the derivative of `{row.code[2:]}`" if is_derivative else row.variable
     text = f"{row.what} in {name}: {row.elements}, {', '.join(filter(None, where))}"
     became = [f"    {row.became}"] if row.became else []

@@ -69,7 +69,7 @@ class RecordingTable(Answer):
         "nonfinite",
     )
 
-    def _listed(self) -> list[RecordedRow]:
+    def listed(self) -> list[RecordedRow]:
         return _once(self.rows)
 
     def chart(self) -> Chart | None:

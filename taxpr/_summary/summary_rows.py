@@ -132,9 +132,9 @@ class Summary(Answer):
     @property
     def hidden(self) -> int:
         """How many rows text and HTML leave out."""
-        return len(self.rows) - len(self._listed())
+        return len(self.rows) - len(self.listed())
 
-    def _listed(self) -> Sequence[SummaryRow]:
+    def listed(self) -> Sequence[SummaryRow]:
         if len(self.rows) <= MOST:
             return self.rows
         # What is around a row takes as much at least, and so comes before it.
@@ -145,7 +145,7 @@ class Summary(Answer):
         return [self.rows[k] for k in sorted(order[:MOST])]
 
     def _shown(self) -> list[dict[str, Any]]:
-        listed = self._listed()
+        listed = self.listed()
         return [{name: _told(row, name) for name in self._columns} for row in listed]
 
     def chart(self) -> Chart | None:

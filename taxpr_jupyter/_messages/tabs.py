@@ -1,6 +1,6 @@
 """Contents of the tabs beside the picture and the source."""
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 
 class TextRow(TypedDict):
@@ -107,9 +107,13 @@ class QuestionButton(TypedDict):
 
 
 class AnswerRow(TypedDict):
-    """A row of an answer; an address that is empty cannot be selected."""
+    """A row of an answer; an address that is empty cannot be selected.
+
+    A row for several places has the addresses of the others, too.
+    """
 
     address: str
+    others: NotRequired[list[str]]
     cells: list[str]
 
 

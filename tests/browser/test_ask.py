@@ -45,6 +45,24 @@ def test_a_row_of_an_answer_selects_its_value_and_the_source_shows_its_line(show
     expect(source.filter(has_text=line)).to_have_attribute("aria-selected", "true")
 
 
+def layers(params, x):
+    for _ in params:
+        x = x + jax.numpy.where(x > 0, jax.numpy.log(x), 0.0)
+    return x.sum()
+
+
+def test_a_row_of_several_places_selects_one_after_the_other(shown):
+    it = shown(fn=layers)
+    ask(it, "Check")
+    row = it.panel.locator(".tx-finding").filter(has_text="where-gradient")
+    expect(row).to_contain_text("×3")
+    found = next(one for one in it.session.check().rows if one.rule == "where-gradient")
+    for address in [*found.addresses, found.address]:
+        row.get_by_role("button").click()
+        expect(it.inspected).to_have_text(re.compile(f"^{re.escape(address)}"))
+        expect(row).to_have_class(re.compile("tx-chosen"))
+
+
 def test_the_run_with_injectors_is_compared_when_there_are_some(shown):
     it = shown()
     compare = it.panel.get_by_role("button", name="with the changes")

@@ -547,6 +547,61 @@ def test_findings_are_told_in_every_form():
     assert io.StringIO(found.to_csv()).readline().startswith("rule,line,variable,what,cure")
 
 
+def layer(p, x):
+    h = x @ p["w"] + p["b"]  # a product and a sum, which are two findings
+    spare = jnp.sum(h * h)  # noqa: F841
+    h = jnp.where(h > 0, jnp.log(h), 0.0)
+    return x + h @ p["v"]
+
+
+def layers(params, x):
+    for p in params:
+        x = layer(p, x)
+    return jnp.mean(x**2)
+
+
+@pytest.mark.parametrize("times", [1, 12])
+def test_what_repeats_in_each_layer_is_one_finding(times):
+    half, one = jnp.bfloat16, {"v": SQUARE}
+    one |= {"w": HALF, "b": jax.ShapeDtypeStruct((3,), half), "spare": X}
+    found = taxpr.check(layers, ignore=["unrolled"])([one] * times, SQUARE)
+    told = [row.variables[::11] for row in found.rows]
+    rules = ["promotion", "promotion", "unused", "unused", "where-gradient"]
+    assert [row.rule for row in found.rows] == rules
+    assert {row.times for row in found.rows} == {times}
+    assert {len(set(row.addresses)) for row in found.rows} == {times}
+    assert all(row.address == row.addresses[0] for row in found.rows)
+    ends = range(times)[::11]
+    assert told == [
+        *(tuple(f"layers.params[{k}]['{key}']" for k in ends) for key in ("w", "b")),
+        tuple(f"params[{k}]['spare']" for k in ends),
+        ("spare",),
+        ("layer.h",),
+    ]
+    first = inspect.getsourcelines(layer)[1]
+    lines = {row.line for row in found.rows if row.rule != "unused" or row.variable == "spare"}
+    assert lines == {f"test_check.py:{first + k}" for k in (1, 2, 3)}
+    assert all(f"×{times}: " in line for line in str(found).splitlines()[1:]) == (times > 1)
+    in_all = f" in {5 * times} places" if times > 1 else ""
+    assert found.headline == f"check of layers: 5 findings{in_all}"
+    columns, *cells = found.texts()
+    assert ("times" in columns) == (times > 1)
+    assert times == 1 or {row[1] for row in cells} == {f"×{times}"}
+    plain = json.loads(found.to_json())["rows"]
+    assert [(row["times"], len(row["addresses"])) for row in plain] == [(times, times)] * 5
+
+
+def test_the_leaves_of_a_tree_are_one_finding():
+    def update(params, grads):
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+
+    params = {f"w{k}": HALF for k in range(20)}
+    grads = {f"w{k}": SQUARE for k in range(20)}
+    [row] = taxpr.check(update)(params, grads).rows
+    assert (row.rule, row.times) == ("promotion", 20)
+    assert set(row.variables) == {f"update.params['w{k}']" for k in range(20)}
+
+
 def test_programs_methods_and_jitted_functions_are_checked():
     def bad(x):
         return x * np.sqrt(2.0)

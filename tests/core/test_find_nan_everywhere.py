@@ -222,6 +222,28 @@ def test_proposals_that_a_sampler_rejects_are_counted():
     assert row.examples == tuple(np.nonzero(bad[:, first].any(-1))[0])
 
 
+def test_what_begins_in_each_layer_is_told_once():
+    def f(xs):
+        total = 0.0
+        for k in range(25):
+            low = jnp.log(xs[k])
+            total = total + jnp.where(xs[k] > 0, low, 0.0)
+        return total, jnp.log(xs[0])
+
+    found = find_nan(f, everywhere=True)(-jnp.arange(1.0, 26.0))
+    assert len(found.rows) == 26
+    text = str(found).splitlines()
+    [first, last] = [line for line in text if line.startswith("NaN in ")]
+    assert f"({found.rows[0].address}, and 24 more such places)" in first
+    assert f"({found.rows[-1].address})" in last
+    columns, *cells = found.texts()
+    assert [row[columns.index("places")] for row in cells] == ["×25", ""]
+    assert [one["addresses"] for one in found.listed()] == [
+        [row.address for row in found.rows[:25]],
+        [found.rows[-1].address],
+    ]
+
+
 def test_what_became_of_each_place_is_told():
     def f(xs):
         def step(c, x):

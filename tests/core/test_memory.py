@@ -429,3 +429,29 @@ def test_a_device_that_is_too_small_is_told_to_people(monkeypatch):
 
     with pytest.raises(RefusedError, match=r"running huge takes more .* for \d+ PB at once"):
         taxpr.profile(jax.grad(huge))(jnp.ones(200_000))
+
+
+def test_what_repeats_in_each_layer_is_shown_once():
+    def loss(params, x):
+        for p in params["layers"]:
+            x = jnp.tanh(x @ p["w"])
+        return (x @ params["scale"][0]).sum()
+
+    layers = [{"w": jnp.ones((16, 16))} for _ in range(30)]
+    params = {"layers": layers, "scale": [jnp.ones(16)]}
+    use = taxpr.memory(jax.grad(loss))(params, jnp.ones((4, 16)))
+    assert len([row for row in use.rows if row.why == "argument"]) == 32
+    listed = {row.variable: row for row in use.listed() if row.why == "argument"}
+    assert {name: (row.arrays, row.bytes) for name, row in listed.items()} == {
+        "params['layers'][…]['w']": (30, 30 * 16 * 16 * 4),
+        "params['scale'][0]": (1, 16 * 4),
+        "x": (1, 4 * 16 * 4),
+    }
+    assert sum(row.bytes for row in use.listed()) == use.total
+    assert sum(row.share for row in use.listed()) == pytest.approx(1)
+    [line] = [line for line in str(use).splitlines() if "params['layers'][…]['w']" in line]
+    assert line.split() == [
+        *("30.7", "kB"),
+        f"{30720 / use.total:.1%}",
+        *("params['layers'][…]['w']", "30", "argument"),
+    ]

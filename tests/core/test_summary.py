@@ -348,8 +348,8 @@ def test_it_is_folded_to_one_screen_and_keeps_what_costs_most():
     assert len(shown) == 20
     assert f"… and {len(found.rows) - 20} more rows, which take less: .rows" in found.notes
     assert str(found).count("… and") == 1
-    least = min(row.flops for row in found._listed())
-    left = [row for row in found.rows if row not in found._listed()]
+    least = min(row.flops for row in found.listed())
+    left = [row for row in found.rows if row not in found.listed()]
     assert max(row.flops for row in left) <= least
     names = [name.rpartition("├ ")[2] for name, *_ in shown]
     assert names[0] == found.rows[0].name

@@ -228,6 +228,32 @@ def test_rows_of_a_question_may_be_dicts_with_addresses_and_without(session, ask
     ]
 
 
+@pytest.mark.parametrize("question", ["compiled", "memory", "check"])
+def test_a_row_that_stands_for_several_selects_one_of_them(question):
+    def layers(params, x):
+        for p in params:
+            x = jnp.where(x > 0, jnp.sqrt(x), 0.0) @ p["w"]
+        return x
+
+    params = [{"w": jnp.ones((3, 3))} for _ in range(30)]
+    session = Session(layers, (params, jnp.ones((2, 3))))
+    view, found = view_for(session), session.ask(question)
+    view.graph._handle_custom_msg({"do": "ask", "question": question}, [])
+    assert view.wait(100)
+    answer = view.graph.answer
+    columns, *cells = found.texts()
+    others = {}
+    for shown, row, texts in zip(answer["rows"], found.listed(), cells, strict=True):
+        row = row if isinstance(row, dict) else vars(row)
+        known = session.inspect(str(row["address"])).kind != "unknown"
+        assert shown["address"] == (str(row["address"]) if known else "")
+        assert shown["cells"][0] == texts[0 if columns[0] != "address" else 1]
+        others[row.get("rule")] = shown.get("others", [])
+    assert answer["more"] == 0
+    if question == "check":
+        assert [len(others[rule]) for rule in ("where-gradient", "unrolled")] == [29, 0]
+
+
 def test_another_question_is_refused():
     with pytest.raises(PanelError, match="There is no question 'nan', but 'find_nan', 'flow'"):
         Session(loss, (W, XS)).ask("nan")

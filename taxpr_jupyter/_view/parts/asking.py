@@ -12,7 +12,7 @@ from taxpr_jupyter._heat.measured import asked_for
 from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._messages.requests import Message
 from taxpr_jupyter._messages.selected import Empty
-from taxpr_jupyter._messages.tabs import Answer, Flows
+from taxpr_jupyter._messages.tabs import Answer, AnswerRow, Flows
 from taxpr_jupyter._model.kinds import MEASURED_KINDS, MeasuredKind
 from taxpr_jupyter._model.questions import question_of
 from taxpr_jupyter._session.session import Session
@@ -123,23 +123,23 @@ class AskView:
             "headline": visible(answer.headline),
             "columns": [columns[k] for k in shown],
             "rows": [
-                {
-                    "address": self._address(row),
-                    "cells": [visible(cells[k]) for k in shown],
-                }
-                for row, cells in zip(answer.rows, rows, strict=False)
+                self._row(row, [visible(cells[k]) for k in shown])
+                for row, cells in zip(answer.listed(), rows, strict=False)
             ],
-            "more": len(answer) - len(rows),
+            "more": len(answer.listed()) - len(rows),
             "notes": [*bare, *(visible(note) for note in answer.notes)],
             "code": self._session.code(question, of),
         }
 
-    def _address(self, row: Any) -> str:
-        """The address of a row, a dataclass or a dict, if there is something to select."""
-        fields: Mapping[str, Any] | None = row if isinstance(row, Mapping) else None
-        given = getattr(row, "address", "") if fields is None else fields.get("address", "")
-        address = str(given)
-        return address if self._session.inspect(address).kind != "unknown" else ""
+    def _row(self, row: Any, cells: list[str]) -> AnswerRow:
+        """A row, a dataclass or a dict, with its addresses, if there is something to select."""
+        fields: Mapping[str, Any] = row if isinstance(row, Mapping) else vars(row)
+        found: AnswerRow = {"address": self._known(fields.get("address", "")), "cells": cells}
+        others = [self._known(one) for one in fields.get("addresses", ())[1:]]
+        return {**found, "others": others} if any(others) else found
+
+    def _known(self, address: Any) -> str:
+        return str(address) if self._session.inspect(str(address)).kind != "unknown" else ""
 
 
 def _empty(question: str, of: str) -> Answer:

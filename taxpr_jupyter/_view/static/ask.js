@@ -23,7 +23,7 @@ export class Ask {
     this.choose = choose;
     this.codeOf = codeOf;
     this.selected = "";
-    /** @type {[string, HTMLElement][]} */
+    /** @type {[string[], HTMLElement][]} */
     this.rows = [];
     this.questions = questions;
     this.buttons = new Map(questions.map(({ question, button: label, title }) => (
@@ -96,17 +96,31 @@ export class Ask {
   }
 
   /** The first cell of a row, which selects it where there is something to select. @param {AnswerRow} row */
-  #name({ address, cells: [first] }) {
+  #name(row) {
+    const { address, others = [], cells: [first] } = row;
     if (!address) return first;
-    return button(first, () => this.choose(address), { title: `Select ${address}`, class: "tx-button tx-of-answer" });
+    const title = others.length ? `Select ${address}, then the next of ${others.length + 1}` : `Select ${address}`;
+    return button(first, () => this.#chooseOf(row), { title, class: "tx-button tx-of-answer" });
+  }
+
+  /** Selects the place of a row; of several the one after that which is selected. @param {AnswerRow} row */
+  #chooseOf({ address, others = [] }) {
+    const places = [address, ...others];
+    this.choose(places[(places.findIndex((own) => this.#isChosen(own)) + 1) % places.length]);
+  }
+
+  /** @param {string} own An address of a row. */
+  #isChosen(own) {
+    return this.selected !== "" && (own === this.selected || eqnOf(own) === this.selected);
   }
 
   /** Says that an element is of a row. @template {HTMLElement} T @param {T} item @param {AnswerRow} row */
-  #known(item, { address }) {
+  #known(item, row) {
+    const { address, others = [] } = row;
     if (!address) return item;
-    item.addEventListener("click", (event) => event.target instanceof HTMLButtonElement || this.choose(address));
+    item.addEventListener("click", (event) => event.target instanceof HTMLButtonElement || this.#chooseOf(row));
     item.classList.add("tx-of-row");
-    this.rows.push([address, item]);
+    this.rows.push([[address, ...others], item]);
     return item;
   }
 
@@ -129,8 +143,6 @@ export class Ask {
   /** @param {string} address */
   select(address) {
     this.selected = address;
-    for (const [own, row] of this.rows) {
-      row.classList.toggle("tx-chosen", address !== "" && (own === address || eqnOf(own) === address));
-    }
+    for (const [places, row] of this.rows) row.classList.toggle("tx-chosen", places.some((own) => this.#isChosen(own)));
   }
 }
