@@ -17,7 +17,7 @@ import programs
 import taxpr
 from taxpr._compat import jaxpr_as_fun
 from taxpr._engine.hand_out import hand_out
-from taxpr._recordings.wanted import wanted
+from taxpr._keeping.wanted import wanted
 
 RUNS = 9
 

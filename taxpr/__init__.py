@@ -32,8 +32,9 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     from taxpr._editing.edited import edit
     from taxpr._errors import RefusedError, TaxprError
     from taxpr._hops.outside import register_hop
+    from taxpr._injectors.declare import injector
     from taxpr._injectors.injector import from_function as from_function
-    from taxpr._injectors.kind import Param, injector
+    from taxpr._injectors.kind import Param
     from taxpr._injectors.per_example import per_example
     from taxpr._injectors.plant import plant
     from taxpr._injectors.switched import switched
@@ -41,14 +42,15 @@ if TYPE_CHECKING:  # imported when used, see `_HOMES`
     from taxpr._primitives.state import State
     from taxpr._primitives.tag import keep, tag
     from taxpr._programs.edit import dissolve_tags as dissolve_tags
-    from taxpr._programs.functions import find_tags, find_values, tag_at, trace
-    from taxpr._programs.gradients import grad_at
+    from taxpr._programs.find import find_tags, find_values, tag_at
     from taxpr._programs.program import Program
-    from taxpr._programs.transforms import collect, inject
+    from taxpr._programs.trace import trace
     from taxpr._programs.until import until_error as until_error
     from taxpr._sites.criteria import each, line, maybe, scope
     from taxpr._states.make_jaxpr import make_jaxpr
     from taxpr._states.uncurry import uncurry
+    from taxpr._transforms.gradients import grad_at
+    from taxpr._transforms.transforms import collect, inject
     from taxpr._variables.cotangent import cotangent
     from taxpr._variables.select import var
     from taxpr.injectors import (
@@ -159,20 +161,22 @@ _HOMES = {
     "_editing.edited": ("edit",),
     "_errors": ("RefusedError", "TaxprError"),
     "_hops.outside": ("register_hop",),
-    "_injectors.kind": ("Param", "injector"),
+    "_injectors.declare": ("injector",),
+    "_injectors.kind": ("Param",),
     "_injectors.per_example": ("per_example",),
     "_injectors.plant": ("plant",),
     "_injectors.switched": ("switched",),
     "_primitives.cotangent": ("tag_cotangent",),
     "_primitives.state": ("State",),
     "_primitives.tag": ("keep", "tag"),
-    "_programs.functions": ("find_tags", "find_values", "tag_at", "trace"),
-    "_programs.gradients": ("grad_at",),
+    "_programs.find": ("find_tags", "find_values", "tag_at"),
     "_programs.program": ("Program",),
-    "_programs.transforms": ("collect", "inject"),
+    "_programs.trace": ("trace",),
     "_sites.criteria": ("each", "line", "maybe", "scope"),
     "_states.make_jaxpr": ("make_jaxpr",),
     "_states.uncurry": ("uncurry",),
+    "_transforms.gradients": ("grad_at",),
+    "_transforms.transforms": ("collect", "inject"),
     "_variables.cotangent": ("cotangent",),
     "_variables.select": ("var",),
 }

@@ -4,7 +4,8 @@ For libraries with primitives of their own whose equations hold jaxprs. docs/how
 how to write an entry.
 """
 
-from taxpr._hops.protocol import Emission, Emits, Hop, Inject, Nested, Thread, Threaded, called
+from taxpr._hops.nested import Nested, called
+from taxpr._hops.protocol import Emission, Emits, Hop, Inject, Thread, Threaded
 from taxpr._hops.rebuild import before_loop, counted, later, never
 from taxpr._hops.traced import traced
 

@@ -4,9 +4,10 @@ Each parameter of a ready one is a traced leaf of the context: changing it never
 write one's own, see `injector`.
 """
 
+from taxpr._injectors.declare import injector
 from taxpr._injectors.edits import add, cast, clip, noise, replace, scale, stop_gradient, zero
 from taxpr._injectors.injector import Injector, from_function
-from taxpr._injectors.kind import InjectorKind, Param, injector
+from taxpr._injectors.kind import InjectorKind, Param
 from taxpr._injectors.per_example import per_example
 from taxpr._injectors.plant import plant
 from taxpr._injectors.probes import check_finite, count, print, record, stats

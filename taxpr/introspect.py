@@ -28,11 +28,11 @@ from taxpr._compat import pvary_p as pvary_p  # which JAX does not export
 from taxpr._costs.costs import Cost, Costs, trips_of
 from taxpr._costs.quantities import n_bytes, quantity
 from taxpr._errors import warnings_to
+from taxpr._hops.nested import Nested
 from taxpr._hops.places import numbered
-from taxpr._hops.protocol import Nested
 from taxpr._hops.table import injectable, is_hop, nested_jaxprs
 from taxpr._places import file_text
-from taxpr._primitives.tag import is_tag, tag_avals, tag_params, tag_tree
+from taxpr._primitives.tag_equation import is_tag, tag_avals, tag_params, tag_tree
 from taxpr._primitives.unfinished import Failure, failure_of, is_unfinished
 from taxpr._programs.edit import iter_tags
 from taxpr._recent import Recent

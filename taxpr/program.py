@@ -3,7 +3,7 @@
 And what is rarely typed: `dissolve_tags`, `until_error`.
 """
 
-from taxpr._injectors.collect import Last, Masked, Steps
+from taxpr._engine.collect import Last, Masked, Steps
 from taxpr._programs.edit import dissolve_tags
 from taxpr._programs.listing import Listing, SourceLine
 from taxpr._programs.program import Injected, Program
@@ -12,7 +12,7 @@ from taxpr._sites.site import Site
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.values import Value
 from taxpr._states.uncurry import Uncurried
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 
 __all__ = [
     "Injected",

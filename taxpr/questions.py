@@ -17,6 +17,7 @@ from taxpr._compile_time.rows import CompileTime, CompileTimeRow, ConstantRow, U
 from taxpr._derivatives.check_grad import check_grad
 from taxpr._derivatives.rows import GradCheck, GradRow
 from taxpr._differences.difference import first_difference
+from taxpr._keeping.watch import watch
 from taxpr._kernels.changes import ChangeRow, CompiledChanges
 from taxpr._kernels.collectives import CollectiveRow, Collectives
 from taxpr._kernels.compiled import compiled
@@ -39,7 +40,6 @@ from taxpr._questions.flow import Flow, FlowRow, flow
 from taxpr._recordings.recorded import Recorded
 from taxpr._recordings.recording import Recording, load_recording
 from taxpr._recordings.summary import Stats, array_stats
-from taxpr._recordings.watch import watch
 from taxpr._summary.summarize import summary
 from taxpr._summary.summary_rows import Summary, SummaryRow
 from taxpr._sweep.patch import patch

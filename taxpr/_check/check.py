@@ -16,9 +16,9 @@ from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._given import listed
 from taxpr._places import place_text
-from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
+from taxpr._programs.trace import called_as, trace
+from taxpr._transforms.question import question
 
 _IGNORED = re.compile(r"#\s*taxpr:\s*ignore(?:\[([\w\s,-]*)\])?")
 

@@ -19,9 +19,9 @@ from taxpr._compile_time.rows import CompileTime, CompileTimeRow, ConstantRow, U
 from taxpr._compile_time.sampled import NOTHING, Sampled, sampled
 from taxpr._compile_time.unrolled import Unrolled, unrolled
 from taxpr._errors import ArgumentError, refuse_no_function
-from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
+from taxpr._programs.trace import called_as, trace
+from taxpr._transforms.question import question
 
 np: Any = numpy  # which leaves types of arrays unknown
 _jax: Any = jax  # which declares no types of settings

@@ -14,7 +14,7 @@ from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr
 from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._places import place_text
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.listing import equations
 from taxpr._programs.program import Program
 from taxpr._source.statements import Statement

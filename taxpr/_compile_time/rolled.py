@@ -18,7 +18,7 @@ from taxpr._compile_time.parts import MadeBy
 from taxpr._compile_time.unrolled import Unrolled, unrolled
 from taxpr._errors import RefusedError
 from taxpr._source.statements import statements_of
-from taxpr._variables.mark import mark_p
+from taxpr._watching.mark import mark_p
 
 _jax: Any = jax  # which declares no types for what is read of it here
 _jnp: Any = jax.numpy

@@ -14,7 +14,7 @@ from taxpr._programs.program import Program
 from taxpr._questions.lines import line_of
 from taxpr._sites.values import Value, values_of
 from taxpr._source.statements import Statement
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 
 
 class Attribution(NamedTuple):

@@ -19,9 +19,9 @@ from taxpr._compat import J, JaxprEqn, PyTree, StoredJaxpr, Var
 from taxpr._compiled.exhausted import saying_what_is_exhausted
 from taxpr._compiled.hlo import HloModule, Instruction, hlo_module
 from taxpr._compiled.stamped import stamped
-from taxpr._primitives.tag import is_tag
-from taxpr._programs.functions import trace
+from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.program import Program
+from taxpr._programs.trace import trace
 
 _jax: Any = jax  # which declares no types for what is read of it here
 

@@ -10,7 +10,7 @@ from taxpr._address import Address
 from taxpr._compat import J
 from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs, replace_nested
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 
 # XLA takes letters, digits, underscores and dots; an `@` and what follows it would be cut off.
 _STAMP = "taxpr.{}."

@@ -22,9 +22,9 @@ from taxpr._by_identity import ByIdentity
 from taxpr._compat import JaxprEqn
 from taxpr._costs import flops as _flops
 from taxpr._costs.quantities import quantity, size
-from taxpr._hops.protocol import Nested
+from taxpr._hops.nested import Nested
 from taxpr._hops.table import nested_jaxprs
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 
 _lax: Any = lax  # which declares no types of primitives
 

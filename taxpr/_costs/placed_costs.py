@@ -10,7 +10,7 @@ from taxpr._address import Address
 from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr
 from taxpr._costs.costs import Cost, Costs, parts_of
 from taxpr._hops.places import numbered
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 
 
 class PlacedEqn(NamedTuple):

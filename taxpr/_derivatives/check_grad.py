@@ -26,10 +26,10 @@ from taxpr._derivatives.finite_differences import Compared, compare, is_float
 from taxpr._derivatives.rows import GradCheck, GradRow
 from taxpr._errors import ArgumentError, refuse_no_function, told_as
 from taxpr._places import place_text
-from taxpr._programs.functions import called_as, trace
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
+from taxpr._programs.trace import called_as, trace
 from taxpr._source.files import is_library_file
+from taxpr._transforms.question import question
 
 np: Any = numpy  # which leaves types of arrays unknown
 _jnp: Any = jax.numpy

@@ -14,13 +14,13 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Array, Jaxpr, JaxprEqn, StoredJaxpr
 from taxpr._hops.interpreter import Backwards, Forwards
+from taxpr._hops.nested import Nested
 from taxpr._hops.places import addresses_of, numbered
-from taxpr._hops.protocol import Nested
 from taxpr._hops.table import nested_jaxprs
-from taxpr._primitives.tag import is_tag
+from taxpr._keeping.run import run
+from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.program import Program
 from taxpr._recordings.part import KeptValue
-from taxpr._recordings.run import run
 from taxpr._sites.values import values_of
 
 np: Any = numpy  # which leaves types of arrays unknown

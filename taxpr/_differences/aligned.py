@@ -16,7 +16,7 @@ from taxpr._hops.table import nested_jaxprs
 from taxpr._programs.program import Program
 from taxpr._recordings.part import Part
 from taxpr._sites.walk import iter_eqns
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 
 np: Any = numpy  # which leaves types of arrays unknown
 

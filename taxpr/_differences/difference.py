@@ -24,11 +24,11 @@ from taxpr._errors import (
     refuse_no_function,
     refuse_other_arguments,
 )
-from taxpr._programs.functions import called_as
+from taxpr._keeping.wanted import EVERY_VARIABLE
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
-from taxpr._recordings.wanted import EVERY_VARIABLE
+from taxpr._programs.trace import called_as
 from taxpr._sites.criteria import Selector
+from taxpr._transforms.question import question
 
 np: Any = numpy  # which leaves types of arrays unknown
 _jnp: Any = jnp

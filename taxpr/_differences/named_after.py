@@ -9,13 +9,13 @@ from typing import Any
 
 from taxpr._compat import StoredJaxpr
 from taxpr._errors import warnings_to
-from taxpr._primitives.tag import AtVariable
+from taxpr._primitives.tag_equation import AtVariable
 from taxpr._programs.edit import tag_values
 from taxpr._programs.program import Injected, Program
 from taxpr._sites.values import Value, results_of
 from taxpr._sites.walk import find_sites
 from taxpr._variables.select import Var
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 from taxpr._where.select import select
 
 _FAR = 1 << 20  # beyond the numbers of tags that selectors put at one value

@@ -27,11 +27,11 @@ from taxpr._errors import ArgumentError, name_of
 from taxpr._hops.silent import silent
 from taxpr._hops.table import is_loop, nested_jaxprs
 from taxpr._jaxprs.trees import named_leaves
-from taxpr._programs.functions import trace
+from taxpr._keeping.wanted import EVERY_VARIABLE
+from taxpr._keeping.watch import watch
 from taxpr._programs.program import Injected, Program
+from taxpr._programs.trace import trace
 from taxpr._recordings.part import Part
-from taxpr._recordings.wanted import EVERY_VARIABLE
-from taxpr._recordings.watch import watch
 from taxpr._sites.criteria import Selector
 from taxpr._sites.walk import iter_eqns
 

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._compat import Array, ArrayLike, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree
+from taxpr._engine.collect import collected, collector
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import without_derivatives
 from taxpr._errors import ArgumentError, refuse_function, refuse_index
 from taxpr._hops.protocol import NO_OPTIONS
-from taxpr._injectors.collect import collected, collector
 from taxpr._jaxprs.trees import to_array
 from taxpr._sites.walk import find_sites, firing
 

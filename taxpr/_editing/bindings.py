@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from taxpr._editing.fused import FusedError, Place
 from taxpr._editing.spelled import RETURN, Key, Spelled, keys_of, owners_of
 from taxpr._places import place_text
-from taxpr._variables.assigned import goes_on
-from taxpr._variables.codes import instructions_of
-from taxpr._variables.comprehensions import own_names, stored
-from taxpr._variables.watch import line_of_def
+from taxpr._watching.assigned import goes_on
+from taxpr._watching.codes import instructions_of
+from taxpr._watching.comprehensions import own_names, stored
+from taxpr._watching.watch import line_of_def
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,7 +27,7 @@ from taxpr._errors import SelectorError, TaxprError, say_where
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
 from taxpr._source.parsed import codes_in
-from taxpr._variables.frames import changers
+from taxpr._watching.frames import changers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Logged(NamedTuple):
 
 
 class Changer:
-    """Changes variables while a function runs; a `taxpr._variables.frames.Listener`.
+    """Changes variables while a function runs; a `taxpr._watching.frames.Listener`.
 
     Args:
         edits: What is changed.

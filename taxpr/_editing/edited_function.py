@@ -30,8 +30,8 @@ from taxpr._errors import (
     say_where,
 )
 from taxpr._sites.criteria import Maybe
-from taxpr._variables.frames import changing
 from taxpr._variables.select import Var
+from taxpr._watching.frames import changing
 
 
 class EditedFunction:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, cast
 
 from taxpr._errors import ArgumentError, name_of
-from taxpr._variables.frames import keyed
+from taxpr._watching.frames import keyed
 
 Function = Callable[..., Any]
 

@@ -16,10 +16,10 @@ import numpy as np
 from taxpr import _compat
 from taxpr._editing.changer import Changer, Edits, Logged
 from taxpr._errors import RefusedError
-from taxpr._variables.frames import changing, marks_left, watching
-from taxpr._variables.hidden import with_hidden
 from taxpr._variables.select import Var, chosen
 from taxpr._variables.table import Variables
+from taxpr._watching.frames import changing, marks_left, watching
+from taxpr._watching.hidden import with_hidden
 
 
 def occurrences(

@@ -12,7 +12,7 @@ from typing import Any
 from taxpr import _compat
 from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._hops.table import nested_jaxprs
-from taxpr._primitives.tag import is_tag, tag_params
+from taxpr._primitives.tag_equation import is_tag, tag_params
 from taxpr._source.files import is_user_file
 
 OLD: Any = object()  # the name of such tags

@@ -16,7 +16,7 @@ from taxpr._errors import ArgumentError, SelectorError
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
 from taxpr._variables.select import Var, named_var
-from taxpr._variables.watch import line_of_def
+from taxpr._watching.watch import line_of_def
 
 RETURN = ".return"  # what a function returns, after its name
 _SHOWN = 8  # parts in a message

@@ -24,7 +24,8 @@ from taxpr._engine.pack import Packs, packed, unpacked
 from taxpr._engine.retraced import moved, retraced, with_origin
 from taxpr._engine.wanted_tree import Slot, Summary, Wanted
 from taxpr._errors import RefusedError
-from taxpr._hops.protocol import Beside, Emission, Emits, Made, Nested, Options
+from taxpr._hops.nested import Nested
+from taxpr._hops.protocol import Beside, Emission, Emits, Made, Options
 from taxpr._hops.rebuild import Slots, slotted, wrong_entry
 from taxpr._hops.table import inject_rule, is_brought, nested_jaxprs
 from taxpr._jaxprs.splice import Splice

@@ -17,7 +17,8 @@ from taxpr._engine.handler import Handler
 from taxpr._engine.in_rule import in_rule
 from taxpr._engine.plan import Plan, handler_at, handlers_of
 from taxpr._errors import RefusedError
-from taxpr._hops.protocol import Beside, Emits, Made, Nested, Options
+from taxpr._hops.nested import Nested
+from taxpr._hops.protocol import Beside, Emits, Made, Options
 from taxpr._hops.rebuild import shown, types_of, wrong_entry
 from taxpr._hops.silent import silent
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs

@@ -23,7 +23,7 @@ from taxpr._engine.thread import thread
 from taxpr._errors import ArgumentError, InjectorError, name_of, refuse_no_function, say_where
 from taxpr._hops.protocol import Options, Shards
 from taxpr._jaxprs.trees import named_leaves
-from taxpr._primitives.tag import tag_params, tag_tree
+from taxpr._primitives.tag_equation import tag_params, tag_tree
 from taxpr._sites.site import Site, described
 from taxpr._sites.walk import find_sites, firing
 

@@ -40,7 +40,7 @@ from taxpr._hops.protocol import NO_OPTIONS, Emission, Emits, Made, Options
 from taxpr._hops.table import inject_rule, is_brought
 from taxpr._jaxprs.splice import Splice
 from taxpr._primitives.state_access import is_access
-from taxpr._primitives.tag import is_differentiated, used_elsewhere, variable_of
+from taxpr._primitives.tag_equation import is_differentiated, used_elsewhere, variable_of
 from taxpr._sites.site import Site, around, described
 from taxpr._sites.walk import local_names
 

@@ -13,7 +13,8 @@ from taxpr._engine.donation import donates
 from taxpr._engine.handler import Handler
 from taxpr._engine.thread import ThreadedJaxpr
 from taxpr._hops.interpreter import Forwards
-from taxpr._hops.protocol import Nested, Options
+from taxpr._hops.nested import Nested
+from taxpr._hops.protocol import Options
 from taxpr._hops.table import has_rules, nested_jaxprs
 from taxpr._jaxprs.derived import inexact
 from taxpr._jaxprs.splice import Splice

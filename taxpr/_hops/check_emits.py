@@ -10,7 +10,8 @@ import jax
 
 from taxpr import _compat
 from taxpr._compat import Aval, JaxprEqn, PyTree
-from taxpr._hops.protocol import Emission, Emits, Hop, Nested
+from taxpr._hops.nested import Nested
+from taxpr._hops.protocol import Emission, Emits, Hop
 from taxpr._hops.rebuild import before_loop, shown, types_of, wrong_entry
 
 

@@ -16,8 +16,8 @@ from typing import Generic, TypeVar
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Atom, JaxprEqn, StoredJaxpr, Var
+from taxpr._hops.nested import Nested
 from taxpr._hops.places import addresses_of, numbered
-from taxpr._hops.protocol import Nested
 from taxpr._hops.table import nested_jaxprs
 
 T = TypeVar("T")

@@ -14,8 +14,9 @@ from taxpr import _compat
 from taxpr._compat import Array, Aval, JaxprEqn
 from taxpr._errors import ArgumentError, name_of
 from taxpr._hops.check_emits import check_emits
+from taxpr._hops.nested import Nested
 from taxpr._hops.own_derivative import keep_derivative
-from taxpr._hops.protocol import Hop, Made, Nested, Thread, Threaded
+from taxpr._hops.protocol import Hop, Made, Thread, Threaded
 from taxpr._hops.rebuild import shown, types_of, wrong_entry
 from taxpr._hops.table import bring, has_rules, nested_jaxprs
 from taxpr._hops.traced import TracedHop

@@ -7,7 +7,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._errors import refuse_function
-from taxpr._primitives.tag import is_tag, variable_of
+from taxpr._primitives.tag_equation import is_tag, variable_of
 
 
 class HasEqns(Protocol):

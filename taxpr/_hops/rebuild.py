@@ -14,7 +14,7 @@ from taxpr._hops.protocol import Emission, Thread
 from taxpr._hops.table import nested_jaxprs, replace_nested
 from taxpr._jaxprs.splice import without
 from taxpr._jaxprs.zeros import zeros_of
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 
 
 def wrong_entry(eqn: _compat.JaxprEqn, what: str) -> ArgumentError:

@@ -4,7 +4,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._hops.table import nested_jaxprs, replace_nested
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 
 
 def silent(stored: _compat.J) -> _compat.J:

@@ -13,7 +13,8 @@ from typing import Any, TypeGuard
 from taxpr import _compat
 from taxpr._compat import JaxprEqn, Kind, StoredJaxpr
 from taxpr._given import of_equation, refuse_no_equation
-from taxpr._hops.protocol import Change, Hop, Inject, Nested, ParamPath, plain
+from taxpr._hops.nested import Change, Nested, ParamPath, plain
+from taxpr._hops.protocol import Hop, Inject
 
 # Entries of the primitives of a module; None while that is not imported.
 Entries = Callable[[], "Mapping[Kind, Hop] | None"]

@@ -29,8 +29,9 @@ from taxpr._compat import (
 )
 from taxpr._errors import RefusedError
 from taxpr._hops.kept import jvp_in
+from taxpr._hops.nested import Nested, plain
 from taxpr._hops.own_derivative import OwnRule, keep_derivative
-from taxpr._hops.protocol import Hop, Made, Nested, Thread, plain
+from taxpr._hops.protocol import Hop, Made, Thread
 from taxpr._hops.table import bring
 from taxpr._recent import Recent
 

@@ -11,9 +11,9 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr, Var
 from taxpr._hops.interpreter import Forwards
-from taxpr._hops.protocol import Nested
+from taxpr._hops.nested import Nested
 from taxpr._hops.table import nested_jaxprs
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 
 Axes = frozenset[str]
 _NONE: Axes = frozenset()

@@ -12,7 +12,8 @@ from jax.typing import DTypeLike
 from taxpr import _compat
 from taxpr._compat import Array, ArrayLike, DType, PyTree
 from taxpr._errors import InjectorError
-from taxpr._injectors.kind import Param, injector
+from taxpr._injectors.declare import injector
+from taxpr._injectors.kind import Param
 from taxpr._jaxprs.prng import one_key
 from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site

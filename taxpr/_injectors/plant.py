@@ -10,9 +10,9 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._compat import Array, ArrayLike, PyTree
+from taxpr._engine.collect import Last, Masked, Steps
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
-from taxpr._injectors.collect import Last, Masked, Steps
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.plant_axes import check_planted, leading_axes, mesh_sizes
 from taxpr._injectors.site_injector import Firing, SiteInjector, without_site

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._compat import Array, JaxprEqn, PyTree
+from taxpr._engine.collect import Steps
 from taxpr._engine.iterations import loops_around
 from taxpr._errors import InjectorError
-from taxpr._injectors.collect import Steps
 from taxpr._injectors.injector import Values
 from taxpr._sites.site import Site, described
 

@@ -12,8 +12,8 @@ from taxpr import _compat
 from taxpr._compat import Array, Aval, Params, PyTree
 from taxpr._errors import ArgumentError, InjectorError
 from taxpr._injectors.count_nonfinite import NONE_FOUND, added, of_all, with_found
+from taxpr._injectors.declare import injector
 from taxpr._injectors.injector import Report
-from taxpr._injectors.kind import injector
 from taxpr._injectors.per_iteration import by_iteration
 from taxpr._jaxprs.zeros import zeros
 from taxpr._sites.site import Site

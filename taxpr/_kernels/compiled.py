@@ -24,9 +24,9 @@ from taxpr._kernels.compiled_answer import (
 )
 from taxpr._kernels.kernels import Kernel, Kernels
 from taxpr._kernels.shardings import shardings
-from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
+from taxpr._programs.trace import called_as
+from taxpr._transforms.question import question
 
 
 @question

@@ -16,7 +16,7 @@ from taxpr._calls.model import Held, Opened, PureCode, Taken, like, pure
 from taxpr._calls.objects import unique
 from taxpr._calls.static import run
 from taxpr._errors import RefusedError
-from taxpr._programs.functions import trace
+from taxpr._programs.trace import trace
 
 RNG = "rng"
 _NOTE = (

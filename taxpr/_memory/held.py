@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from taxpr._address import Address
 from taxpr._answers.tables import alike, of_any_index, of_each, size_text
+from taxpr._buffers.contents_of import Content
 from taxpr._compiled.attribution import Attributions
+from taxpr._estimates.residuals import Residual, origin_of, size_of
 from taxpr._hops.places import numbered
-from taxpr._memory.contents_of import Content
-from taxpr._memory.residuals import Residual, origin_of, size_of
 from taxpr._programs.program import Program
 from taxpr._sites.values import Value, values_of
 

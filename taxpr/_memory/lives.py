@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from taxpr._memory.assignment import BufferPlace, Defined
-from taxpr._memory.contents_of import Contents
+from taxpr._buffers.assignment import BufferPlace, Defined
+from taxpr._buffers.contents_of import Contents
+from taxpr._buffers.live import Interval
 from taxpr._memory.held import Holding
-from taxpr._memory.live import Interval
 
 
 class Life(NamedTuple):

@@ -17,16 +17,16 @@ from taxpr._compat import PyTree
 from taxpr._compiled.attribution import Attributions
 from taxpr._compiled.compile_call import compile_call, program_of
 from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._estimates.residuals import residuals
 from taxpr._kernels.mesh_axes import meshes_in
 from taxpr._memory.held import MemoryRow, RowMaker, merged
 from taxpr._memory.memory_use import MemoryStep, MemoryUse, Residuals
-from taxpr._memory.residuals import residuals
-from taxpr._memory.tried.tried_changes import Asked, Needs
+from taxpr._memory.tried_changes import Asked, Needs
 from taxpr._memory.used import Used, guessed, planned
-from taxpr._programs.functions import called_as
 from taxpr._programs.listing import around
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
+from taxpr._programs.trace import called_as
+from taxpr._transforms.question import question
 
 np: Any = numpy  # which leaves types of arrays unknown
 

@@ -14,7 +14,7 @@ from taxpr._answers.portions import Portion
 from taxpr._answers.tables import size_text
 from taxpr._errors import ArgumentError
 from taxpr._memory.held import XLAS_OWN, MemoryRow, as_one, merged, shown
-from taxpr._memory.tried.tried_changes import Asked
+from taxpr._memory.tried_changes import Asked
 from taxpr._memory.what_if import advice, what_if
 from taxpr._memory.what_if_rows import WhatIf
 

@@ -8,20 +8,20 @@ from typing import Any
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._buffers.assignment import Allocation, BufferPlace, Defined, assignment
+from taxpr._buffers.contents_of import UNKNOWN, Content, Contents
+from taxpr._buffers.last_readers import LastReaders
+from taxpr._buffers.live import Interval, Schedule, bytes_over_time
 from taxpr._compiled.attribution import Attributions
 from taxpr._compiled.compile_call import CompiledCall, jit_options
 from taxpr._errors import RefusedError
-from taxpr._memory.assignment import Allocation, BufferPlace, Defined, assignment
-from taxpr._memory.contents_of import UNKNOWN, Content, Contents
-from taxpr._memory.donated import donated_results
-from taxpr._memory.doubts import doubts
-from taxpr._memory.estimate import estimate
-from taxpr._memory.flat import flat_program
+from taxpr._estimates.donated import donated_results
+from taxpr._estimates.doubts import doubts
+from taxpr._estimates.estimate import estimate
+from taxpr._estimates.flat import flat_program
+from taxpr._estimates.residuals import size_of
 from taxpr._memory.held import XLAS_OWN, Holding
-from taxpr._memory.last_readers import LastReaders
-from taxpr._memory.live import Interval, Schedule, bytes_over_time
 from taxpr._memory.lives import Life, lives_of
-from taxpr._memory.residuals import size_of
 from taxpr._programs.program import Program
 
 

@@ -14,7 +14,7 @@ from taxpr._compile_time.alone import spent_alone
 from taxpr._compile_time.parts import PieceOfPart
 from taxpr._errors import ArgumentError, RefusedError, TaxprError, name_of, told_as
 from taxpr._given import refuse_no_flag
-from taxpr._memory.tried.tried_changes import (
+from taxpr._memory.tried_changes import (
     Asked,
     Needs,
     Trial,

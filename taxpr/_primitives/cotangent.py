@@ -19,7 +19,8 @@ from jax.interpreters import ad
 
 from taxpr import _compat
 from taxpr._compat import Array, Dims, JaxprEqn, ManyResults, PyTree, Series, Tangent, TreeDef
-from taxpr._primitives.tag import Batch, User, batch_of, prepared, tag_p
+from taxpr._primitives.tag import prepared
+from taxpr._primitives.tag_equation import Batch, User, batch_of, tag_p
 
 T = TypeVar("T")
 

@@ -13,15 +13,10 @@ from taxpr import _compat
 from taxpr._compat import Array, Aval, DType, PyTree, TreeDef
 from taxpr._errors import StateError
 from taxpr._jaxprs.trees import to_array
+from taxpr._primitives.access import WRAP
 from taxpr._primitives.handed_out import Handed, lost
-from taxpr._primitives.state_access import (
-    WRAP,
-    bind_read,
-    bind_write,
-    is_eager,
-    is_uncurrying,
-    trace_number,
-)
+from taxpr._primitives.state_access import bind_read, bind_write
+from taxpr._primitives.uncurrying import is_eager, is_uncurrying, trace_number
 
 T = TypeVar("T")
 

@@ -28,9 +28,9 @@ from taxpr._profile.roof import Roof, roof_of
 from taxpr._profile.runs import ProfiledRun, runs_of
 from taxpr._profile.trace_file import TraceEvent
 from taxpr._profile.work import Work
-from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
+from taxpr._programs.trace import called_as
+from taxpr._transforms.question import question
 
 SHORT = 1e-4  # seconds of kernels, below which a run is too short to be divided
 _LOW = 0.85  # the coverage below which it is said what the rest is

@@ -12,16 +12,17 @@ from taxpr._engine.handler import NOTHING
 from taxpr._engine.inject import Predicate
 from taxpr._engine.plan import Plan, plan_key, plan_of, plan_of_rule
 from taxpr._errors import RefusedError, TagError, refuse_function, refuse_no_function
-from taxpr._hops.protocol import Change
+from taxpr._hops.nested import Change
 from taxpr._hops.table import nested_jaxprs, replace_nested, with_rules
 from taxpr._jaxprs.splice import rewired, substituted, without
 from taxpr._primitives.cotangent import tag_cotangent
-from taxpr._primitives.tag import AtVariable, tag
+from taxpr._primitives.tag import tag
+from taxpr._primitives.tag_equation import AtVariable
 from taxpr._programs.inside import InCalls, Known, in_calls
 from taxpr._sites.site import Site, around, described, value_text
 from taxpr._sites.values import Value
 from taxpr._sites.walk import find_sites
-from taxpr._variables.frames import unwatched
+from taxpr._watching.frames import unwatched
 
 K = TypeVar("K", bound=StoredJaxpr)
 _Slot = tuple[str, int, int | None]

@@ -14,14 +14,8 @@ from taxpr._engine.underived import without_derivatives
 from taxpr._errors import ArgumentError
 from taxpr._given import NOT_GIVEN
 from taxpr._hops.protocol import Options
-from taxpr._injectors.attach import (
-    Attached,
-    Given,
-    as_injector,
-    attach_function,
-    attach_one,
-    in_some,
-)
+from taxpr._injectors.as_injector import Given, as_injector, in_some
+from taxpr._injectors.attach import Attached, attach_function, attach_one
 from taxpr._injectors.injector import Injector
 from taxpr._sites.criteria import Selector
 from taxpr._sites.site import Site

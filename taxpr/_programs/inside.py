@@ -14,7 +14,7 @@ from taxpr._sites.locate import Located, locate
 from taxpr._source.statements import statements_of
 from taxpr._variables.calls import Call, uses_of
 from taxpr._variables.select import Var
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 
 _SHOWN = 3  # lines in a message
 

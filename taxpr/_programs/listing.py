@@ -10,11 +10,11 @@ from taxpr._address import Address
 from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._places import file_text
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 from taxpr._source.files import is_library_file
 from taxpr._source.parsed import functions_around, parsed_of
 from taxpr._source.statements import Statement, statements_in
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 
 _WIDEST = 72  # characters of source; the notes of longer lines stand right behind them
 _SHAPES = 3  # of one variable that are told

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from taxpr._compat import ClosedJaxpr, Token, is_sequence
 from taxpr._engine.memo import made_of
 from taxpr._errors import SelectorError
-from taxpr._primitives.tag import AtVariable
+from taxpr._primitives.tag_equation import AtVariable
 from taxpr._programs.edit import tag_values
 from taxpr._programs.inside import Known, calls_of, elsewhere
 from taxpr._programs.traced import Traced
@@ -21,7 +21,7 @@ from taxpr._sites.walk import find_sites
 from taxpr._variables.calls import Call
 from taxpr._variables.cotangent import Cotangent, Found, cotangents
 from taxpr._variables.select import Var, labels
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 from taxpr._where.meaning import names_for, names_in, replaced, said, variables_of
 
 P = TypeVar("P", bound=Traced)

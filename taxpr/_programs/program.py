@@ -11,12 +11,12 @@ import jax
 from taxpr import _compat
 from taxpr._calls.model import States, Taken
 from taxpr._compat import Array, PyTree
+from taxpr._engine.collect import Collection, axes_of, collection
 from taxpr._engine.inject import options_of, sites_of
 from taxpr._errors import AddressError, ArgumentError, SelectorError
 from taxpr._given import NOT_GIVEN, refuse_no_flag
 from taxpr._hops.protocol import Shards
 from taxpr._injectors.attach import attach_many
-from taxpr._injectors.collect import Collection, axes_of, collection
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.parameters import Parameter, with_values
 from taxpr._injectors.plant import plant

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from taxpr import _compat
 from taxpr._address import Address
@@ -16,15 +15,16 @@ from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree, Tree
 from taxpr._engine.donation import donates
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._given import refuse_no_text
-from taxpr._jaxprs.trees import to_array
 from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.closed import Closed
+from taxpr._programs.inputs import as_input, input_struct
 from taxpr._programs.listing import Found, Listing, listing
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.walk import find_sites
 from taxpr._variables.select import Var as VarSelector
 from taxpr._variables.select import meaning
-from taxpr._variables.table import Variable, Variables
+from taxpr._variables.table import Variables
+from taxpr._variables.variable import Variable
 
 _SHOWN = 8  # types in a repr
 
@@ -194,27 +194,8 @@ class Traced:
     ) -> tuple[list[Array], Taken]:
         """The flat inputs of a call, and its arguments as they were taken apart."""
         leaves, taken = self._leaves(args, kwargs)
-        out: list[Array] = []
-        for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True):
-            if _compat.is_ref(aval):
-                out.append(_ref(self.name, name, leaf, aval))
-                continue
-            try:
-                array = to_array(leaf)
-            except (TypeError, ValueError):
-                raise ArgumentError(
-                    f"{self.name}: the argument {name} is a {type(leaf).__name__}, which is no "
-                    "array."
-                ) from None
-            if (array.shape, array.dtype) != (aval.shape, aval.dtype):
-                raise ArgumentError(
-                    f"{self.name} was traced with {name}: {aval.str_short()} and was called with "
-                    f"{jax.typeof(array).str_short()}. Convert it, or trace again."
-                )
-            array = _compat.with_weak_type(array, aval.weak_type)
-            donated = not isinstance(leaf, jax.Array) and self._donates
-            out.append(_off_device(array) if donated else array)
-        return out, taken
+        rows = zip(self.in_names, leaves, self.in_avals, strict=True)
+        return [as_input(self.name, *row, self._donates) for row in rows], taken
 
     def _leaves(
         self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
@@ -256,10 +237,8 @@ class Traced:
         leaves: Sequence[Any] = self.in_avals
         if args or kwargs:
             leaves, _ = self._leaves(args, kwargs)
-        return [
-            leaf if _compat.is_ref(aval) else _struct(self.name, name, leaf, aval)
-            for leaf, aval, name in zip(leaves, self.in_avals, self.in_names, strict=True)
-        ]
+        rows = zip(self.in_names, leaves, self.in_avals, strict=True)
+        return [input_struct(self.name, *row) for row in rows]
 
     @functools.cached_property
     def _donates(self) -> bool:
@@ -364,50 +343,5 @@ class Traced:
         return listing(self, self.variables())
 
 
-def _ref(program: str, name: str, leaf: Any, aval: Aval) -> Array:
-    """An argument that was a Ref when the program was traced."""
-    try:
-        found = jax.typeof(leaf)
-    except TypeError:
-        found = type(leaf).__name__
-    if found != aval:
-        raise ArgumentError(
-            f"{program} was traced with {name}: {aval.str_short()} and was called with "
-            f"{found if isinstance(found, str) else found.str_short()}. Give a Ref of that type, "
-            "or trace again."
-        )
-    return leaf
-
-
-def _struct(program: str, name: str, leaf: Any, aval: Aval) -> jax.ShapeDtypeStruct:
-    """The type of an argument; of an array that was put on devices with these."""
-    has_type = hasattr(leaf, "shape") and hasattr(leaf, "dtype")
-    known: Any = leaf if has_type else to_array(leaf)
-    dtype: Any = known.dtype
-    if type(known) is np.ndarray:  # of which JAX takes what it has
-        dtype = jax.dtypes.canonicalize_dtype(dtype)
-    if (known.shape, dtype) != (aval.shape, aval.dtype):
-        raise ArgumentError(
-            f"{program} was traced with {name}: {aval.str_short()} and was called with "
-            f"{known.dtype}{list(known.shape)}. Convert it, or trace again."
-        )
-    placed = not isinstance(leaf, jax.Array) or getattr(leaf, "committed", False)
-    sharding: Any = getattr(leaf, "sharding", None) if placed and leaf is not aval else None
-    weak: Any = {"weak_type": True} if aval.weak_type else {}
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, **weak)
-
-
 def _more(n: int) -> list[str]:
     return [f"… {n - _SHOWN} more"] if n > _SHOWN else []
-
-
-def _off_device(array: Array) -> Any:
-    """The value as a NumPy array, so that each inner jit that donates it gets its own buffer.
-
-    The function itself would be called with a number or NumPy array here, too.
-    """
-    if _compat.is_tracer(array):
-        return array
-    if jax.typeof(array).weak_type:  # which an array of NumPy cannot have
-        return array if array.ndim else array.item()
-    return np.asarray(array)

@@ -12,8 +12,8 @@ from jax import lax
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._hops.nested import Nested
 from taxpr._hops.places import addresses_of, numbered
-from taxpr._hops.protocol import Nested
 from taxpr._hops.table import in_loop, injectable, is_loop, nested_jaxprs
 from taxpr._questions.copies import deciding
 from taxpr._questions.depends import Depends

@@ -16,18 +16,18 @@ from taxpr._answers.tables import as_dict
 from taxpr._compat import Array, PyTree
 from taxpr._errors import name_of, refuse_no_function
 from taxpr._given import refuse_no_flag
-from taxpr._programs.functions import called_as, trace
+from taxpr._keeping.run import Ran, device_of, reduced, run
+from taxpr._keeping.wanted import Wanted, every_value
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
+from taxpr._programs.trace import called_as, trace
 from taxpr._questions.bits import KINDS, NAN, Seen, deciders, kinds, takes
 from taxpr._questions.nan_rows import NanRow, Words, counted, in_layers, told
 from taxpr._questions.nonfinite import Nonfinite, Origin
 from taxpr._questions.remade import Remade
-from taxpr._recordings.run import Ran, device_of, reduced, run
 from taxpr._recordings.summary import STATS, Reduction, has_stats
-from taxpr._recordings.wanted import Wanted, every_value
 from taxpr._sites.skipped import merged
 from taxpr._sites.values import Value, value_at
+from taxpr._transforms.question import question
 
 np: Any = numpy  # which leaves types of arrays unknown
 

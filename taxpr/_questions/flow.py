@@ -18,13 +18,13 @@ from taxpr._answers.tables import once
 from taxpr._calls.static import marked
 from taxpr._compat import PyTree, is_sequence
 from taxpr._errors import ArgumentError, name_of, refuse_no_function, told_as, unfit
-from taxpr._programs.functions import called_as, trace
-from taxpr._programs.question import question
+from taxpr._keeping.wanted import EVERY_VARIABLE
+from taxpr._keeping.watch import watch
+from taxpr._programs.trace import called_as, trace
 from taxpr._recordings.part import Part
 from taxpr._recordings.recording import Recording
-from taxpr._recordings.wanted import EVERY_VARIABLE
-from taxpr._recordings.watch import watch
 from taxpr._sites.criteria import Selector
+from taxpr._transforms.question import question
 
 np: Any = numpy  # which leaves types of arrays unknown
 jnp: Any = jax.numpy

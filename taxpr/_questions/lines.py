@@ -11,7 +11,7 @@ from taxpr._places import place_text
 from taxpr._programs.listing import PROGRAM, Within, made_by
 from taxpr._sites.values import Value
 from taxpr._source.statements import Statement
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 
 # How the text of a statement with a body begins; it is told by its first line alone.
 _HEADS = ("class ", "def ", "for ", "if ", "match ", "try", "while ", "with ")

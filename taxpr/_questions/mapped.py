@@ -15,10 +15,10 @@ from jax import lax
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._hops.nested import Nested
 from taxpr._hops.places import addresses_of, numbered
-from taxpr._hops.protocol import Nested
 from taxpr._hops.table import nested_jaxprs
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 from taxpr._questions.bits import key_of
 from taxpr._questions.copies import shape_of
 from taxpr._questions.depends import Depends

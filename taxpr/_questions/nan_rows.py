@@ -16,9 +16,10 @@ from taxpr._answers.charts import number
 from taxpr._answers.tables import alike, of_any_index
 from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._hops.interpreter import Backwards
-from taxpr._hops.protocol import Nested
+from taxpr._hops.nested import Nested
 from taxpr._hops.table import nested_jaxprs
-from taxpr._primitives.tag import is_tag
+from taxpr._keeping.wanted import Wanted
+from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.program import Program
 from taxpr._questions.bits import KINDS, kinds
 from taxpr._questions.lines import line_of
@@ -26,7 +27,6 @@ from taxpr._questions.mapped import Known, mapped_axes
 from taxpr._questions.nonfinite import Origin
 from taxpr._recordings.part import KeptValue
 from taxpr._recordings.summary import each_of, summary
-from taxpr._recordings.wanted import Wanted
 from taxpr._sites.values import Value
 
 np: Any = numpy  # which leaves types of arrays unknown

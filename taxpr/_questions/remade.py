@@ -17,10 +17,10 @@ from taxpr._address import Address
 from taxpr._compat import StoredJaxpr
 from taxpr._hops.places import addresses_of
 from taxpr._hops.table import nested_jaxprs
+from taxpr._keeping.wanted import Wanted
 from taxpr._questions.bits import key_of
 from taxpr._questions.copies import COPIES, Copy, shape_of
 from taxpr._recordings.part import KeptValue
-from taxpr._recordings.wanted import Wanted
 from taxpr._sites.site import around, home_of, runs_once
 from taxpr._sites.values import Value
 

@@ -18,7 +18,7 @@ from taxpr._errors import ArgumentError
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._recordings.part import KeptValue, Part
 from taxpr._sites.skipped import Skipped
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 
 np: Any = numpy  # which leaves types of arrays unknown
 

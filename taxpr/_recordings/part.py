@@ -10,7 +10,7 @@ import numpy
 from taxpr._errors import ArgumentError
 from taxpr._places import place_text
 from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of, summary
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 
 np: Any = numpy  # which leaves types of arrays unknown
 

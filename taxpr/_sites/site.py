@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, PyTree, StoredJaxpr
-from taxpr._hops.protocol import Nested
+from taxpr._hops.nested import Nested
 from taxpr._hops.table import in_loop, injectable, is_brought, is_loop, nested_jaxprs
 from taxpr._places import place_note, place_text
 from taxpr._primitives.state_access import access_of, is_access
-from taxpr._primitives.tag import AtVariable, Batch, is_tag, tag_params, variable_of
+from taxpr._primitives.tag_equation import AtVariable, Batch, is_tag, tag_params, variable_of
 
 
 class Step(NamedTuple):

@@ -11,7 +11,7 @@ from taxpr._compat import AbstractValue, JaxprEqn, StoredJaxpr
 from taxpr._errors import AddressError
 from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 from taxpr._sites.locate import Located, locate
 from taxpr._sites.site import Site, Step, described, value_text
 from taxpr._sites.skipped import refusal_of

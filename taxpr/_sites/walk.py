@@ -12,7 +12,7 @@ from taxpr._errors import refuse_function
 from taxpr._hops.places import HasEqns, numbered
 from taxpr._hops.table import nested_jaxprs, rule_jaxprs
 from taxpr._primitives.state_access import access_of, is_access
-from taxpr._primitives.tag import is_tag, tag_avals, tag_params, variable_of
+from taxpr._primitives.tag_equation import is_tag, tag_avals, tag_params, variable_of
 from taxpr._sites.site import Site, Step
 
 

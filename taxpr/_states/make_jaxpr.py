@@ -9,7 +9,7 @@ import jax
 from taxpr import _compat
 from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError
-from taxpr._programs.functions import called_as, trace
+from taxpr._programs.trace import called_as, trace
 from taxpr._states.stateful import stateful
 
 

@@ -24,18 +24,13 @@ from taxpr._errors import RefusedError, refuse_function
 from taxpr._hops.protocol import Options
 from taxpr._hops.table import has_rules, nested_jaxprs, replace_nested
 from taxpr._jaxprs.trees import named_leaves
+from taxpr._primitives.access import Access, refuse_conflicts
 from taxpr._primitives.state import State
-from taxpr._primitives.state_access import (
-    Access,
-    access_of,
-    in_backward_rule,
-    is_access,
-    refuse_conflicts,
-    tracing,
-)
+from taxpr._primitives.state_access import access_of, is_access
 from taxpr._primitives.tag import tag
-from taxpr._programs.functions import called_as, trace
+from taxpr._primitives.uncurrying import in_backward_rule, tracing
 from taxpr._programs.program import Program
+from taxpr._programs.trace import called_as, trace
 from taxpr._sites.site import Site, around, described
 from taxpr._sites.walk import find_sites
 from taxpr._states.lost import lost

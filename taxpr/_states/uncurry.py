@@ -13,8 +13,8 @@ from taxpr import _compat
 from taxpr._calls.static import marked
 from taxpr._compat import Array, ArrayLike, Aval, PyTree
 from taxpr._errors import StateError, name_of, refuse_no_function
+from taxpr._primitives.access import Access
 from taxpr._primitives.state import State
-from taxpr._primitives.state_access import Access
 from taxpr._states.stateful import Stateful, names_of, stateful
 
 

@@ -23,7 +23,7 @@ from taxpr._programs.listing import equations
 from taxpr._programs.program import Program
 from taxpr._source.files import is_installed
 from taxpr._source.statements import Statement
-from taxpr._variables.changes import is_of_jax
+from taxpr._watching.changes import is_of_jax
 
 _SHAPES = 2  # that are told
 # Functions for Python up to 3.11, and generators later, too.

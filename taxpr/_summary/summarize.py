@@ -18,16 +18,16 @@ from taxpr._compiled.compile_call import program_of
 from taxpr._costs.costs import Cost
 from taxpr._costs.quantities import quantity
 from taxpr._errors import ArgumentError, refuse_no_function, told_as
+from taxpr._estimates.residuals import residuals, size_of
 from taxpr._given import refuse_no_flag
 from taxpr._memory.memory import memory
-from taxpr._memory.residuals import residuals, size_of
 from taxpr._profile.profile import profile, time_text
-from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
+from taxpr._programs.trace import called_as
 from taxpr._summary.call_tree import CallNode, CallTree
 from taxpr._summary.summary_rows import Summary, SummaryRow
 from taxpr._summary.used_parameters import used_parameters
+from taxpr._transforms.question import question
 
 _jnp: Any = jax.numpy  # which leaves types of dtypes unknown
 

@@ -9,7 +9,7 @@ from taxpr._address import Address
 from taxpr._compat import StoredJaxpr
 from taxpr._costs.costs import parts_of
 from taxpr._hops.places import numbered
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 from taxpr._questions.depends import named
 
 # What reads the result of these reads the parameter.

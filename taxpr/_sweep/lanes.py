@@ -12,7 +12,7 @@ from taxpr import _compat
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError
-from taxpr._recordings.budget import budget
+from taxpr._keeping.budget import budget
 from taxpr._sites.walk import iter_eqns
 
 np: Any = numpy  # which leaves types of arrays unknown

@@ -17,7 +17,6 @@ from taxpr._errors import ArgumentError, name_of, refuse_no_function, refuse_oth
 from taxpr._injectors.plant import plant
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
 from taxpr._sites.criteria import Each
 from taxpr._sweep.by_edit import NOTE, edited
 from taxpr._sweep.lanes import run_lanes
@@ -36,6 +35,7 @@ from taxpr._sweep.target import (
     sites_at,
     that,
 )
+from taxpr._transforms.question import question
 
 _RUNS = ("clean", "corrupted")
 PLANTED = "planted"  # the values of the other run, beside the place of a run

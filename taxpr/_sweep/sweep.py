@@ -23,9 +23,8 @@ from taxpr._errors import ArgumentError, InjectorError, name_of, refuse_no_funct
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
 from taxpr._jaxprs.trees import refuse_no_arrays
-from taxpr._programs.functions import called_as
 from taxpr._programs.program import Program
-from taxpr._programs.question import question
+from taxpr._programs.trace import called_as
 from taxpr._sites.criteria import Each
 from taxpr._sweep.by_edit import NOTE, edited, with_values
 from taxpr._sweep.lanes import run_lanes
@@ -41,6 +40,7 @@ from taxpr._sweep.target import (
     plain_metric,
     sites_at,
 )
+from taxpr._transforms.question import question
 
 np: Any = numpy  # which leaves types of arrays unknown
 

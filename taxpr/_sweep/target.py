@@ -11,14 +11,14 @@ import numpy as np
 from taxpr import _compat
 from taxpr._calls.door import door_of
 from taxpr._compat import Array, PyTree
+from taxpr._engine.collect import collection
 from taxpr._engine.inject import sites_of
 from taxpr._errors import SelectorError
 from taxpr._hops.protocol import Options
-from taxpr._injectors.collect import collection
 from taxpr._injectors.probes import count
-from taxpr._programs.functions import Tracing
 from taxpr._programs.placed import tagged
 from taxpr._programs.program import Injected, Program
+from taxpr._programs.trace import Tracing
 from taxpr._recent import Recent
 from taxpr._sites.criteria import TagsOf
 from taxpr._sites.site import Site

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._compat import JaxprEqn, StoredJaxpr
-from taxpr._hops.protocol import Nested
+from taxpr._hops.nested import Nested
 from taxpr._hops.table import nested_jaxprs
-from taxpr._primitives.tag import is_tag
-from taxpr._variables.mark import Binding
+from taxpr._primitives.tag_equation import is_tag
+from taxpr._watching.mark import Binding
 
 # The function, then what called it: each function that was running, and where it was.
 _Key = tuple[int | tuple[int, int], ...]

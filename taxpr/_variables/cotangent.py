@@ -11,7 +11,8 @@ from taxpr._compat import Token
 from taxpr._errors import SelectorError
 from taxpr._sites.criteria import Maybe, OfVariable, Selector, is_list, nearest
 from taxpr._variables.select import Var, chosen, labels
-from taxpr._variables.table import Mark, Variable, Variables
+from taxpr._variables.table import Mark, Variables
+from taxpr._variables.variable import Variable
 
 
 @dataclasses.dataclass(frozen=True)

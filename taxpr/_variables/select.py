@@ -13,7 +13,7 @@ from typing import Any
 
 from taxpr._errors import SelectorError
 from taxpr._sites.criteria import OfVariable, nearest
-from taxpr._variables.table import Variable
+from taxpr._variables.variable import Variable
 
 _SHOWN = 12  # candidates in a message
 _GLOB = "*?"  # brackets are those of what a variable holds

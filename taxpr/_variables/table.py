@@ -4,109 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import linecache
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from jax import lax
-
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Token
 from taxpr._hops.places import numbered
-from taxpr._hops.table import in_loop, is_loop, nested_jaxprs, replace_nested
-from taxpr._jaxprs.splice import rewired, substituted
-from taxpr._places import place_text
+from taxpr._hops.table import in_loop, nested_jaxprs
 from taxpr._primitives.cotangent import token_of
-from taxpr._primitives.tag import AtVariable, is_tag
+from taxpr._primitives.tag_equation import AtVariable, is_tag
 from taxpr._variables.calls import Call, call_of
-from taxpr._variables.mark import Binding, Untraced, mark_p
+from taxpr._variables.unmarked import Unmarked
+from taxpr._variables.variable import Variable
 from taxpr._variables.without_names import places_without
-
-
-@dataclasses.dataclass(frozen=True)
-class Variable:
-    """A value that a variable of the user's source held while the program was traced.
-
-    Attributes:
-        name: The variable, such as ``"params"``.
-        path: Where in it the value was, such as ``"['w']"``; ``""`` where it was the value.
-        function: The qualified name of the function, such as ``"loss.<locals>.layer"``.
-        file: The file of the function; of a cell in a notebook what Python calls it.
-        begins: The line at which the function begins, from 1.
-        line: The line that bound it, from 1.
-        occurrence: Which of the values it is that the variable held one after the other, from 0,
-            counted over all calls of the function.
-        address: The address of the value.
-        aval: The value's aval.
-        loops: The addresses of the loops around it, outermost first.
-        mapped: The axes of the value that `jax.vmap` has put into it.
-        recomputed: Whether it is computed once more for a backward pass.
-        differentiated: Whether a derivative of it was taken. Changing the value afterwards does not
-            change that derivative.
-        edited: What `taxpr.edit` did in that line, such as ``"h = h * 2"``; "" if nothing.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> import taxpr
-        >>> def f(x):
-        ...     y = jnp.sin(x)
-        ...     return y * 2
-        >>> for one in taxpr.trace(f, names=True)(1.0).variables():
-        ...     print(one, one.address)
-        f.x 0 in0
-        f.y 0 0:sin.0
-    """
-
-    name: str
-    path: str
-    function: str
-    file: str
-    begins: int
-    line: int
-    occurrence: int
-    address: Address
-    aval: Any = dataclasses.field(compare=False)
-    loops: tuple[Address, ...] = ()
-    mapped: tuple[int, ...] = ()
-    recomputed: bool = False
-    differentiated: bool = False
-    edited: str = ""
-
-    @property
-    def text(self) -> str:
-        """The variable as it is written, such as ``"params['w']"``."""
-        return self.name + self.path
-
-    @property
-    def short(self) -> str:
-        """With the function's own name, such as ``"layer.scores"``, ``"Net.__call__.x"``."""
-        parts = self.function.split(".")
-        return ".".join([*parts[-2 if parts[-1].startswith("__") else -1 :], self.text])
-
-    @property
-    def owner(self) -> tuple[str, int, str]:
-        """The function, as no other is called."""
-        return self.file, self.begins, self.function
-
-    def quoted(self, statement: str) -> str:
-        """The statement that bound it, with what an edit did there."""
-        if not self.edited:
-            return statement
-        if self.edited.startswith(statement):  # which is the new one already
-            statement = linecache.getline(self.file, self.line).strip()
-        return f"{statement}  # edited: {self.edited}"
-
-    @property
-    def place(self) -> str:
-        """The line that bound it, such as ``"model.py:12"`` or ``"cell 3:12"``."""
-        return place_text(self.file, self.line)
-
-    def __str__(self) -> str:
-        return f"{self.short} {self.occurrence}"
-
+from taxpr._watching.mark import Binding, Untraced, mark_p
 
 # JAX returns the same jaxpr when it traces a known function, and what is made of one is cached by
 # its identity.
@@ -126,7 +40,7 @@ class Variables:
     def __init__(
         self, marked: Any, cotangents: bool = False, untraced: Untraced | None = None
     ) -> None:
-        self._clean = _Cleaned({})
+        self._clean = Unmarked({})
         self._marked = marked
         self._places: Mapping[Address, Address] | None = None  # in a program without names
         known = _without_marks.get(marked)
@@ -161,7 +75,7 @@ class Variables:
 
     def with_tags(self, chosen: Mapping[Token, AtVariable]) -> Any:
         """The program's jaxpr with tags at cotangents."""
-        return _Cleaned(chosen).of(self._marked)
+        return Unmarked(chosen).of(self._marked)
 
     def call_of(self, variable: Variable) -> Call | None:
         """The call that bound a variable; None where it is not known."""
@@ -186,7 +100,7 @@ class Variables:
             return True
         if not (self._reads_unused and _is_differentiated(self.jaxpr)):
             return False
-        kept = _Cleaned({}).of(_compat.without_dead(self._marked))
+        kept = Unmarked({}).of(_compat.without_dead(self._marked))
         return size(kept) != size(_compat.without_dead(self.jaxpr))
 
     def of_plain(self, plain: Any) -> Variables | None:
@@ -257,84 +171,6 @@ class Mark(NamedTuple):
     path: str = ""
 
 
-class _Cleaned:
-    """Jaxprs with marks and without; those that share a nested jaxpr share it afterwards.
-
-    Args:
-        chosen: The marks of cotangents that become tags, by their tokens.
-
-    Attributes:
-        reads_unused: Whether a mark reads a value that no equation and no result is made of, or
-            may do so, as in a loop, which hands on what only its next iteration reads.
-    """
-
-    def __init__(self, chosen: Mapping[Token, AtVariable]) -> None:
-        self._chosen = chosen
-        self._done: dict[int, tuple[Any, Any, bool]] = {}
-        self.reads_unused = False
-
-    def of(self, jaxpr: Any) -> Any:
-        """The jaxpr without its marks; itself where it has none."""
-        if id(jaxpr) not in self._done:
-            self._done[id(jaxpr)] = (jaxpr, *self._cleaned(jaxpr))
-        return self._done[id(jaxpr)][1]
-
-    def marked(self, jaxpr: Any) -> bool:
-        """Whether there are marks in a jaxpr, at any depth."""
-        return self.of(jaxpr) is not jaxpr
-
-    def _cleaned(self, jaxpr: Any) -> tuple[Any, bool]:
-        inner, changed = _compat.open_jaxpr(jaxpr), False
-        eqns: list[Any] = []
-        read: set[int] = set()
-        used: set[int] = set()
-        now: dict[Any, Any] = {}
-        for eqn in inner.eqns:
-            eqn = rewired(eqn, now)
-            if eqn.primitive is mark_p:
-                changed = True
-                read.update(map(id, eqn.invars))
-                continue
-            if (token := token_of(eqn)) is not None:
-                changed = True
-                variable = self._chosen.get(token) if is_tag(eqn) else None
-                if is_tag(eqn) and _compat.is_literal(eqn.invars[0]):
-                    # What flows back is a number, as to a result: an equation gives it an address.
-                    held: list[Any] = [_compat.fresh_var(eqn.outvars[0].aval)]
-                    eqns.append(_copied(eqn, held))
-                    eqn = eqn.replace(invars=held)
-                if variable is None:
-                    now.update(zip(eqn.outvars, eqn.invars, strict=True))
-                    continue
-                more = {"user": (("name", variable.name),), "variable": variable}
-                eqn = eqn.replace(params={**eqn.params, **more})
-            used.update(map(id, eqn.invars))
-            nested = [
-                one for one in nested_jaxprs(eqn) if one.replaceable and self.marked(one.stored)
-            ]
-            if nested:
-                changed = True
-                self.reads_unused = self.reads_unused or is_loop(eqn)
-                eqn = replace_nested(eqn, {one.label: self.of(one.stored) for one in nested})
-            eqns.append(eqn)
-        # JAX gives all branches of a condition the effects of any.
-        marked = any(_compat.tag_effect in eqn.effects for eqn in eqns)
-        changed = changed or (_compat.tag_effect in inner.effects and not marked)
-        outvars = substituted(inner.outvars, now)
-        self.reads_unused = self.reads_unused or not read <= used.union(map(id, outvars))
-        return (
-            (_compat.rebuilt(jaxpr, eqns=eqns, outvars=outvars), True)
-            if changed
-            else (jaxpr, False)
-        )
-
-
-def _copied(eqn: Any, outvars: list[Any]) -> Any:
-    """An equation that copies what this one reads."""
-    copy_p: Any = lax.copy_p
-    return eqn.replace(primitive=copy_p, params={}, outvars=outvars)
-
-
 _PROGRAM = Address()
 _OF_EACH = "mapped", "differentiated", "cotangents"
 
@@ -349,7 +185,7 @@ class _Found:
         numbers: The numbers of their bindings.
     """
 
-    def __init__(self, clean: _Cleaned) -> None:
+    def __init__(self, clean: Unmarked) -> None:
         self._clean = clean
         self._counts: dict[Any, int] = defaultdict(int)
         self.marks: list[Mark] = []

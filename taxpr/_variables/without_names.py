@@ -17,7 +17,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 
 _PROGRAM = Address()
 _DATA = (bool, int, float, complex, str, type(None), np.dtype, np.generic, enum.Enum)

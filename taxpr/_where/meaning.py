@@ -18,7 +18,8 @@ from taxpr._sites.values import Value, value_at, values_of
 from taxpr._sites.walk import find_sites
 from taxpr._variables.cotangent import Cotangent
 from taxpr._variables.select import Var, chosen, matching, named_var
-from taxpr._variables.table import Variable, Variables
+from taxpr._variables.table import Variables
+from taxpr._variables.variable import Variable
 from taxpr._where.pick import no_match, pick_values, telling_of_tuples
 
 if TYPE_CHECKING:

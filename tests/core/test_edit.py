@@ -16,7 +16,7 @@ from edited_programs import PROGRAMS, loaded
 from threads import at_once
 
 import taxpr
-from taxpr._variables import frames
+from taxpr._watching import frames
 
 
 def scaled(x):

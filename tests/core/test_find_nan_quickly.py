@@ -8,7 +8,7 @@ from jax import lax
 
 import taxpr
 from taxpr import _compat
-from taxpr._recordings.handing import Handing
+from taxpr._keeping.handing import Handing
 
 UNARY = (
     *(lax.exp, lax.exp2, lax.log, lax.log1p, lax.expm1, lax.sqrt, lax.rsqrt, lax.cbrt, lax.sin),

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import pytest
 
 import taxpr
-from taxpr._variables import contents, held, watch
-from taxpr._variables.changes import Line
+from taxpr._watching import contents, held, watch
+from taxpr._watching.changes import Line
 
 X = jnp.asarray([0.3, -0.8, 1.1])
 MANY = 70  # more than are looked at before each line

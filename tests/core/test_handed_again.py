@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import pytest
 
 import taxpr
-from taxpr._variables import held
-from taxpr._variables.mark import mark_p
+from taxpr._watching import held
+from taxpr._watching.mark import mark_p
 
 X = jnp.asarray([0.3, -0.8, 1.1])
 MANY = 40  # layers of two arrays each: more leaves than are compared before each line

@@ -21,12 +21,12 @@ from memory_programs import (
 )
 
 import taxpr
+from taxpr._buffers.live import Schedule
 from taxpr._compiled.hlo import hlo_module
 from taxpr._errors import ArgumentError, RefusedError
 from taxpr._kernels.hlo_dataflow import readers
 from taxpr._kernels.kernels import written
 from taxpr._memory import used
-from taxpr._memory.live import Schedule
 
 PART = ("argument", "output", "alias", "temp")
 

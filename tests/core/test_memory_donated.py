@@ -10,9 +10,9 @@ from jax import lax
 
 import taxpr
 from taxpr._compiled.compile_call import jit_options
-from taxpr._memory.donated import donated_results
-from taxpr._memory.estimate import FUSIBLE
-from taxpr._memory.flat import flat_program
+from taxpr._estimates.donated import donated_results
+from taxpr._estimates.estimate import FUSIBLE
+from taxpr._estimates.flat import flat_program
 from taxpr._questions.depends import EACH
 
 TALL, WIDE, LARGE = jnp.ones((8, 4)), jnp.ones((4, 8)), jnp.ones((8, 8))

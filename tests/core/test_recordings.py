@@ -17,7 +17,7 @@ import taxpr
 from taxpr import var
 from taxpr._compat import open_jaxpr
 from taxpr._engine.hand_out import hand_out
-from taxpr._recordings.passes import Passes
+from taxpr._keeping.passes import Passes
 from taxpr._sites.values import values_of
 
 X = jnp.arange(1.0, 5.0)

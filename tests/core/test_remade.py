@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import taxpr
+from taxpr._keeping.run import run
+from taxpr._keeping.wanted import every_value
 from taxpr._questions import remade
 from taxpr._questions.find_nan import _BITS
-from taxpr._recordings.run import run
-from taxpr._recordings.wanted import every_value
 
 
 def rolled(x: Any) -> Any:

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._compat import Array, Aval, ClosedJaxpr
-from taxpr._hops.protocol import Emission, Emits, Hop, Made, Nested, Thread, Threaded, plain
+from taxpr._hops.nested import Nested, plain
+from taxpr._hops.protocol import Emission, Emits, Hop, Made, Thread, Threaded
 from taxpr._hops.table import register
 from taxpr._jaxprs.zeros import zeros_of
 

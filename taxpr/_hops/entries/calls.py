@@ -10,7 +10,8 @@ from typing import Any
 
 from taxpr import _compat
 from taxpr._compat import Array, Params
-from taxpr._hops.protocol import Hop, Made, Nested, Thread, plain
+from taxpr._hops.nested import Nested, plain
+from taxpr._hops.protocol import Hop, Made, Thread
 from taxpr._hops.table import register
 
 

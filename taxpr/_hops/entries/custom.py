@@ -15,7 +15,8 @@ import jax
 from taxpr import _compat
 from taxpr._compat import Array, Aval, ClosedJaxpr, Params
 from taxpr._hops.kept import entering, leaving
-from taxpr._hops.protocol import Beside, Change, Emits, Hop, Made, Nested, Thread, plain
+from taxpr._hops.nested import Change, Nested, plain
+from taxpr._hops.protocol import Beside, Emits, Hop, Made, Thread
 from taxpr._hops.rebuild import counted, never, refuse_refs, tags_in
 from taxpr._hops.table import register, rule_jaxprs
 from taxpr._jaxprs.prune import without_dead_code

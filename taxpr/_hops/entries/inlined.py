@@ -8,7 +8,8 @@ import functools
 from taxpr import _compat
 from taxpr._compat import Array
 from taxpr._hops.entries.calls import nested_call
-from taxpr._hops.protocol import Hop, Made, Nested, Thread
+from taxpr._hops.nested import Nested
+from taxpr._hops.protocol import Hop, Made, Thread
 from taxpr._hops.table import register
 
 

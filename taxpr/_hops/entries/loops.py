@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._compat import Array, ClosedJaxpr
-from taxpr._hops.protocol import Emits, Hop, Made, Nested, Thread
+from taxpr._hops.nested import Nested
+from taxpr._hops.protocol import Emits, Hop, Made, Thread
 from taxpr._hops.rebuild import before_loop, later, select, slotted
 from taxpr._hops.table import register
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from taxpr import _compat
 from taxpr._compat import Array
-from taxpr._hops.protocol import Hop, Nested
+from taxpr._hops.nested import Nested
+from taxpr._hops.protocol import Hop
 from taxpr._hops.table import found_in_params, register_when_loaded
 from taxpr._hops.traced import Run, traced
 

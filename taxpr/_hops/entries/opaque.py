@@ -7,9 +7,10 @@ program: it is neither walked nor drawn.
 import functools
 
 from taxpr import _compat
-from taxpr._hops.protocol import Hop, Nested
+from taxpr._hops.nested import Nested
+from taxpr._hops.protocol import Hop
 from taxpr._hops.table import found_in_params, register, register_when_loaded
-from taxpr._primitives.tag import is_tag
+from taxpr._primitives.tag_equation import is_tag
 
 _COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order and how often"
 _HIJAX = (

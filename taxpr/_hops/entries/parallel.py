@@ -16,7 +16,8 @@ from jax.sharding import PartitionSpec
 from taxpr import _compat
 from taxpr._compat import Array, ArrayLike, Aval, StoredJaxpr
 from taxpr._errors import InjectorError, RefusedError
-from taxpr._hops.protocol import Emits, Hop, Made, Nested, Thread, plain
+from taxpr._hops.nested import Nested, plain
+from taxpr._hops.protocol import Emits, Hop, Made, Thread
 from taxpr._hops.rebuild import tags_in
 from taxpr._hops.table import register
 from taxpr._hops.varying import varying_axes, waiting

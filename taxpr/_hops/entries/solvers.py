@@ -17,7 +17,8 @@ from jax.custom_derivatives import SymbolicZero
 from taxpr import _compat
 from taxpr._compat import Array, Aval, Dot, PyTree, StoredJaxpr
 from taxpr._hops.kept import entering, jvp_in, leaving
-from taxpr._hops.protocol import Hop, Made, Nested, Thread, Threaded, plain
+from taxpr._hops.nested import Nested, plain
+from taxpr._hops.protocol import Hop, Made, Thread, Threaded
 from taxpr._hops.rebuild import refuse_refs, tags_in, untagged
 from taxpr._hops.table import register
 

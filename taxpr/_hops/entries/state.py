@@ -7,7 +7,8 @@ import jax
 
 from taxpr import _compat
 from taxpr._compat import Array
-from taxpr._hops.protocol import Hop, Made, Nested, Thread, plain
+from taxpr._hops.nested import Nested, plain
+from taxpr._hops.protocol import Hop, Made, Thread
 from taxpr._hops.table import register
 from taxpr._jaxprs.zeros import zeros_of
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from taxpr import _compat
-from taxpr._hops.protocol import Hop, Nested, plain
+from taxpr._hops.nested import Nested, plain
+from taxpr._hops.protocol import Hop
 from taxpr._hops.table import register
 from taxpr._primitives.unfinished import failed_p, unfinished_p
 

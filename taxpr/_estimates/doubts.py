@@ -1,0 +1,51 @@
+"""Say why XLA may need more or less memory than an estimate."""
+
+from __future__ import annotations
+
+from jax import lax
+
+from taxpr import _compat
+from taxpr._estimates.estimate import FUSIBLE
+from taxpr._estimates.flat import FlatProgram
+
+_PRODUCTS = (lax.dot_general_p, lax.conv_general_dilated_p)
+_TOGETHER = (
+    "XLA may compute a product or a convolution together with the statements that read it, as "
+    "newer versions do on CPUs, and then needs less than this estimate."
+)
+_ONCE = (
+    "XLA may compute once what jax.checkpoint computes again outside of a loop, as older versions "
+    "do on CPUs, and then needs more than this estimate."
+)
+
+
+def doubts(flat: FlatProgram) -> list[str]:
+    """Notes on why XLA may need more or less memory than the estimate.
+
+    Args:
+        flat: The program.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import trace
+        >>> from taxpr._estimates.flat import flat_program
+        >>> jaxpr = trace(lambda x: jnp.sin(x @ x))(jnp.ones((8, 8))).jaxpr
+        >>> [note[:38] for note in doubts(flat_program(jaxpr))]
+        ['XLA may compute a product or a convolu']
+    """
+    found: list[str] = []
+    made = [x for one in flat.operations if one.eqn.primitive in _PRODUCTS for x in one.makes]
+    # A gradient keeps these products, so that they are written in any case.
+    if made and not any(_compat.is_transposed(one.eqn) for one in reversed(flat.operations)):
+        fused = (one for one in flat.operations if one.eqn.primitive in FUSIBLE)
+        if not {x for one in fused for x in one.reads}.isdisjoint(made):
+            found.append(_TOGETHER)
+    if _recomputes(flat):
+        found.append(_ONCE)
+    return found
+
+
+def _recomputes(flat: FlatProgram) -> bool:
+    """Whether something is computed again outside of a loop."""
+    branches = (one for one in flat.operations if one.inner and not one.is_loop)
+    return flat.recomputes or any(_recomputes(inner) for one in branches for _, inner in one.inner)

@@ -1,0 +1,170 @@
+"""Run a program so that it keeps values, in as many passes as memory asks for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import numpy
+
+from taxpr import _compat
+from taxpr._compat import Array
+from taxpr._errors import ArgumentError
+from taxpr._hops.past_errors import Raised
+from taxpr._keeping.budget import budget
+from taxpr._keeping.extent import are_small, bytes_of, type_of, whiles
+from taxpr._keeping.passes import SMALL, Passes, is_full, reduced_by, steps_wanted
+from taxpr._programs.program import Program
+from taxpr._recordings.part import KeptValue
+from taxpr._recordings.summary import STATS, Reduction
+from taxpr._sites.site import around
+from taxpr._sites.skipped import Skipped, skipped
+from taxpr._sites.values import Value
+
+np: Any = numpy  # which leaves types of arrays unknown
+_jax: Any = jax
+
+_STEPS = 512, 128, 32  # of a while loop, at first
+_MOST_STEPS = 1 << 16
+
+
+@dataclasses.dataclass(eq=False)
+class Ran:
+    """The values that a run kept, and its results.
+
+    Attributes:
+        out: The results of the program, flat.
+        kept: What was kept, by the addresses of the values.
+        notes: How it was kept, in sentences.
+        skipped: What was not looked into.
+        closed: The addresses of the equations that this is in.
+        complete: Whether it was not interrupted.
+        raised: Whether a callback raised an error. Then what comes after it is not the program's.
+    """
+
+    out: list[Array]
+    kept: dict[str, KeptValue]
+    notes: tuple[str, ...]
+    skipped: tuple[Skipped, ...] = ()
+    closed: frozenset[str] = frozenset()
+    complete: bool = True
+    raised: Raised = dataclasses.field(default_factory=Raised)
+
+
+def run(
+    program: Program,
+    flat: Sequence[Array],
+    values: Sequence[Value],
+    keep: str,
+    memory: int | None,
+    reduction: Reduction = STATS,
+    *,
+    of_some: Mapping[str, Reduction] = MappingProxyType({}),
+    partly: bool = False,
+    past: bool = False,
+    quickly: bool = False,
+) -> Ran:
+    """Run a program and keep values.
+
+    Args:
+        program: The program.
+        flat: Its flat arguments.
+        values: The values, each once.
+        keep: ``"auto"``, ``"values"`` or ``"stats"``.
+        memory: As for `watch`.
+        reduction: What is kept of a value if not all of it.
+        of_some: In place of this, by the addresses of values.
+        partly: Whether what is done is returned where the run is interrupted after a pass.
+        past: Whether an error that a callback raises does not end the run, see `Ran.raised`.
+        quickly: Whether XLA optimizes nothing on a CPU if the values are small: the last bits of
+            results may differ from those of the function itself.
+
+    Raises:
+        ArgumentError: If memory does not suffice for the values that must be kept.
+        KeyboardInterrupt: If it is interrupted.
+    """
+    device = device_of(flat)
+    room = budget(memory, device)
+    given = {"in": flat, "const": program.consts}
+    kept: dict[str, KeptValue] = {}
+    for one in values:
+        if not one.steps and one.place.kind in given:
+            x = given[one.place.kind][one.place.number]
+            dtype = type_of(one).dtype
+            x = x if getattr(x, "dtype", None) == dtype else np.asarray(x, dtype)  # of Python
+            kept[one.address] = KeptValue((), x.shape, dtype, x)
+    rest = [one for one in values if one.address not in kept]
+    reductions: dict[str, Reduction]
+    reductions = {one.address: of_some.get(one.address, reduction) for one in rest}
+    looped, notes = [one for one in rest if whiles(one)], list[str]()
+    sizes = ((n, sum(bytes_of(one, n) for one in looped)) for n in _STEPS)
+    steps = next((n for n, size in sizes if size <= min(room, SMALL)), _STEPS[-1])
+    quickly &= device.platform == "cpu" and are_small(rest, steps)
+    passes = Passes(program.jaxpr, flat, device, room, keep, reductions, past, quickly)
+    out, found = passes.run(rest, steps)
+    looped = [one for one in looped if one.address not in passes.closed]
+    while not passes.stopped:
+        full = [one for one in looped if is_full(one, found[one.address])]
+        if not full:
+            break
+        more = max(steps_wanted(one, found[one.address], steps) for one in full)
+        if not passes.repeatable or more > _MOST_STEPS or passes.too_many(looped, more):
+            notes.append(f"Of while loops only the first {steps} iterations were kept.")
+            break
+        found |= passes.run(looped, more)[1]
+        if passes.stopped:
+            notes.append(f"Stopped: of some while loops only {steps} iterations are here.")
+        steps = more
+    if passes.stopped and not partly:
+        raise KeyboardInterrupt
+    for one in rest:
+        if one.address in found:
+            kept[one.address] = passes.kept(one, found[one.address])
+    if not passes.on_host:
+        of_rest = (kept[address] for address in found)
+        held = [one for one in of_rest if isinstance(one.value, np.ndarray)]
+        placed = _jax.device_put([one.value for one in held], device)
+        for one, value in zip(held, placed, strict=True):
+            one.value = value
+    over = list(passes.closed.values())
+    closed = (at for one, why in over for at, step in around(one.steps) if step is why.step)
+    told = *passes.notes, *notes
+    over, within = skipped(over), frozenset(closed)
+    return Ran(out, kept, told, over, within, not passes.stopped, passes.raised)
+
+
+def reduced(ran: Ran, reduction: Reduction) -> dict[str, Any]:
+    """The reduction of each value, on the host, also of those that were kept."""
+    tables: dict[str, Any] = {}
+    groups: dict[Any, list[tuple[str, Any]]] = {}
+    for address, kept in ran.kept.items():
+        if kept.value is None:
+            tables[address] = np.asarray(kept.table)
+        else:
+            key = kept.value.shape, kept.dtype, len(kept.axes)
+            groups.setdefault(key, []).append((address, kept.value))
+    for (_, _, axes), members in groups.items():
+        found = reduced_by(reduction, [x for _, x in members], axes)
+        tables.update(
+            (address, np.asarray(x)) for (address, _), x in zip(members, found, strict=True)
+        )
+    return tables
+
+
+def device_of(flat: Sequence[Any]) -> Any:
+    """Where a program with these arguments runs; of several devices the first.
+
+    Raises:
+        ArgumentError: If they are being traced.
+    """
+    if any(map(_compat.is_tracer, flat)):
+        raise ArgumentError(
+            "watch: it runs a program, and was called within jax.jit, jax.grad or the like, with "
+            "values that are being traced. Call it outside: watch(jax.grad(f))(x)."
+        )
+    placed = (x for x in flat if isinstance(x, jax.Array))
+    device = next((min(x.devices(), key=lambda one: one.id) for x in placed), None)
+    return device or jax.devices()[0]

@@ -1,1 +1,0 @@
-"""Changes of the source, tried by `edit`, for `MemoryUse.advice`."""

@@ -1,0 +1,88 @@
+"""`question`: a decorator of what is asked of a function first, and then of its arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import numbers
+import types
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+import numpy as np
+
+from taxpr._errors import ArgumentError, name_of, told_as
+from taxpr._programs.program import Program
+from taxpr._programs.static_arguments import has_statics, left_static, with_statics
+from taxpr._programs.trace import called_as
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_SELECTS = "where", "other"  # parameters that no array is given for
+_OF_INPUTS = "patch", "first_difference"  # of two, the latter where it has no other
+_FUNCTIONS = "fun", "other", "step"  # those that functions of the same arguments are
+
+
+def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A decorator for questions: arguments of the function that are given to it are refused.
+
+    What the question returns takes the static arguments of a jitted function, too.
+    """
+    signature = inspect.signature(ask)
+
+    def named(made: Any) -> Any:
+        """The function that it returns, with errors that begin with its name."""
+        if not isinstance(made, types.FunctionType):
+            return made
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with told_as("trace", ask.__name__):
+                return made(*args, **kwargs)
+
+        return called_as(made)(run)
+
+    @functools.wraps(ask)
+    def asked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+            found = next((name for name in _SELECTS if _has_arrays(name, given.get(name))), None)
+            why = f"{found} is an array" if found else ""
+        except TypeError as error:
+            why = str(error)
+        if why:
+            what = ask.__name__
+            of = name_of(args[0]) if args and callable(args[0]) else "f"
+            raise ArgumentError(
+                f"{what}: {why}. It takes a function and options; what it returns takes the "
+                f"arguments of the function: {what}({of})(*args)."
+            )
+        given = signature.bind(*args, **kwargs).arguments
+        functions = {
+            name: x
+            for name, x in given.items()
+            if name in _FUNCTIONS and callable(x) and not isinstance(x, (type, Program))
+        }
+        if not any(map(has_statics, functions.values())):
+            return named(ask(*args, **kwargs))
+
+        def of_bound(bound: dict[str, Any]) -> Any:
+            every = signature.bind(*args, **kwargs)
+            every.arguments |= bound
+            if "static_argnums" in given or "static_argnames" in given:
+                every.arguments |= left_static(functions, given)
+            return named(ask(*every.args, **every.kwargs))
+
+        inputs = ask.__name__ in _OF_INPUTS and given.get("other") is None
+        of_all: Any = with_statics(of_bound, functions, inputs=inputs)
+        return called_as(next(iter(functions.values())))(of_all)
+
+    return asked
+
+
+def _has_arrays(name: str, given: Any) -> bool:
+    arrays = (jax.Array, np.ndarray, np.generic, numbers.Number)
+    are_params = name == "where"
+    leaves = jax.tree.leaves(given, is_leaf=lambda x: are_params and isinstance(x, dict))
+    return any(isinstance(leaf, arrays) for leaf in leaves)

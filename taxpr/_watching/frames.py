@@ -1,0 +1,105 @@
+"""For the time of a trace: watch the user's variables, or change them."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Generator, Mapping
+
+from taxpr import _compat
+from taxpr._primitives.tag import telling
+from taxpr._watching.events import TOLD_OF_CALLS, listening
+from taxpr._watching.listener import Listener, now
+from taxpr._watching.watch import Watch
+
+# JAX keeps what it traced under these settings apart, so that no mark and no change gets into other
+# programs, and functions that were traced before are traced again.
+_named = _compat.user_context()
+_changed = _compat.user_context()
+
+
+@contextlib.contextmanager
+def watching(cotangents: bool = False) -> Generator[Watch, None, None]:
+    """For the time in which something is traced: bindings of the user's variables leave marks."""
+    before = now.watch
+    watch = Watch(TOLD_OF_CALLS, cotangents, _said)
+    with contextlib.ExitStack() as stack:
+        if stack.enter_context(listening(watch)):
+            stack.enter_context(_named("cotangents" if cotangents else "watched"))
+            stack.callback(lambda: now.set(before, now.changing))
+            now.set(watch, now.changing)
+            stack.callback(setattr, telling, "tagged", getattr(telling, "tagged", None))
+            telling.tagged = watch.tagged if cotangents else None
+        yield watch
+
+
+def _said(frame: types.FrameType) -> Mapping[str, str]:
+    """The changes that were made to the variables of a frame."""
+    found: dict[str, str] = {}
+    for one in now.changing:
+        for name, text in one.said(frame).items():
+            found[name] = f"{found[name]}; {text}" if name in found else text
+    return found
+
+
+@contextlib.contextmanager
+def unwatched() -> Generator[None, None, None]:
+    """For the time in which another program is traced, maybe within one that is watched."""
+    before, tagged = now.watch, getattr(telling, "tagged", None)
+    with contextlib.ExitStack() as stack:
+        if before is not None:
+            stack.enter_context(_named(None))
+            stack.callback(lambda: now.set(before, now.changing))
+            stack.callback(setattr, telling, "tagged", tagged)
+            now.set(None, now.changing)
+            telling.tagged = None
+        yield
+
+
+@contextlib.contextmanager
+def changing(listener: Listener, key: object) -> Generator[bool, None, None]:
+    """For the time in which a listener changes variables; whether it is told of anything.
+
+    Args:
+        listener: The listener.
+        key: What JAX traces meanwhile is kept for further calls with an equal one.
+    """
+    before = now.changing
+    with contextlib.ExitStack() as stack:
+        told = stack.enter_context(listening(listener, anew=True))
+        if told:
+            stack.callback(setattr, now, "keys", now.keys)
+            now.keys = (*now.keys, key)
+            stack.enter_context(_changed(now.keys))
+            stack.callback(lambda: now.set(now.watch, before))
+            now.set(now.watch, (listener, *before))
+        yield told
+
+
+@contextlib.contextmanager
+def keyed(
+    *more: object, without: Callable[[object], bool] | None = None
+) -> Generator[None, None, None]:
+    """For the time in which something is traced: JAX keeps it apart by further keys.
+
+    Args:
+        *more: The keys.
+        without: Which of the keys until now are left out.
+    """
+    before = now.keys
+    now.keys = (*(one for one in before if without is None or not without(one)), *more)
+    try:
+        with _changed(now.keys):
+            yield
+    finally:
+        now.keys = before
+
+
+def changers() -> tuple[Listener, ...]:
+    """Those that change variables in this thread, the innermost first."""
+    return now.changing
+
+
+def marks_left() -> int:
+    """How many times marks were left in this thread's trace so far."""
+    return now.watch.marks if now.watch is not None else 0
