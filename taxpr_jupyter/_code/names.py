@@ -1,12 +1,10 @@
 """`Names`: keep track of the names in generated code: of the notebook, of modules, and its own."""
 
 import builtins
-import functools
 import inspect
-import itertools
 import keyword
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -16,7 +14,7 @@ import taxpr
 from taxpr import introspect
 from taxpr_jupyter._code.imports import free_names, import_line
 from taxpr_jupyter._text.short import aval_text, shortened, visible
-from taxpr_jupyter._tracing.call_names import expression
+from taxpr_jupyter._tracing.call_names import expression, fresh
 from taxpr_jupyter._tracing.closure_key import functions_of, names_read
 from taxpr_jupyter._tracing.sources import source_text
 
@@ -105,7 +103,7 @@ class Names:
         taken = {*free_names(body), *self._of_call}
         for source in sources:
             taken |= names_read(source, self._namespace)
-        self.own = functools.partial(_fresh, taken=taken)
+        self.own = lambda name: fresh(name, lambda one: one not in taken)
 
     def head(self, body: str, config: Mapping[str, Any]) -> list[str]:
         """The lines before the code: imports, settings of JAX, names to define."""
@@ -144,13 +142,7 @@ class Names:
         return self._known.get(name, thing) is thing
 
     def _free(self, base: str, thing: Any) -> str:
-        names = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
-        return next(name for name in names if self._is_free(name, thing))
-
-
-def _fresh(name: str, taken: Collection[str]) -> str:
-    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-    return next(name for name in names if name not in taken)
+        return fresh(base, lambda name: self._is_free(name, thing))
 
 
 def described(value: Any) -> str:

@@ -13,12 +13,7 @@ def ups(
 ) -> list[int]:
     """The "up" number of each equation: it and everything that feeds it.
 
-    Args:
-        flow: The graph.
-        own: The number of each equation itself.
-        ends: Pairs of inputs, and of constants.
-        after: Whether this is the jaxpr after.
-        keys: Assigns the numbers.
+    The equations themselves have ``own`` numbers; ``ends`` are pairs of inputs, and of constants.
     """
     # Partners on both sides share the index of the one before.
     partners = [{(b if after else a): a for a, b in pairs.items()} for pairs in ends]
@@ -41,11 +36,7 @@ def ups(
 def downs(flow: HashedGraph, own: Sequence[int], outs: Pairs, keys: Keys) -> list[int]:
     """The "down" number of each equation: it and everything that it feeds.
 
-    Args:
-        flow: The graph.
-        own: The number of each equation itself.
-        outs: For each output that has a partner, a number that both share.
-        keys: Assigns the numbers.
+    ``outs`` has a number that both sides share for each output with a partner.
     """
     found = [0] * len(flow.eqns)
     for i in range(len(flow.eqns) - 1, -1, -1):

@@ -73,9 +73,6 @@ class Side:
     def first(self, parts: Sequence[str]) -> tuple[str, int]:
         """The name of the first place here on the way of an address.
 
-        Args:
-            parts: The parts of the address.
-
         Returns:
             The name, through opened wrappers, and how many parts it has.
         """

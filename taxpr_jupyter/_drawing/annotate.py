@@ -114,14 +114,7 @@ class Facts:
 
 
 class Annotator:
-    """Adds the facts about a program's equations to a drawing of it.
-
-    Args:
-        root: The program.
-        facts: The facts about it.
-        heat: The quantity that colours nodes.
-        hidden: The addresses in each folded group, by its address.
-    """
+    """Adds the facts about a program's equations to a drawing of it."""
 
     def __init__(
         self,

@@ -29,11 +29,7 @@ class Group(NamedTuple):
 
 
 class Folded:
-    """Writes closed groups and bundles, which may have thousands of values, once.
-
-    Args:
-        tips: Writes tooltips.
-    """
+    """Writes closed groups and bundles, which may have thousands of values, once."""
 
     def __init__(self, tips: short.Tooltips) -> None:
         self.tips = tips

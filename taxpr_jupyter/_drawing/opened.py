@@ -51,14 +51,7 @@ class _Operand(NamedTuple):
 
 
 class Opened:
-    """Draws one open equation.
-
-    Args:
-        drawing: The drawing of the program.
-        scope: The values of the jaxpr around the equation.
-        item: The equation.
-        cluster: The cluster around it.
-    """
+    """Draws one open equation."""
 
     def __init__(self, drawing: DrawsNested, scope: Scope, item: Item, cluster: str | None) -> None:
         self._drawing, self._canvas, self._tips = drawing, drawing.canvas, drawing.tips

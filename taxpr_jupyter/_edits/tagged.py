@@ -20,10 +20,6 @@ class Tagged:
 
     All edits with these tags share one, so what is in here depends on nothing else. Each part is
     made when somebody asks for it.
-
-    Args:
-        program: The program as traced.
-        tags: The params of the added tags, by value address.
     """
 
     def __init__(self, program: taxpr.Program, tags: Mapping[str, Mapping[str, Any]]) -> None:

@@ -26,12 +26,7 @@ class LineHeat(NamedTuple):
 
 
 def line_heat(source: SourceRows, measured: Measured) -> dict[int, LineHeat]:
-    """Measured numbers by the numbers of lines; -1 has the rest.
-
-    Args:
-        source: The source of the program.
-        measured: The numbers that were measured.
-    """
+    """Measured numbers by the numbers of lines; -1 has the rest."""
     numbers = {id(row): number for number, row in enumerate(source.rows)}
     found: dict[int, tuple[float, float]] = {}
     rest = measured.whole

@@ -150,11 +150,6 @@ def _cost(columns: _Columns, cuts: Sequence[_Cut]) -> float:
 class _Columns:
     """A sheet that is cut.
 
-    Args:
-        sheet: The sheet.
-        cuts: Where to cut it, from the top.
-        paths: Points on its lines.
-
     Attributes:
         width: Of all columns together.
         height: Of the highest.

@@ -72,12 +72,7 @@ _PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
 
 def to_dot(picture: Picture, background: str = GRAPH["bgcolor"]) -> str:
-    """Write a whole picture in the DOT language, for Graphviz and what else reads it.
-
-    Args:
-        picture: The picture.
-        background: A colour of Graphviz.
-    """
+    """Write a whole picture in the DOT language, for Graphviz and what else reads it."""
     return "\n".join([*_lines(picture, background), ""])
 
 

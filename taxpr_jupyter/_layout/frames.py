@@ -142,10 +142,6 @@ class Frame:
 class Framed:
     """A picture in frames.
 
-    Args:
-        picture: The picture.
-        pairs: Its passes that are put side by side.
-
     Attributes:
         frames: The frames by the ids of their clusters, inner ones first.
         ways: The way of each edge by its id.

@@ -16,11 +16,7 @@ _OFF = 0.3  # points: how far a flattened curve may be from the curve
 
 
 class LineGrid:
-    """A grid index of lines, to find those that run through a box.
-
-    Args:
-        paths: The points on each line.
-    """
+    """A grid index of lines, to find those that run through a box."""
 
     def __init__(self, paths: Sequence[Sequence[Point]]):
         # By cell; of each part of a line also its bounds, which tell most of them apart from a box.

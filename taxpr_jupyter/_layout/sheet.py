@@ -59,12 +59,6 @@ class Sheet:
 def read_sheet(frame: Frame, dot: FrameDot, raw: Raw, sizes: Mapping[str, Size]) -> Sheet:
     """A frame as an engine laid it out.
 
-    Args:
-        frame: The frame.
-        dot: What the engine was given.
-        raw: What it returned.
-        sizes: The sizes of the frames in it.
-
     Raises:
         ValueError: If a part is missing there.
     """

@@ -35,13 +35,6 @@ def found_view(
 ) -> View:
     """The view of the first place that a search for a name finds.
 
-    Args:
-        name: The words.
-        kept: The names of views, for the message.
-        finder: Searches the program.
-        builder: Draws it.
-        now: What is open.
-
     Raises:
         PanelError: Nothing is found.
     """

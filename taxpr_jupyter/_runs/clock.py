@@ -16,12 +16,7 @@ T = TypeVar("T")
 
 
 class Clock:
-    """Measures phases, reports them, and stops them on request.
-
-    Args:
-        on_phase: Called with each phase.
-        cancel: Set it to stop.
-    """
+    """Measures phases, reports them, and stops them on request."""
 
     def __init__(self, on_phase: OnPhase | None, cancel: threading.Event | None) -> None:
         self.times: dict[str, float] = dict.fromkeys(PHASES, 0.0)

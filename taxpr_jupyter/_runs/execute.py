@@ -39,12 +39,7 @@ _WRITTEN_BYTES = 2**26  # and the most bytes of them
 
 
 class Executor:
-    """Runs one call. Compiled programs are cached, so that new parameter values compile nothing.
-
-    Args:
-        args: The positional arguments that are traced.
-        kwargs: The keyword arguments that are traced.
-    """
+    """Runs one call. Compiled programs are cached, so that new parameter values compile nothing."""
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self._inputs = jax.tree.map(_own_copy, (tuple(args), dict(kwargs)))

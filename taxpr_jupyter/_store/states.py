@@ -16,6 +16,7 @@ from taxpr_jupyter._states.writes import writes_of
 from taxpr_jupyter._store.state_rows import StateRow, state_row
 from taxpr_jupyter._store.state_values import fitted, fitted_leaf, parsed
 from taxpr_jupyter._store.store import Store
+from taxpr_jupyter._tracing.call_names import fresh
 
 
 class States:
@@ -241,5 +242,4 @@ class States:
 
 def _free_name(leaf: str, sites: Any) -> str:
     taken = {site.name for site in sites}
-    names = itertools.chain([leaf], (f"{leaf} {number}" for number in itertools.count(2)))
-    return next(name for name in names if name not in taken)
+    return fresh(leaf, lambda name: name not in taken, " ")

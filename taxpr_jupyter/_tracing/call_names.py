@@ -44,16 +44,21 @@ def given_names(fun: Callable[..., Any], namespace: Mapping[str, Any]) -> tuple[
     ('fn', 'args_2', 'kwargs')
     """
 
-    def fresh(base: str) -> str:
-        names = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
-        return next(n for n in names if n not in namespace and not hasattr(builtins, n))
+    def own_fresh(base: str) -> str:
+        return fresh(base, lambda name: name not in namespace and not hasattr(builtins, name))
 
     own = getattr(fun, "__name__", "")
     if not own.isidentifier() or keyword.iskeyword(own) or own in ("args", "kwargs"):
         own = "fn"
     if namespace.get(own) is not fun:
-        own = own if fresh(own) == own else fresh("fn")
-    return own, fresh("args"), fresh("kwargs")
+        own = own if own_fresh(own) == own else own_fresh("fn")
+    return own, own_fresh("args"), own_fresh("kwargs")
+
+
+def fresh(base: str, is_free: Callable[[str], bool], mark: str = "_") -> str:
+    """The name itself, or else the first of ``name_2``, ``name_3``, … that is free."""
+    names = itertools.chain([base], (f"{base}{mark}{number}" for number in itertools.count(2)))
+    return next(filter(is_free, names))
 
 
 def expression(value: Any, namespace: Mapping[str, Any]) -> str | None:

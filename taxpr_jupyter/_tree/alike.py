@@ -18,12 +18,6 @@ def alike(
     Items of two rows belong together if they are of one kind and have one title, each in its
     turn; then by kind alone, if as many are left: a statement that was typed over.
 
-    Args:
-        before: The program before.
-        after: The program after.
-        opened: The open addresses of the one before.
-        inside: Makes the nested jaxprs of an item.
-
     Returns:
         The address of each in the program after, as far as it is there.
     """

@@ -18,15 +18,7 @@ _TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are f
 
 
 class Arranger:
-    """Makes groups of the units of one jaxpr.
-
-    Args:
-        items: An item for each equation.
-        units: The equations that are no tags.
-        home: The address of the jaxpr.
-        few: No more items stand side by side.
-        keys: Numbers equations.
-    """
+    """Makes groups of the units of one jaxpr."""
 
     def __init__(
         self, items: Sequence[Item], units: Units, home: taxpr.Address, few: int, keys: Keys

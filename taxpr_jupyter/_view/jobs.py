@@ -75,6 +75,38 @@ class Jobs:
             task.start()
         return task
 
+    def do(
+        self,
+        kind: str,
+        work: Callable[[Task], Any],
+        label: str,
+        then: Callable[[Any, bool], None],
+        *,
+        said: bool = False,
+    ) -> None:
+        """Does work as `start`, and hands its result on if there is no newer one of its kind.
+
+        Args:
+            kind: As for `start`.
+            work: Called with its task. A mistake becomes a message, and the result is None then.
+            label: As for `start`.
+            then: Called with the result, and whether it was cancelled.
+            said: As for `start`.
+        """
+
+        def done(task: Task) -> None:
+            result = None
+            try:
+                result = self.attempt(work, task)
+            except CancelledError:
+                self.say(CANCELLED)
+            finally:
+                with self.lock:
+                    if self.end(task):
+                        then(result, task.cancelled.is_set())
+
+        self.start(kind, done, label, said=said)
+
     def end(self, task: Task, then: Callable[[], None] | None = None) -> bool:
         """Says that a task has ended, and calls ``then``.
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from taxpr_jupyter._messages.panel_traits import PicturePlace
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import wire
-from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import LAYOUT, Jobs
 from taxpr_jupyter._view.parts.controls import InjectorControls
@@ -143,13 +142,11 @@ class Showing:
 
     def redraw(self) -> None:
         """Lays the picture out again in the background; only the newest one is shown."""
-        self._jobs.start(LAYOUT, self._lay_out, "layout")
 
-    def _lay_out(self, task: Task) -> None:
-        svg = self._jobs.attempt(lambda: self._session.svg(cancel=task.cancelled))
-        with self._jobs.lock:
-            if self._jobs.end(task):
-                if task.cancelled.is_set():
-                    self._jobs.say("The layout was cancelled: this is the picture from before.")
-                else:
-                    self.picture(svg)
+        def show(svg: str | None, cancelled: bool) -> None:
+            if cancelled:
+                self._jobs.say("The layout was cancelled: this is the picture from before.")
+            else:
+                self.picture(svg)
+
+        self._jobs.do(LAYOUT, lambda task: self._session.svg(task.cancelled), "layout", show)

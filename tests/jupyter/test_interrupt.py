@@ -483,7 +483,7 @@ def test_a_run_that_leaves_python_is_an_error(session, monkeypatch):
     def leaves(*args):
         raise SystemExit("out")
 
-    monkeypatch.setattr("taxpr_jupyter._runs.execute._called", lambda program: leaves)
+    monkeypatch.setattr("taxpr_jupyter._runs.ready._called", lambda program: leaves)
     run = session.run()
     assert run.error == "SystemExit: out"
     assert isinstance(run.exception, SystemExit)

@@ -120,13 +120,7 @@ def _stretched(frame: Frame, sheet: Sheet, top: float, down: Callable[[float], f
 
 
 def align(forward: Side, backward: Side, pair: Pair) -> tuple[float, float]:
-    """Stretch both passes, and say how far each moves down.
-
-    Args:
-        forward: The forward pass.
-        backward: The backward pass, upside down.
-        pair: Both, with what belongs together in them.
-    """
+    """Stretch both passes, and say how far each moves down."""
     weights = dict.fromkeys(pair.partners, 3)
     for rung in pair.rungs.values():
         weights.setdefault((rung.source.part, rung.target.part), 1)

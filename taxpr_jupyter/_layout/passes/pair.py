@@ -10,12 +10,7 @@ from taxpr_jupyter._model.model import Node, Picture
 
 
 def pairs_of(picture: Picture, ends: EdgeEnds) -> list[Pair]:
-    """The pairs of a picture; none in another one.
-
-    Args:
-        picture: The picture.
-        ends: The ends of its edges.
-    """
+    """The pairs of a picture; none in another one."""
     groups = {cluster.id: cluster for cluster in picture.clusters if cluster.kind == "group"}
     kept = Counter(ends.common(edge)[1:] for edge in picture.edges if edge.kind in KEPT)
     # Lines that end at the border of a pass have no place between the two.

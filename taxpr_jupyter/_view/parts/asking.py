@@ -11,16 +11,14 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.measured import asked_for
 from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._messages.requests import Message
-from taxpr_jupyter._messages.selected import Empty
 from taxpr_jupyter._messages.tabs import Answer, AnswerRow, Flows
 from taxpr_jupyter._model.kinds import MEASURED_KINDS, MeasuredKind
 from taxpr_jupyter._model.questions import question_of
 from taxpr_jupyter._session.session import Session
-from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._text.short import visible
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
-from taxpr_jupyter._view.jobs import ASKING, CANCELLED, Jobs
+from taxpr_jupyter._view.jobs import ASKING, Jobs
 
 # What changes the answer of a question: states that of all that run, edits that of one.
 _OF_INJECTORS = ("tags", "injectors", "tried", "values")
@@ -66,8 +64,13 @@ class AskView:
     def _start(self, question: str, of: str, colour: str = "") -> None:
         self._jobs.say("")
         self._graph.answer = _empty(question, of)
-        work = functools.partial(self._ask, question, of, colour)
-        self._jobs.start(ASKING, work, "asking", said=True)
+
+        def show(answer: Answer | None, cancelled: bool) -> None:
+            self._graph.answer = {} if cancelled or answer is None else answer
+            self._warm(question, colour)
+
+        work = functools.partial(self._shown, question, of)
+        self._jobs.do(ASKING, work, "asking", show, said=True)
 
     def look(self, seen: bool) -> None:
         """Says whether somebody looks; then the tab says what can be asked."""
@@ -80,18 +83,6 @@ class AskView:
         if "question" in shown and (stale := _stale(shown["question"], change) or shown["stale"]):
             answer: Answer = {**shown, "stale": stale}
             self._graph.answer = answer
-
-    def _ask(self, question: str, of: str, colour: str, task: Task) -> None:
-        shown: Answer | Empty = {}
-        try:
-            shown = self._jobs.attempt(self._shown, question, of, task) or {}
-        except CancelledError:
-            self._jobs.say(CANCELLED)
-        finally:
-            with self._jobs.lock:
-                if self._jobs.end(task):
-                    self._graph.answer = {} if task.cancelled.is_set() else shown
-                    self._warm(question, colour)
 
     def _warm(self, question: str, colour: str) -> None:
         """Colours nodes by the numbers of the answer."""

@@ -74,17 +74,13 @@ class CompareView:
 
     def _start(self) -> None:
         self._fresh = True
-        self._jobs.start(COMPARING, self._compare, "comparing")
+        self._jobs.do(COMPARING, self._state, "comparing", self._show)
 
-    def _compare(self, task: Task) -> None:
-        state: Comparison = self._jobs.attempt(self._state, task) or {}
-        with self._jobs.lock:
-            if not self._jobs.end(task):
-                return  # there is a newer one
-            if task.cancelled.is_set():
-                self._fresh = False
-            else:
-                self._graph.comparison = state
+    def _show(self, state: Comparison | None, cancelled: bool) -> None:
+        if cancelled:
+            self._fresh = False
+        else:
+            self._graph.comparison = state or {}
 
     def _state(self, task: Task) -> Comparison:
         try:

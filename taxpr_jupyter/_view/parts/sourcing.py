@@ -11,16 +11,18 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import taxpr
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.line_heat import ELSEWHERE
 from taxpr_jupyter._lines.values import LineValues
 from taxpr_jupyter._messages.requests import Message
+from taxpr_jupyter._messages.source_tab import SourceText
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._session.session import Session
-from taxpr_jupyter._stoppable import CancelledError, stoppable
+from taxpr_jupyter._stoppable import stoppable
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
-from taxpr_jupyter._view.jobs import CANCELLED, EDITING, READING, RECORDING, Jobs
+from taxpr_jupyter._view.jobs import EDITING, READING, RECORDING, Jobs
 from taxpr_jupyter._view.parts.line_marks import line_marks
 
 MEASURED = {"time": "measured time", "peak": "bytes at the peak", "kept": "kept bytes"}
@@ -45,7 +47,7 @@ class SourceView:
         """Says whether somebody looks; then what is not there is made, on a thread."""
         self._seen = seen
         if seen and not self._graph.source and self._jobs.of(READING) is None:
-            self._jobs.start(READING, self._read, "reading the source")
+            self._read()
         self.refresh()
 
     def refresh(self, change: Any = None) -> None:
@@ -86,8 +88,7 @@ class SourceView:
                 if self._with in self._kept:
                     self._show(step)
                 else:
-                    work = functools.partial(self._record, self._with, step)
-                    self._jobs.start(RECORDING, work, "recording", said=True)
+                    self._record(self._with, step)
             case {"do": "edit", "address": place, "text": text}:
                 self._edit(place, functools.partial(self._session.edit, place, text))
             case {"do": "unedit", "address": place}:
@@ -102,7 +103,7 @@ class SourceView:
         self._graph.source_values = {}
         self.edited()
         if self._seen:
-            self._jobs.start(READING, self._read, "reading the source")
+            self._read()
         else:
             self._graph.source = {}
 
@@ -119,23 +120,21 @@ class SourceView:
         }
 
     def _edit(self, place: str, change: Callable[[], Any]) -> None:
-        def work(task: Task) -> None:
-            mistake = ""
+        def work(task: Task) -> str:
             try:
                 stoppable(change, task.cancelled.is_set)
-                with contextlib.suppress(PanelError):  # the line makes nothing, say
-                    self._session.reveal(line=place)
             except PanelError as error:
-                mistake = str(error)
-            except CancelledError:
-                self._jobs.say(CANCELLED)
-            with self._jobs.lock:
-                if self._jobs.end(task):
-                    if mistake:
-                        self._jobs.say("")  # it stands at the line
-                    self.edited(place if mistake else "", mistake)
+                return str(error)
+            with contextlib.suppress(PanelError):  # the line makes nothing, say
+                self._session.reveal(line=place)
+            return ""
 
-        self._jobs.start(EDITING, work, "tracing the edited source", said=True)
+        def show(mistake: str | None, cancelled: bool) -> None:
+            if mistake:
+                self._jobs.say("")  # it stands at the line
+            self.edited(place if mistake else "", mistake or "")
+
+        self._jobs.do(EDITING, work, "tracing the edited source", show, said=True)
 
     def forget(self, change: str) -> None:
         """Says that a run would have other values now: one with injectors, or any."""
@@ -144,22 +143,20 @@ class SourceView:
                 self._graph.source_values = {}
                 self.ran()
 
-    def _record(self, injectors: bool, step: int, task: Task) -> None:
-        recording = None
-        try:
-            recording = self._jobs.attempt(
-                self._session.watch, cancel=task.cancelled, injectors=injectors
-            )
-        except CancelledError:
-            self._jobs.say(CANCELLED)
-        with self._jobs.lock:
-            if self._jobs.end(task) and recording and not task.cancelled.is_set():
+    def _record(self, injectors: bool, step: int) -> None:
+        def work(task: Task) -> taxpr.questions.Recording:
+            return self._session.watch(cancel=task.cancelled, injectors=injectors)
+
+        def show(recording: taxpr.questions.Recording | None, cancelled: bool) -> None:
+            if recording and not cancelled:
                 skipped = len(recording.skipped)
                 more = [f"{count_of(skipped, 'value')} could not be read."] if skipped else []
                 notes = " ".join([WITH if injectors else WITHOUT, *recording.notes, *more])
                 self._kept[injectors] = KeptRun(LineValues(recording), notes)
                 self._with = injectors
                 self._show(step)
+
+        self._jobs.do(RECORDING, work, "recording", show, said=True)
 
     def _show(self, step: int) -> None:
         values, notes = self._kept[self._with]
@@ -173,16 +170,17 @@ class SourceView:
         }
         self.ran()
 
-    def _read(self, task: Task) -> None:
-        def read() -> Any:
+    def _read(self) -> None:
+        def work(task: Task) -> SourceText:
             self._session.lines_of(self._elements())  # takes long for the first time, too
             return self._session.source().state()
 
-        state = self._jobs.attempt(read)
-        with self._jobs.lock:
-            if self._jobs.end(task) and state:
+        def show(state: SourceText | None, cancelled: bool) -> None:
+            if state:
                 self._graph.source = state
                 self.refresh()
+
+        self._jobs.do(READING, work, "reading the source", show)
 
 
 class KeptRun(NamedTuple):
