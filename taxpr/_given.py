@@ -38,6 +38,25 @@ def of_equation(fun: Callable[Concatenate[_E, _P], _T]) -> Callable[Concatenate[
     return asked
 
 
+def told_how(how: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """A decorator of functions: calls that do not fit are refused by name.
+
+    Args:
+        how: How the function is called.
+    """
+
+    def of(fun: Callable[_P, _T]) -> Callable[_P, _T]:
+        @functools.wraps(fun)
+        def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            if wrong := unfit(fun, *args, **kwargs):
+                raise ArgumentError(f"{name_of(fun)}: {wrong[1]}. {how}")
+            return fun(*args, **kwargs)
+
+        return run
+
+    return of
+
+
 def refuse_no_equation(what: str, given: Any) -> None:
     """Raise where something else is given in the place of an equation."""
     if not (hasattr(given, "primitive") and hasattr(given, "source_info")):

@@ -14,7 +14,7 @@ from taxpr._compilations.as_called import called
 from taxpr._compilations.recorder import FAILED, FIRST, Entry, Recorder
 from taxpr._compilations.stale import Seen, StaleRow, changed_since, seen_by
 from taxpr._errors import name_of, refuse_no_function
-from taxpr._given import refuse_no_flag
+from taxpr._given import refuse_no_flag, told_how
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -134,6 +134,7 @@ def _again(entry: Entry) -> bool:
     return entry.row.cause != FIRST
 
 
+@told_how("Use it in a with: with taxpr.compiles() as log.")
 def compiles(*, eager: bool = False) -> contextlib.AbstractContextManager[CompileLog]:
     """Note what is traced and compiled within a ``with``, and why.
 
@@ -204,6 +205,7 @@ class WhyCompiled(Generic[_P, _R]):
         return out
 
 
+@told_how("Give it a function, and call what it returns: f = taxpr.why_compiled(f); f(*args).")
 def why_compiled(fun: Callable[_P, _R]) -> WhyCompiled[_P, _R]:
     """Make a function that calls another one, and tells why that was traced and compiled.
 

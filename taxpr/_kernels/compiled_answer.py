@@ -15,7 +15,7 @@ from typing import Any
 from taxpr._answers.answer import Answer
 from taxpr._answers.tables import alike, as_dict, size_text
 from taxpr._errors import ArgumentError
-from taxpr._given import file_to_write, refuse_no_path
+from taxpr._given import file_to_write, refuse_no_path, told_how
 from taxpr._kernels.changes import CompiledChanges, changes
 from taxpr._kernels.collectives import CollectiveRow, Collectives
 from taxpr._kernels.shardings import ShardingRow, Shardings
@@ -156,6 +156,7 @@ class Compiled(_Kernels):
     version: str = ""
     _parts: CompiledParts | None = dataclasses.field(default=None, repr=False)
 
+    @told_how("Give it another answer of taxpr.compiled.")
     def compare(self, other: Compiled) -> CompiledChanges:
         """What another compilation has more and less of, largest change first.
 
@@ -181,6 +182,7 @@ class Compiled(_Kernels):
             )
         return changes(self, other)
 
+    @told_how("Give it the path of a file.")
     def save(self, path: str | pathlib.Path) -> None:
         """Write it to a JSON file, which `questions.load_compiled` reads with another jax, too.
 
@@ -266,6 +268,7 @@ def compiled_of(parts: CompiledParts, executable: Any = None) -> Compiled:
     )
 
 
+@told_how("Give it the path of a file that Compiled.save has written.")
 def load_compiled(path: str | pathlib.Path) -> Compiled:
     """Read what `Compiled.save` wrote, also with another version of jax.
 

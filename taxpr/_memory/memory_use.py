@@ -13,6 +13,7 @@ from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.portions import Portion
 from taxpr._answers.tables import size_text
 from taxpr._errors import ArgumentError
+from taxpr._given import told_how
 from taxpr._memory.held import XLAS_OWN, MemoryRow, as_one, merged, shown
 from taxpr._memory.tried_changes import Asked
 from taxpr._memory.what_if import advice, what_if
@@ -119,6 +120,7 @@ class MemoryUse(_Rows):
     estimated: bool = False
     asked: Asked | None = dataclasses.field(default=None, repr=False)
 
+    @told_how("Give it the number of a step.")
     def at(self, step: int) -> Answer:
         """The arrays in memory after a step of the program.
 
@@ -150,6 +152,7 @@ class MemoryUse(_Rows):
         headline = f"{size_text(size)} after step {step} of {len(self.line) - 1}"
         return _Rows(f"{headline}, {code}" if code else headline, merged(rows, size))
 
+    @told_how("Give it one change by its keyword: checkpoint, scan, bfloat16 or donate.")
     def what_if(
         self,
         *,
@@ -198,6 +201,7 @@ class MemoryUse(_Rows):
             measure=measure,
         )
 
+    @told_how("Give it nothing, or measure=True.")
     def advice(self, *, measure: bool = False) -> WhatIf:
         """Try the changes that may pay, and tell those that do, the best first.
 

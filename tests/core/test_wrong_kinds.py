@@ -30,6 +30,7 @@ JX = jax.make_jaxpr(f)(X)
 EQ = P.eqns[0]
 REC = taxpr.watch(f)(X)
 USE = taxpr.memory(f)(X)
+MADE = taxpr.compiled(f)(X)
 TIMES = taxpr.profile(f, runs=1)(X)
 TYPE = jax.ShapeDtypeStruct((3,), jnp.float32)
 I = P.inject(taxpr.scale(2.0))  # noqa: E741
@@ -638,6 +639,20 @@ ROWS = [
     ("taxpr.compile_time(f, progress=3)(X)", "compile_time: progress=3 is a int. Give a"),
     ("taxpr.compile_time(JX)", "compile_time: given is a"),
     ("taxpr.why_compiled(None)", "why_compiled: None is a NoneType, not a"),
+    ("taxpr.why_compiled(f, X)", "why_compiled: too many positional arguments. Give it a"),
+    ("taxpr.why_compiled()", "why_compiled: missing a required argument: 'fun'. Give"),
+    ("taxpr.why_compiled(f, eager=True)", "why_compiled: got an unexpected keyword argument"),
+    ("taxpr.compiles(3)", "compiles: too many positional arguments. Use it in a"),
+    ("taxpr.compiles(f)(X)", "compiles: too many positional arguments. Use it in a"),
+    ("taxpr.compiles(all=True)", "compiles: got an unexpected keyword argument 'all'. Use"),
+    ('USE.what_if("f")', "what_if: too many positional arguments. Give it one change"),
+    ('USE.what_if(remat="f")', "what_if: got an unexpected keyword argument 'remat'. Give"),
+    ("USE.advice(True)", "advice: too many positional arguments. Give it nothing,"),
+    ("USE.at()", "at: missing a required argument: 'step'. Give it the"),
+    ("MADE.compare()", "compare: missing a required argument: 'other'. Give it"),
+    ("MADE.compare(MADE, MADE)", "compare: too many positional arguments. Give it"),
+    ("MADE.save()", "save: missing a required argument: 'path'. Give it the path"),
+    ("taxpr.questions.load_compiled()", "load_compiled: missing a required argument: 'path'."),
     ('taxpr.compiles(eager="yes")', "compiles: eager='yes' is a str. Give True or"),
     ("taxpr.check_grad(f, memory=-1)(X)", "check_grad: memory=-1 is no number of bytes."),
     ("taxpr.check_grad(f, progress=3)(X)", "check_grad: progress=3 is a int. Give a"),
