@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -118,9 +119,13 @@ def compile_call(
 
     # The executables of CPUs tell their plan themselves.
     planned = planned and jax.default_backend() != "cpu"
-    # A program from JAX's cache on disk comes without a plan, so its name is a new one.
-    called.__name__ = f"{program.name}_{uuid.uuid4().hex}" if planned else program.name
-    with jax.disable_jit(False), _compat.compiled_by_names():
+    # A program from JAX's cache on disk comes without what XLA writes into files while it compiles,
+    # so its name is a new one.
+    on_disk = bool(_jax.config.jax_compilation_cache_dir)
+    writes = planned or (sharded and on_disk and jax.device_count() > 1)
+    called.__name__ = f"{program.name}_{uuid.uuid4().hex}" if writes else program.name
+    once = _compat.compiled_for_once() if writes else contextlib.nullcontext()
+    with jax.disable_jit(False), _compat.compiled_by_names(), once:
         lowered = _jax.jit(called, **of_jit).lower(*structs)
         with saying_what_is_exhausted(program.name, "compiling"):
             if sharded and _partitions(lowered) > 1:
@@ -144,7 +149,7 @@ def _compiled(lowered: Any, options: dict[str, Any]) -> tuple[Any, bytes]:
 
 def _compiled_with_plan(lowered: Any, options: dict[str, Any]) -> tuple[Any, bytes]:
     """The executable, and the plan that XLA writes into a file while it compiles."""
-    with tempfile.TemporaryDirectory() as folder, _compat.compiled_for_once():
+    with tempfile.TemporaryDirectory() as folder:
         options |= {"xla_dump_to": folder, "xla_dump_hlo_as_proto": True}
         executable = lowered.compile(options)
         files = list(pathlib.Path(folder).glob("*after_optimizations.hlo.pb"))
@@ -155,7 +160,7 @@ def _compiled_with_plan(lowered: Any, options: dict[str, Any]) -> tuple[Any, byt
 
 def _compiled_with_shardings(lowered: Any, options: dict[str, Any]) -> tuple[Any, str]:
     """The executable, and the program that XLA writes into a file before it is divided."""
-    with tempfile.TemporaryDirectory() as folder, _compat.compiled_for_once():
+    with tempfile.TemporaryDirectory() as folder:
         options |= {"xla_dump_to": folder, "xla_dump_hlo_pass_re": "spmd-partitioning"}
         executable = lowered.compile(options)
         files = sorted(pathlib.Path(folder).glob("*.before_spmd-partitioning*.txt"))

@@ -118,23 +118,24 @@ def test_arguments_may_be_types_alone():
         compile_call(call.program, (jnp.ones((2, 16, 16)), args[1]), {})
 
 
-def test_the_cache_on_disk_brings_no_other_names(tmp_path):
+def test_the_cache_on_disk_brings_no_other_names(cache_on_disk):
     args = arguments("scanned")
-    settings = {
-        "jax_compilation_cache_dir": str(tmp_path),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    before = {name: getattr(jax.config, name) for name in settings}
-    try:
-        for name, value in settings.items():
-            jax.config.update(name, value)
-        jax.jit(jax.grad(scanned)).lower(*args).compile()
-        call = compile_call(jax.grad(scanned), args, {})
-        assert any(one.stamps for one in call.hlo.instructions.values())
-    finally:
-        for name, value in before.items():
-            jax.config.update(name, value)
+    jax.jit(jax.grad(scanned)).lower(*args).compile()
+    assert [*cache_on_disk.iterdir()]
+    call = compile_call(jax.grad(scanned), args, {})
+    assert any(one.stamps for one in call.hlo.instructions.values())
+
+
+def test_what_comes_from_the_cache_on_disk_is_told_as_what_was_compiled(cache_on_disk):
+    args = arguments("scanned")
+    files, rows = [], []
+    for _ in range(2):  # from the same line, which is in the key
+        rows.append(taxpr.memory(jax.grad(scanned))(*args).rows)
+        files.append({one.name for one in cache_on_disk.glob("jit_scanned*-cache")})
+    assert len(files[0]) == 1
+    assert files[0] == files[1]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) > 4
 
 
 def helper(x):

@@ -11,6 +11,8 @@ from jax.sharding import PartitionSpec as P
 import taxpr
 from taxpr._kernels.shardings import _divided
 
+X = jnp.ones(3)
+
 
 def put(x, *spec):
     return jax.device_put(x, NamedSharding(mesh("4x2"), P(*spec)))
@@ -80,6 +82,16 @@ def test_the_program_is_the_same_and_the_table_shows_itself():
     assert made.text.count(" fusion(") == plain.count(" fusion(")
     assert "f32[32,32]" in str(made.shardings) or "P('i', 'j')" in str(made.shardings)
     assert taxpr.compiled(dense)(*(jnp.ones(x.shape) for x in args[:2]), jnp.ones((128, 64)))
+
+
+def test_what_another_question_left_in_the_cache_on_disk_hides_no_shardings(cache_on_disk):
+    args = ARGUMENTS["split"]()
+    for ask in (taxpr.memory, taxpr.compiled):  # from the same line, which is in the key
+        made = ask(dense)(*args)
+    assert len([*cache_on_disk.glob("jit_dense*-cache")]) == 1
+    assert {"h", "act", "y"} <= {row.variable for row in made.shardings.rows}
+    taxpr.compiled(jnp.sin)(X)
+    assert not [*cache_on_disk.glob("jit_sin*-cache")]
 
 
 def test_a_shard_map_has_the_types_of_its_parts_and_an_explicit_mesh_is_told():
