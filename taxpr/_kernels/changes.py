@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from taxpr._answers.answer import Answer
@@ -69,14 +72,15 @@ def changes(before: Any, after: Any) -> CompiledChanges:
     sides = [_by_statement(one) for one in (before, after)]
     rows: list[ChangeRow] = []
     for key in dict.fromkeys(key for side in sides for key in side):
-        found = [side.get(key, []) for side in sides]
-        old, new = (sum(row.bytes for row in rows) for rows in found)
-        counts = len(found[0]), len(found[1])
-        first = (found[0] or found[1])[0]
-        if old != new or counts[0] != counts[1]:
-            kind, variable, code = key
-            at = first.line, code, old, new, new - old, counts, first.address
-            rows.append(ChangeRow(kind, variable, *at))
+        kind, variable, code = key
+        for old, new in _pairs(*(side.get(key, {}) for side in sides)):
+            sizes = [sum(row.bytes for row in one) for one in (old, new)]
+            counts = len(old), len(new)
+            first = (old or new)[0]
+            if sizes[0] != sizes[1] or counts[0] != counts[1]:
+                said = kind, variable, first.line, code
+                change = sizes[1] - sizes[0]
+                rows.append(ChangeRow(*said, sizes[0], sizes[1], change, counts, first.address))
     rows.sort(key=lambda row: (-abs(row.change), -abs(row.kernels[1] - row.kernels[0])))
     totals = [sum(row.bytes for row in one.rows) for one in (before, after)]
     kernels = " and ".join(str(len(one.rows)) for one in (before, after))
@@ -91,14 +95,55 @@ def changes(before: Any, after: Any) -> CompiledChanges:
     return CompiledChanges(headline, rows, notes)
 
 
-def _by_statement(compiled: Any) -> dict[tuple[str, str, str], list[Any]]:
-    """The kernels and collectives of each statement; lines may have moved between the two."""
-    found: dict[tuple[str, str, str], list[Any]] = {}
+# The kernels or collectives of a statement by its place, such as ``"model.py:12"``.
+_Places = dict[str, list[Any]]
+
+
+def _by_statement(compiled: Any) -> dict[tuple[str, str, str], _Places]:
+    """The kernels and collectives by kind, variable and text of their statements."""
+    found: dict[tuple[str, str, str], _Places] = {}
     moving = {row.instruction for row in compiled.collectives.rows}
-    for row in compiled.rows:
-        if row.instruction not in moving:
-            what = row.code or ("" if row.equations else row.kind)
-            found.setdefault(("kernels", row.variable, what), []).append(row)
-    for row in compiled.collectives.rows:
-        found.setdefault((row.kind, row.variable, row.code), []).append(row)
+    told = [
+        (("kernels", row.variable, row.code or ("" if row.equations else row.kind)), row)
+        for row in compiled.rows
+        if row.instruction not in moving
+    ]
+    told += [((row.kind, row.variable, row.code), row) for row in compiled.collectives.rows]
+    for key, row in told:
+        found.setdefault(key, {}).setdefault(row.line, []).append(row)
     return found
+
+
+def _pairs(before: _Places, after: _Places) -> list[tuple[list[Any], list[Any]]]:
+    """The places of one text in two compilations: lines may have moved, and cells of a notebook.
+
+    If a file has the text as often in both, its lines are paired in order, else lines of the same
+    number. All lines that are left are paired in order.
+    """
+    found: list[tuple[str | None, str | None]] = []
+    for file in dict.fromkeys(map(_file, before)):
+        both = [
+            [line for line in _ordered(side) if _file(line) == file] for side in (before, after)
+        ]
+        if len(both[0]) == len(both[1]):
+            found += zip(*both, strict=True)
+        else:
+            found += [(line, line) for line in both[0] if line in both[1]]
+    paired = [{pair[k] for pair in found} for k in (0, 1)]
+    old, new = (
+        [line for line in _ordered(side) if line not in known]
+        for side, known in zip((before, after), paired, strict=True)
+    )
+    found += [*itertools.zip_longest(old, new)]
+    return [
+        (before[old] if old is not None else [], after[new] if new is not None else [])
+        for old, new in found
+    ]
+
+
+def _file(line: str) -> str:
+    return re.sub(r":\d+", "", line)
+
+
+def _ordered(lines: Iterable[str]) -> list[str]:
+    return sorted(lines, key=lambda line: [int(one) for one in re.findall(r":(\d+)", line)])

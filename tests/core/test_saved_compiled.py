@@ -1,12 +1,16 @@
 """What XLA made of a call is saved, read again, and compared, also with another version of jax."""
 
 import json
+import pathlib
+import sys
+import types
 
 import jax.numpy as jnp
 import pytest
 
 import taxpr
 from taxpr._errors import ArgumentError
+from taxpr._kernels.compiled_answer import CompiledParts, KernelRow, compiled_of
 from taxpr.questions import load_compiled
 
 X = jnp.ones((64, 64))
@@ -100,3 +104,71 @@ def test_files_that_cannot_be(tmp_path):
         load_compiled(tmp_path)
     with pytest.raises(ArgumentError, match=r"save: this table has no program"):
         taxpr.questions.Compiled("nothing", []).save(tmp_path / "made.json")
+
+
+HELPER = """
+import jax.numpy as jnp
+
+def wave(x):
+    y = jnp.sin(x){behind}
+    return y
+"""
+MODEL = """
+import jax, jax.numpy as jnp
+from {other} import wave
+{above}
+def twice(x):
+    y = jnp.sin(x)
+    return wave(y @ x) @ x
+"""
+
+
+def of_two_files(folder, name, *, above="", behind=""):
+    """A function with the same text in two files, as `name.py` has it."""
+    pathlib.Path(folder, "waves_" + name).mkdir()
+    found = {}
+    for file, text in (("helper", HELPER.format(behind=behind)), ("model", "")):
+        text = text or MODEL.format(other=f"helper_{name}", above=above)
+        path = pathlib.Path(folder, "waves_" + name, f"{file}.py")
+        path.write_text(text)
+        module = types.ModuleType(f"{file}_{name}")
+        sys.modules[module.__name__] = module
+        exec(compile(text, str(path), "exec"), module.__dict__)
+        found[file] = module
+    return found["model"].twice
+
+
+def test_the_same_text_in_two_files_is_two_statements(tmp_path):
+    before = taxpr.compiled(of_two_files(tmp_path, "before"))(X)
+    same = taxpr.compiled(of_two_files(tmp_path, "moved", above="\n\n"))(X)
+    assert before.compare(same).rows == []
+    less = of_two_files(tmp_path, "less", behind="[:32]")
+    changes = before.compare(taxpr.compiled(less)(X)).rows
+    assert {(row.line.split(":")[0], row.code) for row in changes if "sin" in row.code} == {
+        ("helper.py", "y = jnp.sin(x)"),
+        ("helper.py", "y = jnp.sin(x)[:32]"),
+    }
+
+
+def compared_lines(before, after):
+    """The kernels of one text, of 4 bytes times the number of the line, as two tables."""
+
+    def made(lines):
+        rows = [
+            KernelRow("fusion", "y", line, "y = sin(x)", 1, 1, size, "0:sin", ("0:sin",), f"k{k}")
+            for k, (line, size) in enumerate(lines)
+        ]
+        parts = CompiledParts("f", "cpu", "0", rows, [], [], [], "")
+        return compiled_of(parts)
+
+    return [(row.line, row.before, row.after) for row in made(before).compare(made(after)).rows]
+
+
+def test_lines_of_one_text_are_told_apart_where_they_have_moved():
+    a3, a9, b3 = ("a.py:3", 40), ("a.py:9", 80), ("b.py:3", 8)
+    assert compared_lines([a3, a9, b3], [b3, ("a.py:4", 40), ("a.py:10", 80)]) == []
+    assert compared_lines([a3, a9, b3], [a3, a9, ("b.py:3", 12)]) == [("b.py:3", 8, 12)]
+    assert compared_lines([a3, b3], [b3]) == [("a.py:3", 40, 0)]
+    assert compared_lines([a3, a9], [a9]) == [("a.py:3", 40, 0)]
+    assert compared_lines([a3], [("cell 5:2", 40)]) == []
+    assert compared_lines([("a.py:9, a.py:10", 4)], [("a.py:10, a.py:11", 4)]) == []
