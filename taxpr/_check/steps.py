@@ -47,7 +47,7 @@ _OF_TWO: dict[Any, Callable[[float, float], float]] = {
 }
 
 
-class Step(NamedTuple):
+class ComputedStep(NamedTuple):
     """A value, and how the value before it is computed from it.
 
     Attributes:
@@ -59,9 +59,9 @@ class Step(NamedTuple):
     apply: _Of
 
 
-def steps_to(level: Level, number: int) -> list[Step]:
+def steps_to(level: Level, number: int) -> list[ComputedStep]:
     """The values that a value is computed from, itself first, each from the next one alone."""
-    found = [Step(number, _same)]
+    found = [ComputedStep(number, _same)]
     while (op := level.makers.get(number)) is not None:
         kind, ins = op.eqn.primitive, op.ins
         if kind in _OF_ONE:
@@ -74,7 +74,7 @@ def steps_to(level: Level, number: int) -> list[Step]:
             number, apply = ins[1], _with_left(_OF_TWO[kind], left)
         else:
             break
-        found.append(Step(number, apply))
+        found.append(ComputedStep(number, apply))
     return found
 
 
@@ -107,7 +107,7 @@ def constant(level: Level, number: int, depth: int = 8) -> float | None:
         return None
 
 
-def at_value(steps: Sequence[Step], value: float) -> Iterator[tuple[int, float]]:
+def at_value(steps: Sequence[ComputedStep], value: float) -> Iterator[tuple[int, float]]:
     """Values of steps, each with its number, at which the first of them has a given value."""
     for step in steps:
         for one in (value, -value, abs(value) ** 0.5, value * value, 1.0, 0.0):
@@ -116,7 +116,7 @@ def at_value(steps: Sequence[Step], value: float) -> Iterator[tuple[int, float]]
                 yield step.number, one
 
 
-def after(steps: Sequence[Step], number: int, value: float) -> float | None:
+def after(steps: Sequence[ComputedStep], number: int, value: float) -> float | None:
     """The first step's value where another one has a given value; None if that is not known."""
     at = next((k for k, step in enumerate(steps) if step.number == number), None)
     if at is None:

@@ -32,7 +32,7 @@ from taxpr._compat._compiling import (
     without_transformations,
 )
 from taxpr._compat._custom import (
-    Rule,
+    TracedRule,
     all_differentiated,
     bwd_params,
     closed_over_error,
@@ -144,7 +144,7 @@ from taxpr._compat._names import (
 )
 from taxpr._compat._open_traces import (
     Begun,
-    Call,
+    RunningCall,
     about_jaxpr,
     arguments,
     atom_in,

@@ -26,7 +26,7 @@ def closed_over_error() -> Exception:
     return _ad.CustomVJPException()
 
 
-class Rule(NamedTuple):
+class TracedRule(NamedTuple):
     """A traced rule of an equation.
 
     Attributes:
@@ -49,20 +49,20 @@ def all_differentiated(eqn: JaxprEqn) -> list[bool]:
     return [eqn.params["symbolic_zeros"] and not varies for varies in varied]
 
 
-def jvp_rule(eqn: JaxprEqn, zeros: Sequence[bool]) -> Rule:
+def jvp_rule(eqn: JaxprEqn, zeros: Sequence[bool]) -> TracedRule:
     """Trace the rule of a custom_jvp; ``zeros`` says which tangents are symbolic zeros."""
     with _lines_of_its_own():
         jaxpr, consts, out_zeros = eqn.params["jvp_jaxpr_fun"].call_wrapped(*zeros)
-    return Rule(_with_consts(jaxpr, consts), out_zeros)
+    return TracedRule(_with_consts(jaxpr, consts), out_zeros)
 
 
-def fwd_rule(eqn: JaxprEqn, nonzeros: Sequence[bool]) -> Rule:
+def fwd_rule(eqn: JaxprEqn, nonzeros: Sequence[bool]) -> TracedRule:
     """Trace the forward rule of a custom_vjp; ``nonzeros`` says which inputs have tangents."""
     if not eqn.params["symbolic_zeros"]:
         # The rule does not look at the flags, so one trace serves all of them.
         nonzeros = [True] * len(nonzeros)
     with _lines_of_its_own():
-        return Rule(_with_consts(*eqn.params["fwd_jaxpr_thunk"].call_wrapped(*nonzeros)))
+        return TracedRule(_with_consts(*eqn.params["fwd_jaxpr_thunk"].call_wrapped(*nonzeros)))
 
 
 @contextlib.contextmanager
@@ -109,7 +109,7 @@ def _with_consts(jaxpr: Any, consts: Sequence[Array]) -> ClosedJaxpr:
     return jaxpr.with_consts(consts) if ONE_JAXPR_CLASS else CLOSED(jaxpr, list(consts))
 
 
-def with_known_residuals(new: Rule, old: Rule, n_out: int) -> Rule:
+def with_known_residuals(new: TracedRule, old: TracedRule, n_out: int) -> TracedRule:
     """The new forward rule, with those residuals of the old rule that are known at trace time.
 
     JAX gives such residuals to the backward rule as Python values or NumPy arrays, and the rule may
@@ -133,7 +133,7 @@ def with_known_residuals(new: Rule, old: Rule, n_out: int) -> Rule:
     return new._replace(jaxpr=jaxpr)
 
 
-def jvp_params(params: Params, rule: Callable[..., Rule]) -> Params:
+def jvp_params(params: Params, rule: Callable[..., TracedRule]) -> Params:
     """The params of a custom_jvp that hold its rule."""
 
     def thunk(*zeros: bool) -> Any:
@@ -144,7 +144,7 @@ def jvp_params(params: Params, rule: Callable[..., Rule]) -> Params:
     return {"jvp_jaxpr_fun": _linear_util.wrap_init(_memoized(thunk), debug_info=info)}
 
 
-def fwd_params(params: Params, rule: Callable[..., Rule]) -> Params:
+def fwd_params(params: Params, rule: Callable[..., TracedRule]) -> Params:
     """The params of a custom_vjp that hold its forward rule."""
 
     def thunk(*nonzeros: bool) -> Any:
@@ -157,7 +157,7 @@ def fwd_params(params: Params, rule: Callable[..., Rule]) -> Params:
 
 def vjp_params(
     params: Params,
-    rule: Callable[..., Rule],
+    rule: Callable[..., TracedRule],
     *,
     more_in: Sequence[Aval],
     n_more_out: int,

@@ -21,7 +21,7 @@ _partial_eval = private("interpreters.partial_eval")
 T = TypeVar("T")
 
 
-class Call(NamedTuple):
+class RunningCall(NamedTuple):
     """A function that was running when the error was raised.
 
     Attributes:
@@ -68,14 +68,14 @@ def traced_whole(trace: Callable[[], T], failed: Callable[[Exception], object]) 
     return filtered(run)()
 
 
-def calls_of(traceback: TracebackType | None) -> Iterator[Call]:
+def calls_of(traceback: TracebackType | None) -> Iterator[RunningCall]:
     """The functions of a traceback, outermost first."""
     while traceback is not None:
-        yield Call(traceback.tb_frame, traceback.tb_lasti)
+        yield RunningCall(traceback.tb_frame, traceback.tb_lasti)
         traceback = traceback.tb_next
 
 
-def trace_of(call: Call) -> Any:
+def trace_of(call: RunningCall) -> Any:
     """The trace of a function of JAX that traces a jaxpr; None of any other."""
     # Their names differ, up to 0.8 `trace_to_jaxpr_dynamic`, then also without the ending.
     if not call.frame.f_code.co_name.startswith("trace_to_jaxpr"):
@@ -105,14 +105,14 @@ def atom_in(trace: Any, tracer: Any) -> Any:
     return untyped.val if own else None
 
 
-def arguments(call: Call) -> list[Any]:
+def arguments(call: RunningCall) -> list[Any]:
     """The arguments of a call, in order, as the function holds them now."""
     info = inspect.getargvalues(call.frame)
     names = [*info.args, *filter(None, [info.varargs, info.keywords])]
     return [info.locals[name] for name in names if name in info.locals]
 
 
-def jaxprs_held(call: Call) -> list[ClosedJaxpr]:
+def jaxprs_held(call: RunningCall) -> list[ClosedJaxpr]:
     """The closed jaxprs that a function holds, in its variables."""
     held: Any = call.frame.f_locals.items()
     # `cond` holds ``true_jaxpr_``, and then ``true_jaxpr`` with the constants of both branches.
@@ -143,7 +143,7 @@ class _Calls:
         calls: The functions that were running, outermost first.
     """
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, calls: Sequence[RunningCall]) -> None:
         self._codes = [call.frame.f_code for call in reversed(calls)]
         self._instructions = [call.instruction for call in reversed(calls)]
 
@@ -156,7 +156,7 @@ class _Calls:
 
 
 def eqn_at(
-    calls: Sequence[Call],
+    calls: Sequence[RunningCall],
     like: JaxprEqn | None,
     operands: Sequence[Any],
     primitive: Primitive,

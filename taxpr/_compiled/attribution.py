@@ -9,7 +9,7 @@ from typing import NamedTuple
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._places import names_apart, place_text
-from taxpr._programs.listing import Found, equations
+from taxpr._programs.listing import PlacedEquation, equations
 from taxpr._programs.program import Program
 from taxpr._questions.lines import line_of
 from taxpr._sites.values import Value, values_of
@@ -169,7 +169,7 @@ class Attributions:
         return {value.address: value for value in values_of(self._program.jaxpr)}
 
     @functools.cached_property
-    def _made(self) -> list[tuple[Found, tuple[Statement, ...]]]:
+    def _made(self) -> list[tuple[PlacedEquation, tuple[Statement, ...]]]:
         return [(found, statements) for found, _, statements in equations(self._program)]
 
     @functools.cached_property

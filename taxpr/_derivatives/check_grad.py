@@ -22,7 +22,7 @@ from taxpr._derivatives.equations import (
     ruled_calls,
     single_equations,
 )
-from taxpr._derivatives.finite_differences import Compared, compare, is_float
+from taxpr._derivatives.finite_differences import ComparedDerivative, compare, is_float
 from taxpr._derivatives.rows import GradCheck, GradRow
 from taxpr._errors import ArgumentError, refuse_no_function, told_as
 from taxpr._places import place_text
@@ -221,7 +221,9 @@ class _Check:
         at = self._words.of(call.address)
         return f"`{at.code}` ({at.line})" if at.code else str(call.address)
 
-    def _row(self, call: DerivedCall, one: Compared, iteration: tuple[int, ...]) -> GradRow:
+    def _row(
+        self, call: DerivedCall, one: ComparedDerivative, iteration: tuple[int, ...]
+    ) -> GradRow:
         kept = [k for k, x in enumerate(call.eqn.outvars) if not _compat.is_dropped(x)]
         result = kept[one.result]
         at = self._words.of(call.address.value(result))

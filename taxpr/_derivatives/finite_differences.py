@@ -43,7 +43,7 @@ class Slope(NamedTuple):
         return not abs(self.found - self.expected) <= self.off
 
 
-class Compared(NamedTuple):
+class ComparedDerivative(NamedTuple):
     """A derivative beside finite differences.
 
     Attributes:
@@ -95,7 +95,7 @@ def compare(
     reverse: bool,
     which: Container[int],
     of: Container[int] | None = None,
-) -> Iterator[Compared]:
+) -> Iterator[ComparedDerivative]:
     """Compare the derivative of a function with finite differences, by operand and result.
 
     The function and its derivative are compiled once for all operands. Only where that derivative
@@ -122,7 +122,7 @@ def compare(
             alone = _Function(fun, operands, [k], results)
             found = _slopes(alone, alone.derivative(reverse), 0)
         for j, each in zip(results, zip(*found, strict=True), strict=True):
-            yield Compared(k, j, tuple(one for one in each if one is not None))
+            yield ComparedDerivative(k, j, tuple(one for one in each if one is not None))
 
 
 class _Function:

@@ -15,7 +15,7 @@ import numpy
 
 from taxpr._differences.compared import Compared, Numbers
 from taxpr._differences.rows import Difference
-from taxpr._differences.sources import Made, Source, sources
+from taxpr._differences.sources import HowMade, MadeFrom, sources
 from taxpr._programs.program import Program
 from taxpr._recordings.axes import placed
 
@@ -105,7 +105,7 @@ def _filled(x: Any) -> Any:
     return filled if far else np.zeros(x.shape, bool)
 
 
-def _recurrent(made: Mapping[str, Made]) -> set[str]:
+def _recurrent(made: Mapping[str, HowMade]) -> set[str]:
     """The values that are made of some of the iteration before, also through others."""
     found = set[str]()
     while True:
@@ -121,7 +121,7 @@ def _recurrent(made: Mapping[str, Made]) -> set[str]:
 
 def _added(
     error: Error,
-    made: Made,
+    made: HowMade,
     known: Mapping[str, Error],
     again: Container[str],
     backwards: Container[str],
@@ -144,7 +144,7 @@ def _added(
     return more, float(np.where(more > 0, more, np.minimum(error.sizes - carried, 0)).sum())
 
 
-def _seen(source: Source, of: Error, by: Error, backwards: Container[str]) -> Any:
+def _seen(source: MadeFrom, of: Error, by: Error, backwards: Container[str]) -> Any:
     """The errors of a source as what is made of it sees them; of inner loops the greatest."""
     sizes, axes = of.sizes, of.axes
     if source.loop in axes:  # what the iteration before has handed on; the first has none

@@ -23,7 +23,7 @@ _PLACES: frozenset[Any] = frozenset(
 )
 
 
-class Source(NamedTuple):
+class MadeFrom(NamedTuple):
     """A value that another one was made of.
 
     Attributes:
@@ -35,7 +35,7 @@ class Source(NamedTuple):
     loop: Address | None = None
 
 
-class Made(NamedTuple):
+class HowMade(NamedTuple):
     """How a value was made.
 
     Attributes:
@@ -43,43 +43,43 @@ class Made(NamedTuple):
         computed: Whether it has other numbers than these; else they only stand elsewhere.
     """
 
-    of: frozenset[Source] = frozenset()
+    of: frozenset[MadeFrom] = frozenset()
     computed: bool = False
 
 
-_NOTHING = Made()
+_NOTHING = HowMade()
 
 
-def sources(jaxpr: StoredJaxpr, asked: Collection[str]) -> tuple[dict[str, Made], list[Made]]:
+def sources(jaxpr: StoredJaxpr, asked: Collection[str]) -> tuple[dict[str, HowMade], list[HowMade]]:
     """For each of some values, by address, what it was made of; and for each result."""
     flow, inputs = _Sources(asked), len(_compat.open_jaxpr(jaxpr).invars)
     results = flow.run(jaxpr, [None] * inputs, Address())
     return flow.found, [one or _NOTHING for one in results]
 
 
-class _Sources(Forwards[Made | None]):
+class _Sources(Forwards[HowMade | None]):
     nothing = None
 
     def __init__(self, asked: Collection[str]) -> None:
         super().__init__()
         self._asked = asked
-        self.found: dict[str, Made] = {}
+        self.found: dict[str, HowMade] = {}
 
-    def join(self, each: Sequence[Made | None]) -> Made | None:
+    def join(self, each: Sequence[HowMade | None]) -> HowMade | None:
         known = [one for one in each if one is not None]
         computed = any(one.computed for one in known)
-        return Made(frozenset[Source]().union(*(one.of for one in known)), computed)
+        return HowMade(frozenset[MadeFrom]().union(*(one.of for one in known)), computed)
 
-    def made(self, eqn: JaxprEqn, operands: Sequence[Made | None]) -> list[Made | None]:
+    def made(self, eqn: JaxprEqn, operands: Sequence[HowMade | None]) -> list[HowMade | None]:
         of = self.join(operands) or _NOTHING
         made = of._replace(computed=of.computed or eqn.primitive not in _PLACES)
         return [made] * len(eqn.outvars)
 
-    def held(self, var: Var, of: Made | None, address: Address | None) -> Made | None:
+    def held(self, var: Var, of: HowMade | None, address: Address | None) -> HowMade | None:
         if address is None or address not in self._asked:
             return of
         self.found[address] = of or _NOTHING
-        return Made(frozenset([Source(address)]))
+        return HowMade(frozenset([MadeFrom(address)]))
 
-    def handed_on(self, of: Made | None, loop: Address | None) -> Made | None:
-        return of and of._replace(of=frozenset(Source(one.address, loop) for one in of.of))
+    def handed_on(self, of: HowMade | None, loop: Address | None) -> HowMade | None:
+        return of and of._replace(of=frozenset(MadeFrom(one.address, loop) for one in of.of))

@@ -8,7 +8,7 @@ import itertools
 import types
 from collections.abc import Iterator, Sequence
 
-from taxpr._editing.fused import FusedError, Place
+from taxpr._editing.fused import FunctionVariable, FusedError
 from taxpr._editing.spelled import RETURN, Key, Spelled, keys_of, owners_of
 from taxpr._places import place_text
 from taxpr._watching.assigned import goes_on
@@ -112,7 +112,7 @@ def plan_of(code: types.CodeType, wanted: Sequence[Spelled]) -> Plan | None:
             f"edit: {name} ({place_text(code.co_filename, line)}) is bound and read again in one "
             "line, between which nothing can come. Write what follows in a line of its own.",
             [
-                Place(code.co_filename, code.co_qualname, code.co_firstlineno, each)
+                FunctionVariable(code.co_filename, code.co_qualname, code.co_firstlineno, each)
                 for each, _ in fused
             ],
         )

@@ -20,7 +20,7 @@ from taxpr._editing.alteration import Alteration, Bound
 from taxpr._editing.bindings import Binds, Plan, plan_of, puts
 from taxpr._editing.exchange import own_code
 from taxpr._editing.functions import with_result
-from taxpr._editing.fused import FusedError, Place
+from taxpr._editing.fused import FunctionVariable, FusedError
 from taxpr._editing.reached import every_function, is_users, reached
 from taxpr._editing.spelled import Spelled, part_at, parts_of, with_part
 from taxpr._errors import SelectorError, TaxprError, say_where
@@ -84,7 +84,7 @@ class Edits:
         self.missed: dict[int, str] = {}
         self.exchanged: dict[int, types.CodeType] = {}
         self.ran: dict[int, types.CodeType] = {}
-        self.fused: dict[Place, None] = {}
+        self.fused: dict[FunctionVariable, None] = {}
         self._plans: dict[int, tuple[types.CodeType, Plan | None]] = {}
         # What takes the place of a line or of a function changes no variable.
         self._wanted = [

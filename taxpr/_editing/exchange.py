@@ -35,7 +35,7 @@ def refuse_generator(function: Any, text: str) -> None:
         )
 
 
-class _Now(threading.local):
+class _Exchanges(threading.local):
     """What takes the place of functions in this thread.
 
     Attributes:
@@ -47,7 +47,7 @@ class _Now(threading.local):
     meant: Mapping[int, Function] = types.MappingProxyType({})
 
 
-_now = _Now()
+_now = _Exchanges()
 _lock = threading.Lock()
 _exchanged: dict[int, tuple[int, types.CodeType]] = {}
 # Functions that are copies of others.

@@ -18,7 +18,7 @@ from taxpr._errors import RefusedError
 from taxpr._source.parsed import Position, codes_in, parsed_of, position_of
 
 
-class Place(NamedTuple):
+class FunctionVariable(NamedTuple):
     """A variable of a function.
 
     Attributes:
@@ -46,12 +46,12 @@ class FusedError(RefusedError):
         places: The variables.
     """
 
-    def __init__(self, text: str, places: Iterable[Place]) -> None:
+    def __init__(self, text: str, places: Iterable[FunctionVariable]) -> None:
         super().__init__(text)
         self.places = tuple(places)
 
 
-def functions_with(places: Iterable[Place]) -> Iterator[types.FunctionType]:
+def functions_with(places: Iterable[FunctionVariable]) -> Iterator[types.FunctionType]:
     """All functions that have one of these variables, or a function in them has."""
     places = list(places)
     for one in every_function() if places else ():
@@ -61,7 +61,7 @@ def functions_with(places: Iterable[Place]) -> Iterator[types.FunctionType]:
             yield one
 
 
-def set_apart(now: types.FunctionType, places: Iterable[Place]) -> types.FunctionType:
+def set_apart(now: types.FunctionType, places: Iterable[FunctionVariable]) -> types.FunctionType:
     """The same function; it binds and reads these variables by an instruction each.
 
     Args:

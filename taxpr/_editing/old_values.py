@@ -28,11 +28,11 @@ def is_old(eqn: JaxprEqn) -> bool:
 
 def reads_old(jaxpr: StoredJaxpr) -> bool:
     """Whether anything reads an old value, but for its tag and the derivative of what made it."""
-    found = _Found()
+    found = _OldValueWalk()
     return any(found.within(jaxpr, {})) or found.is_read  # a result is read by the caller
 
 
-class _Found:
+class _OldValueWalk:
     """A walk through a jaxpr and those in it.
 
     Old values are told by the keys of the equations that made them.

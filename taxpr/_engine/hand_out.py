@@ -22,7 +22,7 @@ from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, Mesh, Stored
 from taxpr._engine.hop_thread import ThreadedJaxpr
 from taxpr._engine.pack import Packs, packed, unpacked
 from taxpr._engine.retraced import moved, retraced, with_origin
-from taxpr._engine.wanted_tree import Slot, Summary, Wanted
+from taxpr._engine.wanted_tree import Slot, Summary, WantedTree
 from taxpr._errors import RefusedError
 from taxpr._hops.nested import Nested
 from taxpr._hops.protocol import Beside, Emission, Emits, Made, Options
@@ -76,7 +76,7 @@ def hand_out(
         max_steps: How many iterations of a while loop have a place.
         summaries: By the addresses of values, what is computed of these and handed out instead.
     """
-    wanted = Wanted()
+    wanted = WantedTree()
     for value in values:
         here = wanted
         for step in value.steps:
@@ -96,7 +96,7 @@ class _HandingOut:
     def jaxpr(
         self,
         stored: StoredJaxpr,
-        wanted: Wanted,
+        wanted: WantedTree,
         label: Address,
         address: Address,
         probed: bool = False,
@@ -112,7 +112,7 @@ class _HandingOut:
     def _build(
         self,
         stored: StoredJaxpr,
-        wanted: Wanted,
+        wanted: WantedTree,
         label: Address,
         address: Address,
         probed: bool,
@@ -194,7 +194,7 @@ class _HandingOut:
     def _hop(
         self,
         eqn: JaxprEqn,
-        wanted: Mapping[str, Wanted],
+        wanted: Mapping[str, WantedTree],
         address: Address,
         splice: Splice,
         outside: Mesh,
@@ -224,7 +224,7 @@ class _Thread:
 
     handing: _HandingOut
     eqn: JaxprEqn
-    wanted: Mapping[str, Wanted]
+    wanted: Mapping[str, WantedTree]
     address: Address
     options: Options = _OPTIONS
     used: tuple[int, ...] = ()
@@ -249,7 +249,7 @@ class _Thread:
     def rule(self, label: str, jaxpr: ClosedJaxpr) -> tuple[ThreadedJaxpr, Beside | None]:
         """A derivative rule as it is: none runs."""
         at = Address(label), self.address / label
-        return self.handing.jaxpr(jaxpr, Wanted(), *at).threaded, None
+        return self.handing.jaxpr(jaxpr, WantedTree(), *at).threaded, None
 
     def __call__(self, label: str, *, ctx: Sequence[Array] | None = None) -> ThreadedJaxpr:
         """The nested jaxpr of a label, which also hands out."""
@@ -258,7 +258,7 @@ class _Thread:
             labels = ", ".join(map(repr, self._nested))
             text = f"inject asked for thread({label!r}), and nested gave the labels {labels}"
             raise wrong_entry(self.eqn, text)
-        checked, below = is_brought(self.eqn), self.wanted.get(label, Wanted())
+        checked, below = is_brought(self.eqn), self.wanted.get(label, WantedTree())
         stored, home = self._nested[label].stored, self.address / label
         probed = checked and label in self.wanted
         built, packs, closed = self.handing.jaxpr(stored, below, Address(label), home, probed)

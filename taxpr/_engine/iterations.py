@@ -26,7 +26,7 @@ COUNTER = _compat.ShapedArray((), jnp.dtype(jnp.int32))
 
 
 @dataclasses.dataclass(frozen=True)
-class Loop:
+class LoopAround:
     """One loop around a site.
 
     Attributes:
@@ -89,15 +89,15 @@ class Counters:
     def __init__(self, n_ctx: int, options: Options = NO_OPTIONS):
         self._n_ctx = n_ctx
         self._options = options
-        self._loops: dict[str, tuple[Loop, tuple[Step, ...]]] = {}
+        self._loops: dict[str, tuple[LoopAround, tuple[Step, ...]]] = {}
         self._of_changes: set[str] = set()  # loops counted for injectors that change a value
 
-    def of(self, site: Site, counted: Sequence[bool], observes: bool) -> list[Loop | None]:
+    def of(self, site: Site, counted: Sequence[bool], observes: bool) -> list[LoopAround | None]:
         """The loops around a site, outermost first; None for those not to be counted.
 
         An injector with ``observes`` may be in a function with a derivative rule.
         """
-        out: list[Loop | None] = []
+        out: list[LoopAround | None] = []
         for (address, step), wanted in zip(loops_around(site), counted, strict=True):
             if not wanted:
                 out.append(None)
@@ -108,7 +108,7 @@ class Counters:
                 self._of_changes.add(address)
             if address not in self._loops:
                 _refuse_hidden(site, depth)
-                loop = Loop(
+                loop = LoopAround(
                     address,
                     step.nested.trips,
                     step.nested.reverse,

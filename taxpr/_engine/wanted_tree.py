@@ -15,7 +15,7 @@ Slot = tuple[str, int, int]  # kind, number and result, as in a `Located`
 
 
 @dataclasses.dataclass
-class Wanted:
+class WantedTree:
     """The values wanted of a jaxpr and of its nested jaxprs.
 
     Attributes:
@@ -32,8 +32,8 @@ class Wanted:
     at: dict[Slot, Summary | None] = dataclasses.field(
         default_factory=dict["Slot", "Summary | None"]
     )
-    below: dict[int, dict[str, Wanted]] = dataclasses.field(
-        default_factory=dict[int, "dict[str, Wanted]"]
+    below: dict[int, dict[str, WantedTree]] = dataclasses.field(
+        default_factory=dict[int, "dict[str, WantedTree]"]
     )
 
     @functools.cached_property
@@ -47,12 +47,12 @@ class Wanted:
         around = self.repeated, self.slotted, self.always
         return around, frozenset(self.at.items()), frozenset(below)
 
-    def inside(self, step: Step) -> Wanted:
+    def inside(self, step: Step) -> WantedTree:
         """Those of a nested jaxpr."""
         of_eqn, nested = self.below.setdefault(step.position, {}), step.nested
         return of_eqn.setdefault(
             nested.label,
-            Wanted(
+            WantedTree(
                 self.repeated or step.is_loop,
                 self.slotted or step.is_while,
                 runs_once(step.eqn, nested),

@@ -18,7 +18,7 @@ from taxpr._sites.locate import Located
 from taxpr._sites.site import Site, home_of
 from taxpr._sites.skipped import Skipped, refusal_of, skipped
 from taxpr._sites.values import Value, values_of
-from taxpr._variables.cotangent import Cotangent, Found, cotangents
+from taxpr._variables.cotangent import Cotangent, FoundCotangent, cotangents
 from taxpr._variables.select import Var, labels, var
 from taxpr._variables.variable import Variable
 from taxpr._where.meaning import said, variables_of
@@ -158,7 +158,7 @@ class _Wanting:
             out.append(Wanted(name, value, self._outside(value), variable))
         return out
 
-    def of_cotangents(self, found: Sequence[Found]) -> list[Wanted]:
+    def of_cotangents(self, found: Sequence[FoundCotangent]) -> list[Wanted]:
         """The cotangents of variables, and of the tokens of tags."""
         every = [(one, self._at[one.address]) for one in found]
         return [Wanted(one.name, x, x, one.variable, cotangent=True) for one, x in every]

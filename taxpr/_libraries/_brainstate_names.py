@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import brainstate
 import jax
 
-from taxpr._calls.free_variables import Found, reached
+from taxpr._calls.free_variables import Reached, reached
 from taxpr._calls.objects import dotted, unique
 
 
@@ -35,11 +35,11 @@ def named_states(
     fun: Callable[..., Any], states: Sequence[Any], objects: Mapping[str, Any]
 ) -> list[Named]:
     """A name for each state: its own, or the variable and attributes that lead to it."""
-    default = Found("random.DEFAULT", brainstate.random.DEFAULT, "brainstate.random.DEFAULT")
-    ways = [default, *(Found(name, x, f"objects[{name!r}]") for name, x in objects.items())]
+    default = Reached("random.DEFAULT", brainstate.random.DEFAULT, "brainstate.random.DEFAULT")
+    ways = [default, *(Reached(name, x, f"objects[{name!r}]") for name, x in objects.items())]
     used = {id(state) for state in states}
-    known: dict[int, Found] = {}
-    nodes: dict[int, Found] = {}
+    known: dict[int, Reached] = {}
+    nodes: dict[int, Reached] = {}
     for way in [*ways, *reached(fun)]:
         for found in _leaves(way):
             if isinstance(found.thing, brainstate.State) and found.name:
@@ -51,26 +51,26 @@ def named_states(
     for node, own in inside:
         for found in own:
             parts = [node.name, found.name] if len(inside) > 1 else [found.name]
-            way = Found(".".join(filter(None, parts)), found.thing, found.text)
+            way = Reached(".".join(filter(None, parts)), found.thing, found.text)
             known.setdefault(id(found.thing), way)
     kinds = unique([type(state).__name__ for state in states])
     names, texts = [], []
     scope = {"fun": fun, "objects": objects, "inspect": inspect, "brainstate": brainstate}
     for state, kind in zip(states, kinds, strict=True):
-        way = known.get(id(state), Found(kind, state, ""))
+        way = known.get(id(state), Reached(kind, state, ""))
         names.append(state.name or way.name)
         texts.append(way.text if _gives(way.text, state, scope) else "")
     return [Named(*one) for one in zip(unique(names), texts, strict=True)]
 
 
-def _leaves(way: Found) -> list[Found]:
+def _leaves(way: Reached) -> list[Reached]:
     """The states and modules in an object that a function reaches."""
     try:
         found = jax.tree_util.tree_flatten_with_path(way.thing, is_leaf=is_object)[0]
     except (TypeError, ValueError):  # a dict whose keys have no order
         return []
     return [
-        Found(
+        Reached(
             ".".join(filter(None, (way.name, dotted(path)))),
             leaf,
             f"{way.text}{jax.tree_util.keystr(path)}" if way.text else "",
@@ -80,14 +80,14 @@ def _leaves(way: Found) -> list[Found]:
     ]
 
 
-def _states(node: Found, wanted: set[int]) -> list[Found]:
+def _states(node: Reached, wanted: set[int]) -> list[Reached]:
     """The wanted states in a module."""
     found = []
     for path, state in brainstate.graph.states(node.thing).items():
         if id(state) in wanted:
             text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
             text = f"{node.text}{text}" if node.text else ""
-            found.append(Found(".".join(map(str, path)), state, text))
+            found.append(Reached(".".join(map(str, path)), state, text))
     return found
 
 

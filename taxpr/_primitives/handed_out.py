@@ -12,7 +12,7 @@ from taxpr._compat import PyTree, TreeDef
 from taxpr._errors import StateError
 
 
-class Handed:
+class StateValue:
     """A value that `State.value` returned, with a snapshot of its leaves and structure."""
 
     def __init__(self, value: PyTree):

@@ -14,7 +14,7 @@ from taxpr._compat import Array, Aval, DType, PyTree, TreeDef
 from taxpr._errors import StateError
 from taxpr._jaxprs.trees import to_array
 from taxpr._primitives.access import WRAP
-from taxpr._primitives.handed_out import Handed, lost
+from taxpr._primitives.handed_out import StateValue, lost
 from taxpr._primitives.state_access import bind_read, bind_write
 from taxpr._primitives.uncurrying import is_eager, is_uncurrying, trace_number
 
@@ -67,7 +67,7 @@ class State(Generic[T]):
             )
         self._leaves = tuple(_compat.with_weak_type(array, False) for array in arrays)
         self._avals = tuple(map(jax.typeof, self._leaves))
-        self._handed: Handed | None = None
+        self._handed: StateValue | None = None
         self._made_in = trace_number()
 
     @property
@@ -81,7 +81,7 @@ class State(Generic[T]):
         if not is_eager():
             return bind_read(self, self._tree, self._avals)
         if self._handed is None or self._handed.changed or self._is_gone:
-            self._handed = Handed(self.stored)
+            self._handed = StateValue(self.stored)
         return self._handed.value
 
     @value.setter

@@ -17,7 +17,7 @@ from taxpr import _compat
 from taxpr._compat import Array, ArrayLike, Aval, Dims, Effects, PyTree, Tangent, TreeDef
 from taxpr._errors import StateError
 from taxpr._primitives.access import WRAP, WRAP_GRAD, WRAP_VMAP, Access, placed
-from taxpr._primitives.handed_out import Handed
+from taxpr._primitives.handed_out import StateValue
 from taxpr._primitives.uncurrying import here
 
 
@@ -57,7 +57,7 @@ def bind_read(state: object, tree: TreeDef, avals: Sequence[Aval]) -> PyTree:
     # Remember the value to detect in-place changes. A single array cannot change, and JAX's leak
     # checker would report a remembered tracer.
     if here.handed and not (treedef_is_leaf(tree) or jax.config.jax_check_tracer_leaks):
-        here.handed[-1].append((access, Handed(value)))
+        here.handed[-1].append((access, StateValue(value)))
     return value
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from taxpr import _compat
 from taxpr._compat import Aval
-from taxpr._primitives.handed_out import Handed, lost
+from taxpr._primitives.handed_out import StateValue, lost
 
 
 class _Here(threading.local):
@@ -20,7 +20,7 @@ class _Here(threading.local):
     def __init__(self) -> None:
         self.roots: list[Any] = []
         self.avals: list[Mapping[Any, Sequence[Aval]]] = []
-        self.handed: list[list[tuple[Any, Handed]]] = []  # each with its `Access`
+        self.handed: list[list[tuple[Any, StateValue]]] = []  # each with its `Access`
         self.numbers: list[int] = []  # a unique number for each trace
         self.key: tuple[int, int] = (next(_threads), 0)
         # The number of traces in progress when a backward rule began to run.

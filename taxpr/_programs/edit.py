@@ -18,7 +18,7 @@ from taxpr._jaxprs.splice import rewired, substituted, without
 from taxpr._primitives.cotangent import tag_cotangent
 from taxpr._primitives.tag import tag
 from taxpr._primitives.tag_equation import AtVariable
-from taxpr._programs.inside import InCalls, Known, in_calls
+from taxpr._programs.inside import InCalls, TagFacts, in_calls
 from taxpr._sites.site import Site, around, described, value_text
 from taxpr._sites.values import Value
 from taxpr._sites.walk import find_sites
@@ -125,14 +125,14 @@ def _without(stored: J, plan: Plan, dissolved: Dissolved) -> J:
 TagParams = dict[str, Any] | Callable[[str], AtVariable | dict[str, Any]]
 
 
-_NOTHING = Known()
+_NOTHING = TagFacts()
 
 
 def tag_values(
     jaxpr: J,
     values: Sequence[Value],
     params: TagParams,
-    known: Callable[[str], Known] = lambda address: _NOTHING,
+    known: Callable[[str], TagFacts] = lambda address: _NOTHING,
     *,
     cotangents: bool = False,
 ) -> J:
@@ -169,7 +169,7 @@ class _New(NamedTuple):
 
     address: str
     params: dict[str, Any] | AtVariable
-    known: Known
+    known: TagFacts
     cotangent: bool
 
 

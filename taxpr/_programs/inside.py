@@ -12,14 +12,14 @@ from taxpr._places import place_text
 from taxpr._programs.traced import Traced
 from taxpr._sites.locate import Located, locate
 from taxpr._source.statements import statements_of
-from taxpr._variables.calls import Call, uses_of
+from taxpr._variables.calls import BindingCall, uses_of
 from taxpr._variables.select import Var
 from taxpr._variables.variable import Variable
 
 _SHOWN = 3  # lines in a message
 
 
-class Known(NamedTuple):
+class TagFacts(NamedTuple):
     """The facts on a value that gets a tag.
 
     Attributes:
@@ -30,7 +30,7 @@ class Known(NamedTuple):
 
     differentiated: bool = False
     elsewhere: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[BindingCall, ...] = ()
 
 
 class InCalls(NamedTuple):
@@ -48,7 +48,7 @@ class InCalls(NamedTuple):
     users: tuple[int, ...]
 
 
-def in_calls(stored: StoredJaxpr, value: Any, calls: Sequence[Call], said: str) -> InCalls:
+def in_calls(stored: StoredJaxpr, value: Any, calls: Sequence[BindingCall], said: str) -> InCalls:
     """Find the uses of a value in some calls.
 
     Raises:
@@ -86,13 +86,15 @@ def in_calls(stored: StoredJaxpr, value: Any, calls: Sequence[Call], said: str) 
     return InCalls(read, next(makers, -1), tuple(use.position for use in uses))
 
 
-def calls_of(program: Traced, where: Var, held: Iterable[Variable]) -> dict[str, tuple[Call, ...]]:
+def calls_of(
+    program: Traced, where: Var, held: Iterable[Variable]
+) -> dict[str, tuple[BindingCall, ...]]:
     """For each address the calls in which ``where``, with ``inside=True``, is to change it.
 
     Raises:
         SelectorError: If a call is not known, or cannot be told apart from another one.
     """
-    found: dict[str, dict[Call, None]] = {}
+    found: dict[str, dict[BindingCall, None]] = {}
     chosen = set(held)
     for one in chosen:
         call = program.named.call_of(one) if program.named else None
@@ -141,7 +143,7 @@ def _elsewhere(program: Traced, address: str, held: Sequence[Variable]) -> str:
 
 
 def _of_the_same(
-    program: Traced, one: Variable, call: Call, chosen: set[Variable]
+    program: Traced, one: Variable, call: BindingCall, chosen: set[Variable]
 ) -> list[Variable]:
     """The same variable in other calls that hold the value and are not told apart from this one."""
     return [

@@ -21,7 +21,7 @@ _SHAPES = 3  # of one variable that are told
 _NAMED = 3  # functions without a source whose names are told
 
 
-class Found(NamedTuple):
+class PlacedEquation(NamedTuple):
     """An equation in its place.
 
     Attributes:
@@ -65,8 +65,8 @@ class SourceLine:
 
     number: int
     text: str
-    equations: list[Found] = field(default_factory=list[Found])
-    holding: list[Found] = field(default_factory=list[Found])
+    equations: list[PlacedEquation] = field(default_factory=list[PlacedEquation])
+    holding: list[PlacedEquation] = field(default_factory=list[PlacedEquation])
     variables: list[Variable] = field(default_factory=list[Variable])
 
     @property
@@ -116,10 +116,10 @@ class Listing(NamedTuple):
     """
 
     parts: tuple[SourcePart, ...]
-    unknown: tuple[Found, ...]
+    unknown: tuple[PlacedEquation, ...]
     without_source: tuple[str, ...]
 
-    def text(self, notes: Callable[[list[Found]], str] | None = None) -> str:
+    def text(self, notes: Callable[[list[PlacedEquation]], str] | None = None) -> str:
         """All of it as text; see `Program.source`."""
         files: dict[str, list[str]] = {}
         for part in self.parts:
@@ -142,9 +142,9 @@ class Listing(NamedTuple):
 
 def listing(program: Any, variables: Sequence[Variable]) -> Listing:
     """The functions of the user's that a program went through, line by line."""
-    made: dict[tuple[str, int], list[Found]] = {}
-    holding: dict[tuple[str, int], list[Found]] = {}
-    unknown: list[Found] = []
+    made: dict[tuple[str, int], list[PlacedEquation]] = {}
+    holding: dict[tuple[str, int], list[PlacedEquation]] = {}
+    unknown: list[PlacedEquation] = []
     without: dict[str, None] = {}
     codes: dict[int, CodeType] = {}
     for found, is_leaf, statements in equations(program):
@@ -186,7 +186,7 @@ def listing(program: Any, variables: Sequence[Variable]) -> Listing:
     return Listing(every, tuple(unknown), tuple(without))
 
 
-def _part_text(part: SourcePart, notes: Callable[[list[Found]], str] | None) -> str:
+def _part_text(part: SourcePart, notes: Callable[[list[PlacedEquation]], str] | None) -> str:
     width = min(_WIDEST, max(len(line.text) for line in part.lines))
     number_width = len(str(part.lines[-1].number))
     rows: list[str] = []
@@ -198,7 +198,7 @@ def _part_text(part: SourcePart, notes: Callable[[list[Found]], str] | None) -> 
     return "\n".join(rows)
 
 
-def _said(line: SourceLine, notes: Callable[[list[Found]], str] | None) -> str:
+def _said(line: SourceLine, notes: Callable[[list[PlacedEquation]], str] | None) -> str:
     own = [found for found in line.equations if not found.derivative]
     derived = len(line.equations) - len(own)
     words = [
@@ -225,7 +225,7 @@ def _type(aval: Any) -> str:
     return aval.str_short(short_dtypes=True)
 
 
-def _results(found: Found) -> str:
+def _results(found: PlacedEquation) -> str:
     return ", ".join(_type(var.aval) for var in found.eqn.outvars[:2])
 
 
@@ -234,10 +234,10 @@ def _distinct(texts: Iterable[str]) -> str:
     return " · ".join([*every[:_SHAPES], *(["…"] if len(every) > _SHAPES else [])])
 
 
-def _last(line: SourceLine) -> Iterable[Found]:
+def _last(line: SourceLine) -> Iterable[PlacedEquation]:
     """The equations that made the result of a line, in each call of its function."""
     holding = {found.address for found in line.holding}
-    last: dict[Address, Found] = {}
+    last: dict[Address, PlacedEquation] = {}
     for found in sorted((*line.equations, *line.holding), key=lambda found: found.address.number):
         if not found.derivative and holding.isdisjoint(around(found.address)):
             last[found.address.home] = found
@@ -263,7 +263,7 @@ class Within(NamedTuple):
         runs: How often it runs.
         derivative: Whether it is in a backward pass.
         function: Where the function begins that it was traced from, if it is nested.
-        call: As `Found.call`, of what holds it.
+        call: As `PlacedEquation.call`, of what holds it.
         statements: Those of the call.
     """
 
@@ -280,7 +280,7 @@ PROGRAM = Within()
 
 def equations(
     jaxpr: Any, within: Within = PROGRAM
-) -> Iterator[tuple[Found, bool, tuple[Statement, ...]]]:
+) -> Iterator[tuple[PlacedEquation, bool, tuple[Statement, ...]]]:
     """The equations, whether they hold no others, and the statements that made them."""
     home, runs, derivative, *_ = within
     for local, eqn in numbered(jaxpr):
@@ -290,7 +290,7 @@ def equations(
         own = own and not _compat.is_of_rule(eqn)  # of which the lines are the derivative
         nested = nested_jaxprs(eqn)
         call, statements = made_by(eqn, within)
-        yield Found(eqn, runs, own, home / local, call), not nested, statements
+        yield PlacedEquation(eqn, runs, own, home / local, call), not nested, statements
         for one in nested:
             trips = one.trips if isinstance(one.trips, int) else None
             inside = None if runs is None or trips is None else runs * trips

@@ -12,14 +12,14 @@ from taxpr._engine.memo import made_of
 from taxpr._errors import SelectorError
 from taxpr._primitives.tag_equation import AtVariable
 from taxpr._programs.edit import tag_values
-from taxpr._programs.inside import Known, calls_of, elsewhere
+from taxpr._programs.inside import TagFacts, calls_of, elsewhere
 from taxpr._programs.traced import Traced
 from taxpr._sites.criteria import Selector, TagsOf, Untagged
 from taxpr._sites.site import Site
 from taxpr._sites.values import value_at
 from taxpr._sites.walk import find_sites
-from taxpr._variables.calls import Call
-from taxpr._variables.cotangent import Cotangent, Found, cotangents
+from taxpr._variables.calls import BindingCall
+from taxpr._variables.cotangent import Cotangent, FoundCotangent, cotangents
 from taxpr._variables.select import Var, labels
 from taxpr._variables.variable import Variable
 from taxpr._where.meaning import names_for, names_in, replaced, said, variables_of
@@ -138,27 +138,27 @@ class _Put(NamedTuple):
     """A tag to put, what is known of its value, and the selector that alone means it."""
 
     tag: AtVariable
-    known: Known
+    known: TagFacts
     group: Var | None
 
 
 def _known(
     program: Traced, ones: Sequence[Var], found: Mapping[Var, Sequence[Variable]], each: bool
-) -> Callable[[str], Known]:
+) -> Callable[[str], TagFacts]:
     """The facts on the values that selectors mean, by address."""
     held = [variable for one in ones for variable in found[one]]
     differentiated = {one.address for one in held if one.differentiated}
-    calls: dict[str, tuple[Call, ...]] = {}
+    calls: dict[str, tuple[BindingCall, ...]] = {}
     used: dict[str, str] = {}
     if ones and ones[0].inside and not each:
         calls = calls_of(program, ones[0], held)
     elif not each:
         meant = {one.address for where in ones if where.inside is False for one in found[where]}
         used = elsewhere(program, [one for one in held if one.address not in meant])
-    return lambda at: Known(at in differentiated, used.get(at, ""), calls.get(at, ()))
+    return lambda at: TagFacts(at in differentiated, used.get(at, ""), calls.get(at, ()))
 
 
-def known_of(program: Traced, where: Selector) -> Callable[[str], Known]:
+def known_of(program: Traced, where: Selector) -> Callable[[str], TagFacts]:
     """The facts on the values that variables in a selector mean, by address.
 
     Raises:
@@ -174,7 +174,7 @@ def known_of(program: Traced, where: Selector) -> Callable[[str], Known]:
     of = {one: _known(program, [one], found, False) for one in inside}
     everywhere = _known(program, plain, found, False)
 
-    def known(at: str) -> Known:
+    def known(at: str) -> TagFacts:
         ones = [one for one, held in found.items() if any(each.address == at for each in held)]
         one = next((one for one in ones if one.inside), None)
         if one is None or len(ones) == 1:
@@ -185,7 +185,7 @@ def known_of(program: Traced, where: Selector) -> Callable[[str], Known]:
         )
 
     if program.named is None:
-        return lambda at: Known()
+        return lambda at: TagFacts()
     differentiated = program.named.differentiated
     return lambda at: known(at)._replace(differentiated=at in differentiated)
 
@@ -216,7 +216,7 @@ def _with_tags(
 
 
 def _cotangent_tags(
-    program: Traced, found: Sequence[Found]
+    program: Traced, found: Sequence[FoundCotangent]
 ) -> tuple[dict[Token, AtVariable], Counter[str]]:
     """The tags to put at cotangents, and their number at each value."""
     tags: dict[Token, AtVariable] = {}

@@ -18,7 +18,7 @@ from taxpr._given import refuse_no_text
 from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.closed import Closed
 from taxpr._programs.inputs import as_input, input_struct
-from taxpr._programs.listing import Found, Listing, listing
+from taxpr._programs.listing import Listing, PlacedEquation, listing
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.walk import find_sites
 from taxpr._variables.select import Var as VarSelector
@@ -297,7 +297,7 @@ class Traced:
         refuse_no_text("var_of", address, "the address of a value")
         return meaning(self.variables(), address)
 
-    def source(self, notes: Callable[[list[Found]], str] | None = None) -> str:
+    def source(self, notes: Callable[[list[PlacedEquation]], str] | None = None) -> str:
         """The source of the user's functions that the program went through, with notes.
 
         A line says the types of its variables, where the program was traced with ``names=True``,

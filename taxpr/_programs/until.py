@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from taxpr import _compat
-from taxpr._compat import Call, ClosedJaxpr, Source
+from taxpr._compat import ClosedJaxpr, RunningCall, Source
 from taxpr._errors import ArgumentError
 from taxpr._primitives.unfinished import Failure, failed_p, unfinished_p
 from taxpr._programs.program import Program
@@ -105,7 +105,7 @@ def _is_outside(trace: Any) -> bool:
     return is_user_file(file)
 
 
-def _site(calls: Sequence[Call], start: int, stop: int) -> int | None:
+def _site(calls: Sequence[RunningCall], start: int, stop: int) -> int | None:
     """The innermost function of the user among some calls, else of a library that is not JAX."""
     files = [calls[k].frame.f_code.co_filename for k in range(start, stop)]
     for wanted in (is_user_file, _compat.is_outside_jax):
@@ -124,7 +124,9 @@ class _Until:
         opened: The open jaxprs, outermost first.
     """
 
-    def __init__(self, error: Exception, calls: Sequence[Call], opened: Sequence[_Open]) -> None:
+    def __init__(
+        self, error: Exception, calls: Sequence[RunningCall], opened: Sequence[_Open]
+    ) -> None:
         self._error = error
         self._calls = calls
         self._opened = opened
@@ -221,7 +223,7 @@ def _closed(like: Any, eqns: Any, invars: Any, constvars: Any, consts: Any) -> C
     return _compat.closed(made, consts)
 
 
-def _arrays(call: Call) -> list[Any]:
+def _arrays(call: RunningCall) -> list[Any]:
     """The arrays among what a function was called with."""
     leaves = jax.tree.leaves(_compat.arguments(call))
     return [leaf for leaf in leaves if isinstance(leaf, jax.Array | np.ndarray)]

@@ -56,7 +56,7 @@ Order = tuple[int | tuple[str, int | None], ...]
 
 
 @dataclasses.dataclass(eq=False)
-class Made:
+class BeganBits:
     """The bits that began at a value: its operands did not have them."""
 
     bits: Any
@@ -80,7 +80,7 @@ class Begins:
         self._values = values
         self._constant: set[str] = set()  # made of literals alone
         self.bad: dict[str, Any] = {}
-        self.made: dict[str, Made] = {}
+        self.made: dict[str, BeganBits] = {}
         self.tests: dict[str, Any] = {}
         self.results = self._forward(jaxpr, Address(), (), (), None)
 
@@ -135,7 +135,7 @@ class Begins:
         bits = self._values.of(address, level)
         if bits is None or not (bits & NAN).any():
             return None
-        self.made[address] = Made(bits & NAN, level, (*order, -1), None, ())
+        self.made[address] = BeganBits(bits & NAN, level, (*order, -1), None, ())
         return bits & NAN
 
     def _computed(
@@ -196,7 +196,7 @@ class Begins:
             if made.any():
                 literals = [a.val if _compat.is_literal(a) else None for a in eqn.invars]
                 operands = tuple(zip(ins, literals, strict=True))
-                self.made[address] = Made(made.astype(np.uint8), level, order, eqn, operands)
+                self.made[address] = BeganBits(made.astype(np.uint8), level, order, eqn, operands)
         if not depends.exact:
             self._values.guessed.add(eqn.primitive.name)
         return found

@@ -17,7 +17,7 @@ from taxpr._variables.variable import Variable
 _HEADS = ("class ", "def ", "for ", "if ", "match ", "try", "while ", "with ")
 
 
-class Line(NamedTuple):
+class ValueLine(NamedTuple):
     """A line of the source, for a value.
 
     Attributes:
@@ -34,7 +34,7 @@ class Line(NamedTuple):
 
 def line_of(
     value: Value, variable: Variable | None, edits: Mapping[tuple[str, int], Variable] | None = None
-) -> Line:
+) -> ValueLine:
     """The line that bound a variable, and its statement; without a variable what made the value.
 
     Args:
@@ -47,15 +47,15 @@ def line_of(
     if variable is None:
         if made:
             at, text = (made[0].file, made[0].line), made[0].text
-            return Line(place_text(*at), edits[at].quoted(text) if at in edits else text)
+            return ValueLine(place_text(*at), edits[at].quoted(text) if at in edits else text)
         source = next(filter(None, map(_compat.source_of, _makers(value))), None)
-        return Line(place_text(source.file, source.line) if source else "", "")
+        return ValueLine(place_text(source.file, source.line) if source else "", "")
     bound = next((one for one in made if _binds(one, variable)), None)
     inner = made[0] if made else None
     if inner is None or inner is bound:
-        return Line(variable.place, variable.quoted(bound.text) if bound else "")
+        return ValueLine(variable.place, variable.quoted(bound.text) if bound else "")
     made_by = f"`{inner.text}` ({place_text(inner.file, inner.line)})"
-    return Line(variable.place, variable.quoted(bound.text) if bound else "", made_by)
+    return ValueLine(variable.place, variable.quoted(bound.text) if bound else "", made_by)
 
 
 def _binds(one: Statement, variable: Variable) -> bool:

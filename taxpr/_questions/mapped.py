@@ -34,7 +34,7 @@ _KEEP = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class MappedVariables:
     """The mapped axes of values that variables hold, by their addresses.
 
     Attributes:
@@ -47,7 +47,7 @@ class Known:
     held: Mapping[str, frozenset[Axes]]
 
 
-def mapped_axes(jaxpr: StoredJaxpr, known: Known) -> dict[str, Axes]:
+def mapped_axes(jaxpr: StoredJaxpr, known: MappedVariables) -> dict[str, Axes]:
     """The mapped axes of values by address, those of the outermost `jax.vmap` last."""
     found: dict[str, Axes] = {}
     _walk(jaxpr, Address(), [()] * len(_compat.open_jaxpr(jaxpr).invars), 0, known, found)
@@ -59,7 +59,7 @@ def _walk(
     home: Address,
     given: Sequence[Axes],
     vmaps: int,
-    known: Known,
+    known: MappedVariables,
     found: dict[str, Axes],
 ) -> list[Axes]:
     """Those of the values of a jaxpr in so many `jax.vmap`; returns those of its results."""
@@ -94,7 +94,7 @@ def _through(
     here: Address,
     ins: Sequence[Axes],
     vmaps: int,
-    known: Known,
+    known: MappedVariables,
     found: dict[str, Axes],
 ) -> list[Axes]:
     """Those of the results of an equation that holds others; none where it holds none."""

@@ -23,7 +23,7 @@ from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.program import Program
 from taxpr._questions.bits import KINDS, kinds
 from taxpr._questions.lines import line_of
-from taxpr._questions.mapped import Known, mapped_axes
+from taxpr._questions.mapped import MappedVariables, mapped_axes
 from taxpr._questions.nonfinite import Origin
 from taxpr._recordings.part import KeptValue
 from taxpr._recordings.summary import each_of, summary
@@ -102,7 +102,7 @@ class Words:
         held = dict[str, frozenset[tuple[int, ...]]]()
         for one in self._program.variables():
             held[one.address] = held.get(one.address, frozenset()) | {one.mapped}
-        return mapped_axes(self._program.jaxpr, Known(named, held))
+        return mapped_axes(self._program.jaxpr, MappedVariables(named, held))
 
     def row(
         self, origin: Origin, kept: Mapping[str, KeptValue], became: str, all_times: bool

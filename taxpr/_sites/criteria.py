@@ -42,7 +42,7 @@ Selector: TypeAlias = """(
     | Selectable
     | dict[str, Any]
     | Scope
-    | Line
+    | LineSelector
     | OfVariable
     | Places
     | Maybe
@@ -113,7 +113,7 @@ def scope(pattern: str) -> Scope:
 
 
 @dataclasses.dataclass(frozen=True)
-class Line:
+class LineSelector:
     """A selector by source line, made by `line`."""
 
     file: str | None
@@ -142,7 +142,7 @@ def _users_line(thing: Selectable) -> _compat.Source | None:
     return next((one for one in sources if is_user_file(one.file)), None)
 
 
-def line(at: int | str) -> Line:
+def line(at: int | str) -> LineSelector:
     """A selector of everything that a source line made.
 
     Args:
@@ -169,7 +169,7 @@ def line(at: int | str) -> Line:
         raise SelectorError(
             f"line: {at!r} is no line of a source. Give a number, or with a file 'model.py:42'."
         )
-    return Line(file or None, int(number))
+    return LineSelector(file or None, int(number))
 
 
 class OfVariable:

@@ -87,7 +87,7 @@ def summary(
 
     def asked(*args: PyTree, **kwargs: PyTree) -> Summary:
         program = program_of(fun, args, kwargs)
-        found = _Found(program, _parameters(program, parameters))
+        found = _NodeFacts(program, _parameters(program, parameters))
         with told_as("profile", "summary"):
             measured = _measured(program, found, args, kwargs) if measure else None
         return _answer(program, found, measured)
@@ -162,7 +162,7 @@ def _is_float(x: Any) -> bool:
     return dtype is not None and _jnp.issubdtype(dtype, _jnp.inexact)
 
 
-class _Found:
+class _NodeFacts:
     """Facts about each node without a run.
 
     Attributes:
@@ -207,7 +207,7 @@ class _Measured(NamedTuple):
 
 
 def _measured(
-    program: Program, found: _Found, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
+    program: Program, found: _NodeFacts, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
 ) -> _Measured:
     timed, use = profile(program)(*args, **kwargs), memory(program)(*args, **kwargs)
     seconds: dict[CallNode, float] = {}
@@ -231,7 +231,7 @@ def _common(nodes: Sequence[CallNode]) -> CallNode:
     return next(one for one in first.around() if all(one in around for around in sets))
 
 
-def _answer(program: Program, found: _Found, measured: _Measured | None) -> Summary:
+def _answer(program: Program, found: _NodeFacts, measured: _Measured | None) -> Summary:
     rows = list(_rows(found, measured))
     whole = rows[0]
     rows = [dataclasses.replace(row, share=row.flops / max(whole.flops, 1)) for row in rows]
@@ -273,7 +273,7 @@ def _notes(answer: Summary, measured: _Measured | None) -> Iterator[str]:
     yield from measured.notes if measured else ()
 
 
-def _rows(found: _Found, measured: _Measured | None) -> Iterator[SummaryRow]:
+def _rows(found: _NodeFacts, measured: _Measured | None) -> Iterator[SummaryRow]:
     """The rows, each before those in it."""
 
     def of(node: CallNode, depth: int) -> Iterator[SummaryRow]:

@@ -22,7 +22,7 @@ _Key = tuple[int | tuple[int, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class BindingCall:
     """A call of a function that bound a variable.
 
     Calls from one place, as in a Python loop, are not told apart and are equal.
@@ -47,14 +47,14 @@ class Call:
         return self.key[1:] == _where(codes, instructions, begin + 1)
 
 
-def call_of(mark: JaxprEqn, binding: Binding) -> Call | None:
+def call_of(mark: JaxprEqn, binding: Binding) -> BindingCall | None:
     """The call of the function that a mark is of; None where the traceback does not tell."""
     codes, instructions = _compat.frames_of(mark)
     wanted = binding.function, binding.file, binding.first
     for k, code in enumerate(codes):
         if (code.co_qualname, code.co_filename, code.co_firstlineno) == wanted:
             key = id(code), *_where(codes, instructions, k + 1)
-            return Call(key, binding.within, mark.source_info)
+            return BindingCall(key, binding.within, mark.source_info)
     return None
 
 
@@ -62,7 +62,7 @@ def _where(codes: Sequence[Any], instructions: Sequence[int], begin: int) -> _Ke
     return tuple(zip(map(id, codes[begin:]), instructions[begin:], strict=True))
 
 
-class Use(NamedTuple):
+class ReadingEquation(NamedTuple):
     """An equation, or the results, that read a value.
 
     Attributes:
@@ -79,7 +79,9 @@ class Use(NamedTuple):
     elsewhere: tuple[JaxprEqn | None, ...]
 
 
-def uses_of(stored: StoredJaxpr, value: Any, calls: Sequence[Call]) -> Iterator[Use]:
+def uses_of(
+    stored: StoredJaxpr, value: Any, calls: Sequence[BindingCall]
+) -> Iterator[ReadingEquation]:
     """The uses of a variable of a jaxpr, in its order; tags hand the value on."""
     inner = _compat.open_jaxpr(stored)
     same: set[Any] = {value}
@@ -89,7 +91,7 @@ def uses_of(stored: StoredJaxpr, value: Any, calls: Sequence[Call]) -> Iterator[
         if not read:
             continue
         if any(call.made(eqn) for call in calls):
-            yield Use(position, read, True, ())
+            yield ReadingEquation(position, read, True, ())
         elif is_tag(eqn):
             pairs = zip(eqn.invars, eqn.outvars, strict=True)
             same.update(new for old, new in pairs if not _compat.is_literal(old) and old in same)
@@ -97,15 +99,15 @@ def uses_of(stored: StoredJaxpr, value: Any, calls: Sequence[Call]) -> Iterator[
             operands = [k for k, var in enumerate(eqn.invars) if var in read]
             inside, elsewhere = _within(eqn, operands, calls)
             whole = elsewhere if inside else (eqn,) * bool(elsewhere)
-            yield Use(position, read, inside, whole)
+            yield ReadingEquation(position, read, inside, whole)
     own = not all(call.within for call in calls)
     for var in inner.outvars:
         if not _compat.is_literal(var) and var in same:
-            yield Use(len(inner.eqns), (var,), own, () if own else (None,))
+            yield ReadingEquation(len(inner.eqns), (var,), own, () if own else (None,))
 
 
 def _within(
-    eqn: JaxprEqn, operands: Sequence[int], calls: Sequence[Call]
+    eqn: JaxprEqn, operands: Sequence[int], calls: Sequence[BindingCall]
 ) -> tuple[bool, tuple[JaxprEqn | None, ...]]:
     """Whether calls in the jaxprs of an equation read its operands, and what else does."""
     inside, elsewhere, entered = False, list[JaxprEqn | None](), set[int]()

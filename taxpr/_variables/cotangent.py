@@ -83,7 +83,7 @@ def cotangent(where: Selector) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class FoundCotangent:
     """A cotangent in a program.
 
     Attributes:
@@ -105,7 +105,7 @@ class Found:
 
 def cotangents(
     variables: Variables | None, where: Cotangent, may_be_empty: bool, numbered: bool = True
-) -> list[Found]:
+) -> list[FoundCotangent]:
     """The cotangents that a selector means in a program.
 
     Raises:
@@ -130,7 +130,7 @@ def cotangents(
             raise SelectorError(f"{error}{tags and f' Of tags:{tags}'}") from None
         by_variable = {mark.variable: mark for mark in variables.marks}
         held, names = [by_variable[one] for one in one_of], labels(one_of, numbered)
-    found: list[Found] = []
+    found: list[FoundCotangent] = []
     reasons: list[str] = []
     for mark, name in zip(held, names, strict=True):
         if isinstance(cotangent := _only(variables, mark, marks), str):
@@ -138,7 +138,7 @@ def cotangents(
             continue
         token, address = cotangent
         place = mark.variable.place if mark.variable else ""
-        found.append(Found(f"∂ {name}", token, address, place, mark.variable, mark.path))
+        found.append(FoundCotangent(f"∂ {name}", token, address, place, mark.variable, mark.path))
     doubtful = [one for one in reasons if not one.endswith(_NONE)]
     if doubtful or not (found or may_be_empty):
         raise SelectorError(f"where={where!r}: {'; '.join(dict.fromkeys(doubtful or reasons))}.")

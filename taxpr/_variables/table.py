@@ -16,7 +16,7 @@ from taxpr._hops.places import numbered
 from taxpr._hops.table import in_loop, nested_jaxprs
 from taxpr._primitives.cotangent import token_of
 from taxpr._primitives.tag_equation import AtVariable, is_tag
-from taxpr._variables.calls import Call, call_of
+from taxpr._variables.calls import BindingCall, call_of
 from taxpr._variables.unmarked import Unmarked
 from taxpr._variables.variable import Variable
 from taxpr._variables.without_names import places_without
@@ -54,8 +54,8 @@ class Variables:
         self.untraced: Untraced = _untraced.get(marked, {})
 
     @functools.cached_property
-    def _found(self) -> tuple[_Found, tuple[Variable, ...]]:
-        found = _Found(self._clean)
+    def _found(self) -> tuple[_MarkReader, tuple[Variable, ...]]:
+        found = _MarkReader(self._clean)
         variables = tuple(found.variables(self._marked))
         return found, variables if self._places is None else tuple(found.moved(self._places))
 
@@ -77,7 +77,7 @@ class Variables:
         """The program's jaxpr with tags at cotangents."""
         return Unmarked(chosen).of(self._marked)
 
-    def call_of(self, variable: Variable) -> Call | None:
+    def call_of(self, variable: Variable) -> BindingCall | None:
         """The call that bound a variable; None where it is not known."""
         return self._found[0].calls.get(variable)
 
@@ -175,7 +175,7 @@ _PROGRAM = Address()
 _OF_EACH = "mapped", "differentiated", "cotangents"
 
 
-class _Found:
+class _MarkReader:
     """Reads the marks of a jaxpr, in program order, which is that of execution.
 
     Attributes:
@@ -189,7 +189,7 @@ class _Found:
         self._clean = clean
         self._counts: dict[Any, int] = defaultdict(int)
         self.marks: list[Mark] = []
-        self.calls: dict[Variable, Call | None] = {}
+        self.calls: dict[Variable, BindingCall | None] = {}
         self.numbers: dict[Variable, int] = {}
         self.cotangents: dict[Token, list[Address]] = {}
 

@@ -115,7 +115,7 @@ class Name(NamedTuple):
     name: str
 
 
-class Place(NamedTuple):
+class ChangedPlace(NamedTuple):
     """The place that an assignment such as ``rows[k - 1] = y`` changes.
 
     Attributes:
@@ -167,7 +167,7 @@ _OPERANDS: dict[Any, tuple[set[type], ...]] = {operator.add: ({int}, {str})}
 
 
 @dataclasses.dataclass(frozen=True)
-class Line:
+class LineEffects:
     """The effects that a line of a function may have.
 
     Attributes:
@@ -182,12 +182,12 @@ class Line:
     binds: frozenset[str] = frozenset()
     changes: bool = False
     in_place: frozenset[str] = frozenset()
-    place: Place | None = None
+    place: ChangedPlace | None = None
     calls: bool = False
 
 
 @of_code
-def lines_of(code: types.CodeType) -> Callable[[int], Line]:
+def lines_of(code: types.CodeType) -> Callable[[int], LineEffects]:
     """The effects that each line of a function may have, by its number."""
     by_line: dict[int | None, list[dis.Instruction]] = defaultdict(list)
     escapes = False  # so that another line may have it called
@@ -199,7 +199,7 @@ def lines_of(code: types.CodeType) -> Callable[[int], Line]:
     return functools.partial(_at, lines, _line(anywhere, escapes))
 
 
-def _at(lines: dict[int | None, Line], other: Line, line: int) -> Line:
+def _at(lines: dict[int | None, LineEffects], other: LineEffects, line: int) -> LineEffects:
     return lines.get(line, other)
 
 
@@ -209,7 +209,7 @@ def _lets_escape(one: dis.Instruction) -> bool:
     return one.opcode in dis.hasname and one.argval in _CHANGING and not is_called
 
 
-def _line(instructions: list[dis.Instruction], escapes: bool) -> Line:
+def _line(instructions: list[dis.Instruction], escapes: bool) -> LineEffects:
     binds: set[str] = set()
     in_place: set[str] = set()
     stores = [k for k, one in enumerate(instructions) if one.opname in _STORES]
@@ -228,10 +228,10 @@ def _line(instructions: list[dis.Instruction], escapes: bool) -> Line:
     if place is not None and (not binds.isdisjoint(place.reads) or (binds and not place.key)):
         changes, place = True, None
     calls = any(one.opname.startswith("CALL") for one in instructions)
-    return Line(frozenset(binds), changes, frozenset(in_place), place, calls)
+    return LineEffects(frozenset(binds), changes, frozenset(in_place), place, calls)
 
 
-def _place(instructions: Sequence[dis.Instruction], at: int) -> Place | None:
+def _place(instructions: Sequence[dis.Instruction], at: int) -> ChangedPlace | None:
     """The place of an assignment with which a line ends; None of any other."""
     ends = (one.opname.startswith(_AT_THE_END) for one in instructions[at + 1 :])
     stores = instructions[at]
@@ -261,8 +261,8 @@ def _place(instructions: Sequence[dis.Instruction], at: int) -> Place | None:
         return None
     container, *first = names[on_stack - wanted :]
     if stores.opname == "STORE_ATTR":
-        return Place(container, (stores.argval,), of_attributes=True)
-    return Place(container, _key([*map(Name, first)], instructions[k + 1 : at]))
+        return ChangedPlace(container, (stores.argval,), of_attributes=True)
+    return ChangedPlace(container, _key([*map(Name, first)], instructions[k + 1 : at]))
 
 
 def _is_constant(one: dis.Instruction) -> bool:

@@ -20,7 +20,7 @@ SOMEWHERE: Any = object()  # in the place of a key that is not known
 _NOTHING = object()
 
 
-class Contents:
+class ContainerTracers:
     """The tracers in a container and in those within it, by path.
 
     Args:
@@ -82,7 +82,7 @@ class _Node:
     __slots__ = ("_all", "_held", "_inner", "_path", "_written", "container", "fixed")
 
     def __init__(
-        self, everything: Contents, container: Any, path: str, written: Callable[[Any], str]
+        self, everything: ContainerTracers, container: Any, path: str, written: Callable[[Any], str]
     ) -> None:
         self._all, self._path, self._written = everything, path, written
         self.container = container

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from taxpr._source.files import is_user_file
 from taxpr._watching.changes import is_of_jax
-from taxpr._watching.held import Held
+from taxpr._watching.held import HeldTracers
 
 
-class Last(NamedTuple):
+class LastHanded(NamedTuple):
     """A variable in the last call from a place.
 
     Attributes:
@@ -25,12 +25,12 @@ class Last(NamedTuple):
         codes: The functions of the place; while they are kept here, no others get their `id`.
     """
 
-    held: Held
+    held: HeldTracers
     number: int
     codes: tuple[types.CodeType, ...]
 
 
-class Handed(NamedTuple):
+class HandedValue(NamedTuple):
     """A large value, or a part of one, that a variable gets.
 
     Attributes:
@@ -39,20 +39,20 @@ class Handed(NamedTuple):
         codes: The functions of these calls.
     """
 
-    by: Held
+    by: HeldTracers
     place: tuple[Any, ...]
     codes: tuple[types.CodeType, ...]
 
     @property
-    def last(self) -> Last | None:
+    def last(self) -> LastHanded | None:
         """The variable in the last call from the same place."""
         last = self.by.handed.get(self.place)
         return last if last is not None and last.held.is_large else None
 
-    def keep(self, held: Held, number: int) -> None:
+    def keep(self, held: HeldTracers, number: int) -> None:
         """Keep what the variable holds for the next call."""
         if held.is_large:
-            self.by.handed[self.place] = Last(held, number, self.codes)
+            self.by.handed[self.place] = LastHanded(held, number, self.codes)
 
     @property
     def may_change(self) -> bool:
@@ -63,10 +63,10 @@ class Handed(NamedTuple):
 
 def handed(
     frame: types.FrameType,
-    held_in: Callable[[types.FrameType], Iterable[Held]],
+    held_in: Callable[[types.FrameType], Iterable[HeldTracers]],
     value: object,
     *place: object,
-) -> Handed | None:
+) -> HandedValue | None:
     """Who holds a value that a variable of a function gets; None if nobody.
 
     Args:
@@ -81,7 +81,7 @@ def handed(
         for one in held_in(at):
             if one.holds(value):
                 key = (*place, *map(id, codes), *instructions)
-                return Handed(one, key, tuple(codes))
+                return HandedValue(one, key, tuple(codes))
         if (at := at.f_back) is not None:
             codes.append(at.f_code)
             instructions.append(at.f_lasti)

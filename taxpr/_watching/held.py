@@ -18,7 +18,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._watching.changes import Log
-from taxpr._watching.contents import CONTAINERS, Contents, attribute, part, reference
+from taxpr._watching.contents import CONTAINERS, ContainerTracers, attribute, part, reference
 
 _trees: Any = jax.tree_util  # which declares no types of paths
 _MOST = 10_000  # leaves of a variable
@@ -40,7 +40,7 @@ def _is_plain(kind: type) -> bool:
     return not _compat.is_tracer_type(kind) and issubclass(kind, _WITHOUT)
 
 
-class Held:
+class HeldTracers:
     """The tracers that a variable held at one line.
 
     Classes of the user's say what their PyTrees and keys are, and whether these are equal: what
@@ -79,7 +79,7 @@ class Held:
     def _hold(self, value: object, log: Log) -> None:
         self._at: dict[str, Callable[[], Any]] = {}
         self._itself: Callable[[], Any] | None = None  # where the leaves need no look
-        self._contents: Contents | None = None
+        self._contents: ContainerTracers | None = None
         self._leaves: list[Callable[[], Any] | None] = []
         self._is_known = False  # whether these are all leaves
         self._seen = log.length
@@ -99,7 +99,7 @@ class Held:
         looked_into = type(value) in CONTAINERS or contents is not value
         container = container_of(value) if looked_into and self.is_large else None
         if container is not None:
-            known = Contents(container, _is_leaf, part if contents is value else attribute)
+            known = ContainerTracers(container, _is_leaf, part if contents is value else attribute)
             self._contents = None if known.others else known
         if self._contents is None and any(self._leaves):
             paths = _paths(self._structure, _key if contents is value else _attribute)
@@ -160,7 +160,7 @@ class Held:
             return self._contents.has(id(container_of(value)))
         return self._is(value)
 
-    def _within(self, contents: Contents, value: object, log: Log) -> list[tuple[str, Any]]:
+    def _within(self, contents: ContainerTracers, value: object, log: Log) -> list[tuple[str, Any]]:
         places, self._seen = log.since(self._seen), log.length
         if places is not None:
             places = [place for place in places if contents.has(place[0])]
@@ -201,7 +201,7 @@ class Held:
             return self._contents.tracers()
         return ((path, one()) for path, one in self._at.items())
 
-    def unlike(self, before: Held | None) -> Iterator[tuple[str, Any]]:
+    def unlike(self, before: HeldTracers | None) -> Iterator[tuple[str, Any]]:
         """The tracers that were not held before, with their paths."""
         known = dict(before.tracers()) if before is not None else {}
         for path, tracer in self.tracers():

@@ -27,11 +27,11 @@ from taxpr._primitives.cotangent import hidden_mark
 from taxpr._source.files import is_user_file
 from taxpr._source.parsed import Parsed, another_text
 from taxpr._watching.assigned import goes_on
-from taxpr._watching.changes import Line, Log, keeps, lines_of
+from taxpr._watching.changes import LineEffects, Log, keeps, lines_of
 from taxpr._watching.codes import of_code
 from taxpr._watching.comprehensions import function_of, is_comprehension, own_names
-from taxpr._watching.handed import Handed, handed
-from taxpr._watching.held import Held, holds_none, is_tracer
+from taxpr._watching.handed import HandedValue, handed
+from taxpr._watching.held import HeldTracers, holds_none, is_tracer
 from taxpr._watching.mark import Binding, Untraced, mark_p, with_axis
 
 _append = vars(list)["append"]
@@ -146,7 +146,7 @@ class Watch:
         if self._frames.pop(id(frame), None) is not None:  # nobody has looked at its last line
             self._log.anything()
 
-    def _note_changes(self, does: Line, variables: Mapping[str, Any]) -> None:
+    def _note_changes(self, does: LineEffects, variables: Mapping[str, Any]) -> None:
         """Note what a line may have changed in containers, but for what it calls."""
         in_place = map(variables.get, does.in_place)
         if (
@@ -187,7 +187,7 @@ class Watch:
                     handed = None
                 found = before.changes(value, self._log) if before is not None else None
                 if found is None:
-                    now = held[name] = Held(value, self._log)
+                    now = held[name] = HeldTracers(value, self._log)
                     found = now.unlike(before)
                     self._is_large = self._is_large or now.is_large
                     if handed is not None:
@@ -204,19 +204,21 @@ class Watch:
 
     def _handed(
         self, frame: types.FrameType, seen: _WatchedFrame, name: str, value: object
-    ) -> Handed | None:
+    ) -> HandedValue | None:
         """Who holds a large value that a variable gets as its first; None if nobody."""
         # A generator may run beside another one from the same place.
         if not self._is_large or is_tracer(value) or frame.f_code.co_flags & _SUSPENDED:
             return None
 
-        def held_in(frame: types.FrameType) -> Iterable[Held]:
+        def held_in(frame: types.FrameType) -> Iterable[HeldTracers]:
             known = self._frames.get(id(frame))
             return known.held.values() if known is not None else ()
 
         return handed(frame, held_in, value, name, seen.line, seen.within)
 
-    def _as_before(self, handed: Handed, code: types.CodeType, name: str) -> Held | None:
+    def _as_before(
+        self, handed: HandedValue, code: types.CodeType, name: str
+    ) -> HeldTracers | None:
         """The tracers of a variable in the last call from the same place."""
         if (last := handed.last) is None:
             return None
@@ -302,7 +304,7 @@ class _WatchedFrame:
     trace: Callable[[], Any]
     within: bool
     bound: set[str]
-    held: dict[str, Held] = dataclasses.field(default_factory=dict[str, Held])
+    held: dict[str, HeldTracers] = dataclasses.field(default_factory=dict[str, HeldTracers])
     open: set[str] = dataclasses.field(default_factory=set[str])
 
 

@@ -32,7 +32,7 @@ UNNAMED = (
 )
 
 
-class Known(Protocol):
+class NamedProgram(Protocol):
     """A program, as far as selecting goes; see `Traced`."""
 
     @property
@@ -95,7 +95,7 @@ def names_for(*where: Any) -> Names:
     return any(isinstance(one, Var) for one in asked)
 
 
-def may_be_variables(program: Known, *where: Any) -> bool:
+def may_be_variables(program: NamedProgram, *where: Any) -> bool:
     """Whether texts in selectors are no tags and no addresses, so that variables may be meant."""
     texts = [one for some in where for one, _ in names_in(some) if isinstance(one, str)]
     sites = find_sites(program.jaxpr) if texts else []
@@ -106,7 +106,7 @@ def may_be_variables(program: Known, *where: Any) -> bool:
     )
 
 
-def _is_place(program: Known, text: str, sites: Sequence[Site]) -> bool:
+def _is_place(program: NamedProgram, text: str, sites: Sequence[Site]) -> bool:
     return isinstance(meant(program, text, Site, sites), Places)
 
 
@@ -119,7 +119,7 @@ def _may_be_variable(text: str) -> bool:
 # ---- what one text means ------------------------------------------------------------------------
 
 
-def said(program: Known, where: Selector, of: type[Site] | type[Value]) -> Any:
+def said(program: NamedProgram, where: Selector, of: type[Site] | type[Value]) -> Any:
     """A selector in which texts are replaced by what they mean.
 
     Args:
@@ -148,7 +148,7 @@ def said(program: Known, where: Selector, of: type[Site] | type[Value]) -> Any:
 
 
 def meant(
-    program: Known,
+    program: NamedProgram,
     text: str,
     of: type[Site] | type[Value],
     sites: Sequence[Site],
@@ -199,7 +199,7 @@ def _addresses(sites: Sequence[Site]) -> frozenset[str]:
 
 
 def _at(
-    program: Known, sites: Sequence[Site], text: str, of: type[Site] | type[Value]
+    program: NamedProgram, sites: Sequence[Site], text: str, of: type[Site] | type[Value]
 ) -> Places | None:
     """What an address means, of a tag, a value or an equation with one result."""
     if of is Site and (found := [s for s in sites if text in (s.address, s.value_address)]):
@@ -218,7 +218,7 @@ def _at(
     return Untagged(text, frozenset({value.address}), "address")
 
 
-def _of_result(program: Known, text: str) -> Var | Cotangent | None:
+def _of_result(program: NamedProgram, text: str) -> Var | Cotangent | None:
     """What a name that values have in results means, such as ``"h#1"`` or ``"∂ h"``."""
     back, name = text.startswith("∂ "), text.removeprefix("∂ ").strip()
     if program.named is None or not name:
@@ -231,7 +231,7 @@ def _of_result(program: Known, text: str) -> Var | Cotangent | None:
 
 
 def _of_glob(
-    program: Known, sites: Sequence[Site], text: str, of: type[Site] | type[Value]
+    program: NamedProgram, sites: Sequence[Site], text: str, of: type[Site] | type[Value]
 ) -> Places | Var | None:
     if not set("*?[") & set(text):
         return None
@@ -253,13 +253,13 @@ def _of_glob(
     return found if values else None
 
 
-def _values_at(program: Known, sites: Sequence[Site], place: Places) -> set[str]:
+def _values_at(program: NamedProgram, sites: Sequence[Site], place: Places) -> set[str]:
     """The addresses of the values at an address."""
     tags = [site for site in sites if site.address in place.addresses]
     return _marked(program, tags) if tags else set(place.addresses)
 
 
-def _marked(program: Known, sites: Sequence[Site]) -> set[str]:
+def _marked(program: NamedProgram, sites: Sequence[Site]) -> set[str]:
     """The addresses of what tags mark, looking through other tags."""
     found: set[str] = set()
     for site in sites:
@@ -280,7 +280,7 @@ def _two(text: str, other: str, by: str, held: Sequence[Variable]) -> SelectorEr
     )
 
 
-def variables_of(program: Known, where: Var, may_be_empty: bool) -> list[Variable]:
+def variables_of(program: NamedProgram, where: Var, may_be_empty: bool) -> list[Variable]:
     """The variables that a selector means.
 
     Raises:
@@ -315,7 +315,7 @@ _NothingError.__qualname__ = _NothingError.__name__ = SelectorError.__name__
 _NothingError.__module__ = SelectorError.__module__
 
 
-def _nothing(program: Known, text: str, of: type[Site] | type[Value]) -> LookupError:
+def _nothing(program: NamedProgram, text: str, of: type[Site] | type[Value]) -> LookupError:
     """The error that a text means nothing: what is near, and how variables come to be known."""
     sites = [site for site in find_sites(program.jaxpr) if site.variable is None]
     table = program.named.table if program.named else ()

@@ -18,7 +18,7 @@ from taxpr._places import file_text
 from taxpr._sites.criteria import (
     Each,
     Every,
-    Line,
+    LineSelector,
     Maybe,
     Places,
     Scope,
@@ -196,7 +196,7 @@ def _found(of: Any, where: Selector) -> list[Any]:
         return of.of_tags(list(filter(_test_of_site(sites, where), sites)))
     if is_params(where):
         return of.of_tags(list(filter(_test_of_params(where), sites)))
-    if isinstance(where, (Scope, Line)):
+    if isinstance(where, (Scope, LineSelector)):
         return list(filter(where.fits, of.every))
     if isinstance(where, Primitive):
 
@@ -253,7 +253,7 @@ def _answer(of: Any, predicate: Any, *args: object) -> bool:
             f"{wrong[1]}. Give one with these arguments, {how}."
         )
     result = predicate(*args)
-    if isinstance(result, (str, bytes, Scope, Line, Maybe, Places)) and result:
+    if isinstance(result, (str, bytes, Scope, LineSelector, Maybe, Places)) and result:
         raise SelectorError(
             f"where: the predicate {name} returned {result!r}, a {type(result).__name__}. It is "
             f"asked about each in turn and answers with a bool, {how}. Another selector is given "
@@ -321,7 +321,7 @@ def _missed(of: Any, where: Selector, more: Sequence[str] = ()) -> str:
         scopes = ["/".join(inner for _, inner in parts_of(thing)) for thing in of.every]
         near = nearest(where.pattern, filter(None, scopes))
         return said + (near or " None has a named scope.")
-    if isinstance(where, Line):
+    if isinstance(where, LineSelector):
         sources = {_compat.source_of(thing.eqn) for thing in of.every if thing.eqn}
         lines = {(file_text(s.file), s.line) for s in sources if s}
         near = sorted(lines, key=lambda line: (abs(line[1] - where.number), line))[:5]

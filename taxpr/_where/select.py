@@ -9,25 +9,25 @@ from typing import Any, overload
 
 from taxpr._compat import Primitive, is_sequence
 from taxpr._errors import SelectorError
-from taxpr._sites.criteria import Line, Places, Scope, Selector
+from taxpr._sites.criteria import LineSelector, Places, Scope, Selector
 from taxpr._sites.site import Site
 from taxpr._sites.values import Value
 from taxpr._sites.walk import find_sites
 from taxpr._variables.cotangent import Cotangent, cotangents
 from taxpr._variables.select import Var
-from taxpr._where.meaning import Known, replaced, said, variables_of
+from taxpr._where.meaning import NamedProgram, replaced, said, variables_of
 from taxpr._where.pick import Picked, pick_tags, pick_values
 
 
 @overload
 def select(
-    program: Known, where: Selector, of: type[Site], *, change: bool = False
+    program: NamedProgram, where: Selector, of: type[Site], *, change: bool = False
 ) -> Picked[Site]: ...
 @overload
 def select(
-    program: Known, where: Selector, of: type[Value], *, change: bool = False
+    program: NamedProgram, where: Selector, of: type[Value], *, change: bool = False
 ) -> Picked[Value]: ...
-def select(program: Known, where: Selector, of: Any, *, change: bool = False) -> Picked[Any]:
+def select(program: NamedProgram, where: Selector, of: Any, *, change: bool = False) -> Picked[Any]:
     """The tags or values that a selector means, in program order.
 
     Args:
@@ -58,7 +58,7 @@ def select(program: Known, where: Selector, of: Any, *, change: bool = False) ->
 
 
 @contextlib.contextmanager
-def telling(program: Known, where: Any) -> Generator[None, None, None]:
+def telling(program: NamedProgram, where: Any) -> Generator[None, None, None]:
     """A context for picking tags: an error says if there are values without a tag."""
     try:
         yield
@@ -79,11 +79,13 @@ def _each(where: Any) -> Iterator[Any]:
     if is_sequence(where):
         for one in where:
             yield from _each(one)
-    elif isinstance(where, (Scope, Line, Primitive, Places)):
+    elif isinstance(where, (Scope, LineSelector, Primitive, Places)):
         yield where
 
 
-def _untagged(program: Known, where: Scope | Line | Primitive | Places) -> Iterator[str]:
+def _untagged(
+    program: NamedProgram, where: Scope | LineSelector | Primitive | Places
+) -> Iterator[str]:
     """How to have values without a tag, if there are some."""
     try:
         at = {value.address for value in pick_values(program.jaxpr, where).found}

@@ -11,7 +11,7 @@ import pytest
 
 import taxpr
 from taxpr._watching import contents, held, watch
-from taxpr._watching.changes import Line
+from taxpr._watching.changes import LineEffects
 
 X = jnp.asarray([0.3, -0.8, 1.1])
 MANY = 70  # more than are looked at before each line
@@ -245,7 +245,7 @@ def test_names_are_those_of_comparing_everything_before_each_line(fn, monkeypatc
     found = names(fn)
 
     def all_may_be_bound(code):
-        return lambda line: Line(binds=frozenset(code.co_varnames))
+        return lambda line: LineEffects(binds=frozenset(code.co_varnames))
 
     monkeypatch.setattr(watch, "lines_of", all_may_be_bound)
     monkeypatch.setattr(held, "_MANY", 10_000)

@@ -278,7 +278,7 @@ def operands(fn, *args):
 @pytest.mark.parametrize("kind", [dict, Pair, Layer])
 def test_a_model_costs_as_much_for_each_layer_however_many_there_are(kind, monkeypatch):
     looked = 0
-    held_anew, compared = held.Held._hold, held.Held._is_same
+    held_anew, compared = held.HeldTracers._hold, held.HeldTracers._is_same
 
     def counted(function):
         def of(self, value, *more):
@@ -289,8 +289,8 @@ def test_a_model_costs_as_much_for_each_layer_however_many_there_are(kind, monke
 
         return of
 
-    monkeypatch.setattr(held.Held, "_hold", counted(held_anew))
-    monkeypatch.setattr(held.Held, "_is_same", counted(compared))
+    monkeypatch.setattr(held.HeldTracers, "_hold", counted(held_anew))
+    monkeypatch.setattr(held.HeldTracers, "_is_same", counted(compared))
 
     def model(ws, x):
         layers = Stack(ws, kind)

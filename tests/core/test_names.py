@@ -1,6 +1,7 @@
 """The names of taxpr: few in its list, and what its modules have is found in it, too."""
 
 import ast
+import collections
 import importlib
 import pathlib
 import subprocess
@@ -67,3 +68,14 @@ def test_another_name_is_an_error():
 def test_a_star_brings_no_name_of_python():
     code = "from taxpr import *; print(1); f = tag; assert 'Any' not in globals()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_two_classes_of_the_core_share_a_name():
+    found = collections.Counter(
+        node.name
+        for file in pathlib.Path(taxpr.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert len(found) > 300
+    assert [name for name, times in found.items() if times > 1] == []

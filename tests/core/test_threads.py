@@ -127,7 +127,7 @@ def test_a_rule_is_one_jaxpr_for_all_threads(fn, params, name):
     [eqn] = taxpr.trace(fn)(1.0).eqns
 
     def rule(*flags):
-        return _compat.Rule(jax.make_jaxpr(lambda x: x)(1.0), flags)
+        return _compat.TracedRule(jax.make_jaxpr(lambda x: x)(1.0), flags)
 
     for _ in range(ROUNDS):
         traced = params(eqn.params, rule)[name].call_wrapped

@@ -44,7 +44,7 @@ def _rules(
     eqn: _compat.JaxprEqn,
     *,
     label: str,
-    rule_of: Callable[[_compat.JaxprEqn, Sequence[bool]], _compat.Rule],
+    rule_of: Callable[[_compat.JaxprEqn, Sequence[bool]], _compat.TracedRule],
 ) -> tuple[Nested, ...]:
     """The jaxpr of the rule, traced as if every differentiable input were differentiated.
 
@@ -205,7 +205,7 @@ def _keep_jvp(call: _CustomCall, avals: Sequence[Aval]) -> Params:
     """The new rule uses symbolic zeros, so that the context can have a zero tangent."""
     n_out, n_lead, n_args = len(call.eqn.outvars), call.n_lead, len(avals) - call.n_lead
 
-    def injected(*zeros: bool) -> _compat.Rule:
+    def injected(*zeros: bool) -> _compat.TracedRule:
         for_rule = list(zeros[n_lead:])
         instantiated = not call.eqn.params["symbolic_zeros"]
         rule = _compat.jvp_rule(call.eqn, [False] * n_args if instantiated else for_rule)
@@ -227,7 +227,7 @@ def _keep_jvp(call: _CustomCall, avals: Sequence[Aval]) -> Params:
 
         jaxpr = _compat.make_jaxpr(run)(*avals, *given)
         n_more = len(jaxpr.out_avals) - n_out - list(rule.out_zeros).count(False)
-        return _compat.Rule(jaxpr, [*rule.out_zeros, *[True] * n_more])
+        return _compat.TracedRule(jaxpr, [*rule.out_zeros, *[True] * n_more])
 
     return {**_compat.jvp_params(call.eqn.params, injected), "symbolic_zeros": True}
 
@@ -235,7 +235,7 @@ def _keep_jvp(call: _CustomCall, avals: Sequence[Aval]) -> Params:
 def _keep_vjp(call: _CustomCall, avals: Sequence[Aval]) -> Params:
     n_lead = call.n_lead
 
-    def injected(*nonzeros: bool) -> _compat.Rule:
+    def injected(*nonzeros: bool) -> _compat.TracedRule:
         if any(nonzeros[n_lead - call.eqn.params["num_consts"] : n_lead]):
             raise _compat.closed_over_error()
         rule = _compat.fwd_rule(call.eqn, nonzeros[n_lead:])
@@ -244,7 +244,7 @@ def _keep_vjp(call: _CustomCall, avals: Sequence[Aval]) -> Params:
             outs, more = call.rule(values, rule.jaxpr, values[n_lead:])
             return [*outs, *more]
 
-        new = _compat.Rule(_compat.make_jaxpr(run)(*avals))
+        new = _compat.TracedRule(_compat.make_jaxpr(run)(*avals))
         return _compat.with_known_residuals(new, rule, len(call.eqn.outvars))
 
     more_out = call.n_ctx + call.emits_tree.num_leaves
@@ -253,7 +253,7 @@ def _keep_vjp(call: _CustomCall, avals: Sequence[Aval]) -> Params:
 
 
 def _with_jvp_rule(eqn: _compat.JaxprEqn, change: Change) -> _compat.JaxprEqn:
-    def changed(*zeros: bool) -> _compat.Rule:
+    def changed(*zeros: bool) -> _compat.TracedRule:
         rule = _compat.jvp_rule(eqn, zeros)
         return rule._replace(jaxpr=change(rule.jaxpr))
 
@@ -261,8 +261,8 @@ def _with_jvp_rule(eqn: _compat.JaxprEqn, change: Change) -> _compat.JaxprEqn:
 
 
 def _with_fwd_rule(eqn: _compat.JaxprEqn, change: Change) -> _compat.JaxprEqn:
-    def changed(*nonzeros: bool) -> _compat.Rule:
-        return _compat.Rule(change(_compat.fwd_rule(eqn, nonzeros).jaxpr))
+    def changed(*nonzeros: bool) -> _compat.TracedRule:
+        return _compat.TracedRule(change(_compat.fwd_rule(eqn, nonzeros).jaxpr))
 
     return eqn.replace(params={**eqn.params, **_compat.fwd_params(eqn.params, changed)})
 
