@@ -11,9 +11,10 @@ from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short as _text
 from taxpr_jupyter._text.elements import ElementRow
 from taxpr_jupyter._tree.call_stacks import Units
-from taxpr_jupyter._tree.repeats import repeat_in
+from taxpr_jupyter._tree.repeats import Repeat, repeat_in
 from taxpr_jupyter._tree.tree import SOURCE, GroupKind, Item
 
+_MANY = 8  # of one place are put together, though their shapes differ
 _TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
 
 
@@ -37,10 +38,12 @@ class Arranger:
         """Puts together what repeats itself, and what is too much to stand side by side."""
         heads, bounds = self._heads(items, start)
         keys = [self._item_key(items[i], *bounds[i]) for i in heads]
-        repeat = repeat_in(keys)
-        heads.append(len(items))
+        repeat, of_place = repeat_in(keys), False
         if repeat is None or not any(items[i].is_group for i in heads[repeat.start : repeat.stop]):
+            repeat, of_place = self._of_one_place([(items[i], *bounds[i]) for i in heads]), True
+        if repeat is None:
             return self.few_of(items, start)
+        heads.append(len(items))
         parts, spans = [], []
         for k in range(repeat.start, repeat.stop, repeat.period):
             a, b = heads[k], heads[k + repeat.period]
@@ -49,7 +52,7 @@ class Arranger:
         before, after = items[: heads[repeat.start]], items[heads[repeat.stop] :]
         return [
             *self.few_of(before, start),
-            self.repeat(parts, spans),
+            self.repeat(parts, spans, of_place=of_place),
             *self.few_of(after, spans[-1][1]),
         ]
 
@@ -64,6 +67,18 @@ class Arranger:
             return self._units.key(start)
         same = tuple(self._units.keys(start, stop))
         return self._keys.number((item.kind, re.sub(r"\d+", "#", item.title), same))
+
+    def _of_one_place(self, items: Sequence[tuple[Item, int, int]]) -> Repeat | None:
+        """What repeats itself but for its shapes, as `jax.tree.map` does, if it is much."""
+        if len(items) < _MANY:
+            return None
+        codes = self._units.codes
+        repeat = repeat_in([self._keys.number(tuple(codes[a:b])) for _, a, b in items])
+        if repeat is None or 2 * (repeat.stop - repeat.start) <= len(items):
+            return None
+        named = any(self.has_name(item) for item, _, _ in items[repeat.start : repeat.stop])
+        much = len(items) > 2 * self._few and (named or repeat.period > 1)
+        return repeat if much or (named and repeat.times >= _MANY) else None
 
     def few_of(self, items: list[Item], start: int) -> list[Item]:
         """Cuts what is too much to stand side by side into runs.
@@ -108,13 +123,20 @@ class Arranger:
         return self.group("run", title, start, stop, children, note)
 
     def repeat(
-        self, parts: list[list[Item]], spans: list[tuple[int, int]], function: str = ""
+        self,
+        parts: list[list[Item]],
+        spans: list[tuple[int, int]],
+        function: str = "",
+        of_place: bool = False,
     ) -> Item:
         """A group of what repeats itself: the first time, and a group of the other times.
 
-        It is called like the function that is given, or like what it consists of.
+        It is called like the function that is given, or like what it consists of; ``of_place`` says
+        that one place in the source made all, of any shapes, and it is called like that.
         """
         start, stop = spans[0][0], spans[-1][1]
+        alike = "times" if of_place else "alike"
+        function = self._units.made_by(start, stop) if of_place else function
         times: list[list[Item]] = []
         names: list[str] = []
         source = any(item.kind in SOURCE for item in parts[0])
@@ -131,10 +153,10 @@ class Arranger:
         of_others = "" if source else _from_to(names[1], names[-1])
         if not (source or of_others):
             of_others = self._units.function(start, stop)
-        note = f"{len(parts) - 1} more alike"
+        note = f"{len(parts) - 1} more {alike}"
         more = self.group("more", of_others, spans[1][0], stop, others, note)
         title = _from_to(names[0], names[-1]) or self._units.function(start, stop)
-        return self.group("repeat", title, start, stop, [*times[0], more], f"{len(parts)} alike")
+        return self.group("repeat", title, start, stop, [*times[0], more], f"{len(parts)} {alike}")
 
     def group(
         self,

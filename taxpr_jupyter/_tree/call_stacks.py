@@ -76,6 +76,15 @@ class Units:
             self._numbers = [self._keys.alike(eqn) for eqn in self.eqns]
         return self._numbers[start:stop]
 
+    @functools.cached_property
+    def codes(self) -> list[int]:
+        """A number for each unit, the same for one place in the source, whatever the shapes are."""
+        found: dict[tuple[Any, ...], int] = {}
+        return [
+            found.setdefault((eqn.primitive, path), len(found))
+            for eqn, path in zip(self.eqns, self.paths, strict=True)
+        ]
+
     def common_depth(self, start: int, stop: int, depth: int) -> int:
         """How many scopes all have in common."""
         first = self.scopes[start]
@@ -202,9 +211,15 @@ class Units:
         return [source for source in found if source]
 
     def function(self, start: int, stop: int) -> str:
-        """The function that most of some equations are from."""
+        """The function that most of some equations are from; of a lambda what it computes."""
         names = Counter(map(short.function_name, self.sources(start, stop)))
-        return names.most_common(1)[0][0] if names else "equations"
+        name = names.most_common(1)[0][0] if names else "equations"
+        return self.made_by(start, stop) if name == "<lambda>" else name
+
+    def made_by(self, start: int, stop: int) -> str:
+        """The innermost step that some equations have in common, such as the body of a lambda."""
+        steps = self.paths[start][: self.common_steps(start, stop)]
+        return steps[-1].title if steps else "equations"
 
     def place(self, unit: int) -> tuple[Any, ...]:
         """From where an equation is, from the coarse to the fine: scopes, function, line."""

@@ -645,6 +645,45 @@ def test_what_repeats_itself_is_shown_once_with_a_count():
         assert not re.search("alike", str(build_picture(trace(other, jnp.ones(4)), ()).nodes))
 
 
+def sgd(params, grads):
+    return jax.tree.map(lambda p, g: p - 0.1 * g / (1.0 + jnp.sqrt(jnp.mean(g**2))), params, grads)
+
+
+def test_the_leaves_of_a_tree_are_one_box_though_their_shapes_differ():
+    params = [jnp.ones((k + 1, k + 2)) for k in range(14)]
+    program = trace(sgd, params, params)
+    picture = build_picture(program)
+    [repeat] = [c for c in picture.clusters if "14 times" in c.lines[0]]
+    each = len(program.eqns) // 14
+    assert repeat.address == f"group:0-{14 * each - 1}"
+    assert repeat.lines[0].startswith("p - 0.1 * g")
+    [first] = [c for c in picture.clusters if "1 of 14" in c.lines[0]]
+    [more] = [n for n in picture.nodes if n.address == f"group:{each}-{14 * each - 1}"]
+    assert (first.address, more.lines[0]) == (f"group:0-{each - 1}", "13 more times")
+    shown = (*picture.nodes, *picture.clusters)
+    assert not [one for one in shown if any("<lambda>" in line for line in one.lines)]
+    opened = build_picture(program, picture.unfolded | {more.address})
+    inside = [n for n in opened.nodes if n.cluster == more.address]
+    assert [n.address for n in inside] == [
+        f"group:{k * each}-{(k + 1) * each - 1}" for k in range(1, 14)
+    ]
+    assert [n.lines[-1] for n in inside] == [f"f32[{k + 1},{k + 2}]" for k in range(1, 14)]
+
+
+@pytest.mark.parametrize(("leaves", "together"), [(7, False), (8, True), (14, True)])
+def test_many_calls_of_one_place_are_one_box(leaves, together):
+    clip = jax.jit(lambda g: jnp.clip(g * 2.0, -1.0, 1.0))
+
+    def step(grads):
+        return jax.tree.map(clip, grads)
+
+    grads = [jnp.ones(k + 1) for k in range(leaves)]
+    picture = build_picture(trace(step, grads), budget=30)
+    found = [c.lines[0] for c in picture.clusters if f"{leaves} times" in c.lines[0]]
+    assert len(found) == together
+    assert len([n for n in picture.nodes if n.kind == "hop"]) == (0 if together else leaves)
+
+
 def test_loops_without_scopes_are_found_by_their_equations():
     def fn(x):
         x = x * 2.0
