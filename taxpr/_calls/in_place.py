@@ -6,17 +6,13 @@ from typing import Any, NamedTuple
 
 import jax
 
+from taxpr._calls.checked import Checked, Merge, Objects, Split, Update
 from taxpr._calls.libraries import Library
 from taxpr._calls.model import Held, Opened, PureCode, States, Taken, Unbound, is_held, like
 from taxpr._calls.objects import Apart, apart
 from taxpr._calls.static import run
 from taxpr._calls.unbound import unbind
 from taxpr._compat import PyTree
-
-Objects = Mapping[str, Any]
-Split = Callable[[Objects], tuple[Any, States]]
-Merge = Callable[[Any, States], Objects]
-Update = Callable[[Objects, States], object]
 
 
 class _Ways(NamedTuple):
@@ -76,11 +72,9 @@ def objects(
         ...     lambda boxes, states: [boxes[label].set(**one) for label, one in states.items()],
         ... )
     """
-
-    def is_object(x: Any) -> bool:
-        return isinstance(x, kinds)
-
-    ways = _Ways(name, is_object, split, merge, update, grows, code)
+    own = Checked(name, kinds, split, merge, update)
+    is_object = own.is_object
+    ways = _Ways(name, is_object, own.split, own.merge, own.update, grows, code)
 
     def open_objects(
         fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

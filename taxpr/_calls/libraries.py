@@ -16,6 +16,7 @@ import jax
 
 from taxpr._calls.model import Opened
 from taxpr._errors import ArgumentError
+from taxpr._given import refuse_no_text
 
 _R = TypeVar("_R")
 _jax: Any = jax  # which declares no type of its checkpoint
@@ -120,7 +121,8 @@ def register_library(name: str, library: Library) -> None:
         >>> taxpr.watch(add)(counter, 1.0)["add.counter.total#1"].value, float(counter.total)
         (Array(7., dtype=float32), 6.0)
     """
-    if not isinstance(name, str) or not isinstance(library, Library):
+    refuse_no_text("register_library", name, "the name of a library")
+    if not isinstance(library, Library):
         raise ArgumentError(
             f"register_library: {library!r} is a {type(library).__name__}. Give a name, and what "
             "taxpr.libraries.objects returns, or a taxpr.libraries.Library."

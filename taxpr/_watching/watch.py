@@ -26,6 +26,7 @@ from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.cotangent import hidden_mark
 from taxpr._source.files import is_user_file
 from taxpr._source.parsed import Parsed, another_text
+from taxpr._source.unnoticed import is_unnoticed
 from taxpr._watching.assigned import goes_on
 from taxpr._watching.changes import LineEffects, Log, keeps, lines_of
 from taxpr._watching.codes import of_code
@@ -86,7 +87,7 @@ class Watch:
         if self._tangents is not None:
             self._tangents.look()
         code = frame.f_code
-        if is_comprehension(code):
+        if is_comprehension(code) or is_unnoticed():
             return
         trace = _compat.innermost_jaxpr_trace()
         within = trace is not None and any(one.trace() is trace for one in self._frames.values())

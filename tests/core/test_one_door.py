@@ -175,6 +175,11 @@ def test_what_transforms_a_function_changes_objects_and_questions_do_not(counter
     assert float(counter.total) == 75.0
 
 
+def test_functions_of_a_library_have_no_variables(counters):
+    rec = taxpr.watch(add)(counters(), X)
+    assert [*rec] == ["counter.total#0", "x", "counter.total#1"]
+
+
 def test_one_object_twice_is_one(counters):
     def both(pair, x):
         for one in pair:
@@ -241,6 +246,8 @@ def test_two_versions_of_a_class_are_two_inputs():
 def test_what_is_registered_is_checked():
     with pytest.raises(taxpr.ArgumentError, match="register_library: 3 is a int"):
         taxpr.register_library("mine", 3)
+    with pytest.raises(taxpr.ArgumentError, match="register_library: 3 is a int, not the name of"):
+        taxpr.register_library(3, libraries.Library(lambda *call: None))
     with pytest.raises(taxpr.ArgumentError, match="equinox is a library that taxpr knows"):
         taxpr.register_library("equinox", libraries.Library(lambda *call: None))
 
