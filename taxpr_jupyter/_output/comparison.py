@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
-import pathlib
+import os
 import threading
-from collections.abc import Callable
 from typing import Any, Literal
 
 import taxpr
@@ -19,7 +18,7 @@ from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model.kinds import checked_limits
 from taxpr_jupyter._model.model import Picture
-from taxpr_jupyter._output import saved
+from taxpr_jupyter._output import files, saved
 from taxpr_jupyter._output.both_sides import BothSides, Unfolded
 from taxpr_jupyter._output.shell import SVG, running_shell, shows
 from taxpr_jupyter._svg.in_cells import for_outputs
@@ -207,29 +206,24 @@ class Comparison:
         titles = [f"{word}: {name}" for word, name in zip(("before", "after"), names, strict=True)]
         return side_by_side(svgs, titles, " and ".join(names), f"{self.diff.summary(source_text)}.")
 
-    def save(self, path: str | pathlib.Path) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the pictures (.svg) or the text (.txt) to a file.
 
         Args:
             path: The file.
 
         Raises:
-            PanelError: The name ends otherwise, or there is no layout.
+            PanelError: The name ends otherwise, or there is no such folder, or no layout.
             OSError: The file cannot be written.
         """
-        file = pathlib.Path(path)
-        writers: dict[str, Callable[[], str | None]] = {
-            ".svg": self.svg,
-            ".txt": lambda: f"{self.text()}\n",
-        }
-        if file.suffix not in writers:
-            raise PanelError(
-                f"{file.name} cannot be written: the name must end in {', '.join(writers)}"
-            )
-        text = writers[file.suffix]()
-        if text is None:
-            raise PanelError(f"There is no picture to write. {self.note}")
-        file.write_text(text, encoding="utf-8")
+
+        def svg() -> str:
+            made = self.svg()
+            if made is None:
+                raise PanelError(f"There is no picture to write. {self.note}")
+            return made
+
+        files.save(path, {".svg": svg, ".txt": lambda: f"{self.text()}\n"})
 
     def __repr__(self) -> str:
         said = self.diff.summary(source_text)

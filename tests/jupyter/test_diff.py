@@ -565,6 +565,14 @@ def test_what_cannot_be_compared_is_said():
         compare(program, program).save("x.png")
 
 
+def test_a_comparison_is_saved_as_a_drawing_is(tmp_path):
+    found = compare(plain, tagged, V)
+    found.save(tmp_path / "X.TXT")
+    assert (tmp_path / "X.TXT").read_text() == f"{found.text()}\n"
+    with pytest.raises(PanelError, match=r"there is no folder .*\. Make it first"):
+        found.save(tmp_path / "no folder" / "x.txt")
+
+
 @needs_dot
 def test_a_comparison_shows_and_saves_itself(tmp_path):
     found = compare(plain, tagged, V)

@@ -320,3 +320,24 @@ def test_the_picture_marks_the_wrapper_and_not_what_it_wraps():
     folded = {node.address: node for node in same.pictures[0].nodes}["0:jit"]
     assert "gone" in folded.marks
     assert "what it wraps is the same" in folded.tooltip
+
+
+def test_wrappers_that_both_sides_have_stay_closed_in_one_that_goes():
+    inner = named("layer", jax.checkpoint(jax.jit(named("layer", jnp.cos))))
+    found = compared(jax.jit(inner), inner, V)
+    is_whole(found)
+    assert found.counts["added"] == 0, said(found)
+    assert found.counts["removed"] == 1
+
+
+def test_a_layer_that_goes_leaves_the_layer_behind_it_as_it_is():
+    def first(x):
+        return jnp.tanh(x * x) + x
+
+    def second(x):
+        return jax.nn.softmax(x) * x - x
+
+    found = compared(chain(first, second), second, V)
+    is_whole(found)
+    assert counts(found).keys() == {"same", "removed"}, said(found)
+    assert found.counts["removed"] == 3
