@@ -16,7 +16,7 @@ from typing import Any
 from taxpr_jupyter._code.config import config_now
 from taxpr_jupyter._code.imports import free_names
 from taxpr_jupyter._code.injectors import injector_code
-from taxpr_jupyter._code.names import Names
+from taxpr_jupyter._code.names import CodeNames
 from taxpr_jupyter._code.state_code import StatesOf, pure_lines, unwritten
 from taxpr_jupyter._code.values import keywords, value_code, written
 from taxpr_jupyter._edits.attached import Attached
@@ -97,7 +97,7 @@ def code_of(
     """
     if states and (said := unwritten(states)):
         return said
-    names = Names(source.namespace, source.named, source.given, source.call)
+    names = CodeNames(source.namespace, source.named, source.given, source.call)
     asked = None if question is None else question_of(question)
     if question is None or asked is None or asked.needs == "injectors":
         more = (states, names, asked, compiled, changes)
@@ -117,7 +117,7 @@ def _body(
     sites: Sequence[SiteRow],
     held: Mapping[str, str],
     states: StatesOf | None,
-    names: Names,
+    names: CodeNames,
     question: Question | None,
     compiled: bool,
     changes: Sequence[Changed],
@@ -175,7 +175,7 @@ def _without_edits(
     return {address: params for address, params in added.items() if address not in edits}
 
 
-def _edited(fun: str, changes: Sequence[Changed], names: Names) -> tuple[list[str], str]:
+def _edited(fun: str, changes: Sequence[Changed], names: CodeNames) -> tuple[list[str], str]:
     """Lines that edit a function, and what it is called then."""
     lines: list[str] = []
     edit = f"{names.module('taxpr')}.edit"
@@ -195,14 +195,14 @@ def _edited(fun: str, changes: Sequence[Changed], names: Names) -> tuple[list[st
     return lines, fun
 
 
-def _by(where: Any, by: str | Attached, names: Names) -> str:
+def _by(where: Any, by: str | Attached, names: CodeNames) -> str:
     return repr(by) if isinstance(by, str) else injector_code(by, repr(where), names)
 
 
 def _asking(
     source: CallSource,
     states: StatesOf | None,
-    names: Names,
+    names: CodeNames,
     name: str,
     of: str,
     changes: Sequence[Changed],
@@ -234,7 +234,7 @@ def _asking(
     return "\n".join([*lines, asking])
 
 
-def _given(source: CallSource, names: Names) -> list[str]:
+def _given(source: CallSource, names: CodeNames) -> list[str]:
     """Lines that define the arguments without a name in the notebook, if they are short."""
     lines = []
     for name, value in source.given.items():
@@ -249,7 +249,7 @@ def _start(
     source: CallSource,
     states: StatesOf | None,
     program: str,
-    names: Names,
+    names: CodeNames,
     variables: bool,
     changes: Sequence[Changed],
 ) -> tuple[list[str], list[str], str]:
@@ -292,7 +292,7 @@ def _arguments(call: ast.Call) -> list[str]:
     return [ast.unparse(node) for node in (*call.args, *call.keywords)]
 
 
-def _traced(call: ast.Call, source: CallSource, names: Names) -> tuple[list[str], list[str]]:
+def _traced(call: ast.Call, source: CallSource, names: CodeNames) -> tuple[list[str], list[str]]:
     """Lines to put before the call, and its arguments without static ones."""
     words = [ast.unparse(word) for word in call.keywords if word.arg not in source.static_argnames]
     first_star = next(

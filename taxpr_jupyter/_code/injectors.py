@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._code.names import Names
+from taxpr_jupyter._code.names import CodeNames
 from taxpr_jupyter._code.values import keywords, value_code
 from taxpr_jupyter._edits.attached import Attached, is_made_by
 from taxpr_jupyter._edits.functions import is_empty, is_function, with_fixed
@@ -15,7 +15,7 @@ _PER_EXAMPLE = type(taxpr.per_example(taxpr.count()))
 _FIRE = taxpr.from_function(lambda ctx, token, params: (token, ctx)).fire
 
 
-def injector_code(attached: Attached, place: str, names: Names) -> str:
+def injector_code(attached: Attached, place: str, names: CodeNames) -> str:
     """Python that makes an injector: ``taxpr.scale(factor=0.5)``."""
     made, source = attached.injector, attached.source
     bound = attached.bound if names.is_bound(attached.bound, source) else None
@@ -35,7 +35,7 @@ def injector_code(attached: Attached, place: str, names: Names) -> str:
     return f"{replace}({known}, values={{**{known}.values, **dict({values})}})"
 
 
-def _unnamed(made: taxpr.injectors.Injector, source: Any, place: str, names: Names) -> str:
+def _unnamed(made: taxpr.injectors.Injector, source: Any, place: str, names: CodeNames) -> str:
     """An injector without a name in the notebook, written as the call that made it if known."""
     kind = next((kind for kind in names.kinds() if is_made_by(source, kind)), None)
     if kind is not None:
@@ -55,7 +55,7 @@ def _kind(
     kind: taxpr.injectors.InjectorKind,
     bound: str | None,
     place: str,
-    names: Names,
+    names: CodeNames,
 ) -> str:
     defaults = {name: param.default for name, param in kind.params.items()}
     values = {k: v for k, v in made.values.items() if not _is_open(v, defaults.get(k))}
@@ -72,7 +72,7 @@ def _function(
     ctx: Any,
     bound: str | None,
     place: str,
-    names: Names,
+    names: CodeNames,
 ) -> str:
     code = _values(names, made, place)
     words: Mapping[str, Any] = {} if is_empty(ctx) else {"ctx": ctx}
@@ -87,12 +87,12 @@ def _function(
     return f"{names.module('taxpr')}.from_function({taken})"
 
 
-def _values(names: Names, made: taxpr.injectors.Injector, place: str) -> Callable[[Any], str]:
+def _values(names: CodeNames, made: taxpr.injectors.Injector, place: str) -> Callable[[Any], str]:
     need = functools.partial(_named, names, "value", f"of {made.name} at {place}")
     return functools.partial(value_code, names=names, need=need)
 
 
-def _named(names: Names, base: str, what: str, value: Any) -> str:
+def _named(names: CodeNames, base: str, what: str, value: Any) -> str:
     own = getattr(value, "__name__", None)
     return names.named(value, own if isinstance(own, str) and own.isidentifier() else base, what)
 

@@ -1,4 +1,4 @@
-"""`Names`: keep track of the names in generated code: of the notebook, of modules, and its own."""
+"""`CodeNames`: the names in generated code: of the notebook, of modules, and its own."""
 
 import builtins
 import inspect
@@ -24,7 +24,7 @@ _WIDTH = 60
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
-class Names:
+class CodeNames:
     """The names in one piece of generated code.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from taxpr.libraries import PureCode
-from taxpr_jupyter._code.names import Names
+from taxpr_jupyter._code.names import CodeNames
 from taxpr_jupyter._code.values import value_code
 from taxpr_jupyter._states.pure_call import PureCall
 
@@ -61,7 +61,7 @@ def pure_lines(
     words: Sequence[str],
     static_argnums: Sequence[int],
     static_argnames: Sequence[str],
-    names: Names,
+    names: CodeNames,
 ) -> PureLines:
     """The lines for one call."""
     bound = states.pure.bound
@@ -76,7 +76,7 @@ def pure_lines(
 
 
 def _made_pure(
-    code: PureCode, fun: str, args: Sequence[str], names: Names
+    code: PureCode, fun: str, args: Sequence[str], names: CodeNames
 ) -> tuple[list[str], Sequence[str]]:
     """Lines that make the function pure, and the arguments after the states."""
     target = f"{names.own('pure')}, {names.own('states')}"
@@ -108,7 +108,7 @@ def _bound(
     words: Sequence[str],
     static_argnums: Sequence[int],
     static_argnames: Sequence[str],
-    names: Names,
+    names: CodeNames,
 ) -> tuple[list[str], str, list[str]]:
     """Lines that define a function of the traced arguments, its name, and these arguments."""
     fixed = [word for word in words if _name(word) in static_argnames]
@@ -140,7 +140,7 @@ def _bound(
     return lines, own, [*every, *others]
 
 
-def _edits(states: StatesOf, names: Names) -> list[str]:
+def _edits(states: StatesOf, names: CodeNames) -> list[str]:
     """Lines that set initial values that differ from the states' own."""
     lines, own = [], names.own("states")
     flat, tree = names.own("leaves"), names.own("tree")

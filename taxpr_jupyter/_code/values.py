@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr_jupyter._code.imports import import_line
-from taxpr_jupyter._code.names import Names
+from taxpr_jupyter._code.names import CodeNames
 from taxpr_jupyter._runs.array_diff import is_key
 
 _LARGEST = 64  # elements of an array that is written out
@@ -23,7 +23,7 @@ class _UnwrittenError(Exception):
     """The value cannot be written out, or is too large."""
 
 
-def written(value: Any, names: Names) -> str | None:
+def written(value: Any, names: CodeNames) -> str | None:
     """Like `value_code`, but None if it needs a new name."""
 
     def refuse(value: Any) -> str:
@@ -35,7 +35,7 @@ def written(value: Any, names: Names) -> str | None:
         return None
 
 
-def value_code(value: Any, names: Names, need: Need) -> str:
+def value_code(value: Any, names: CodeNames, need: Need) -> str:
     """Python for a number, an array, a PRNG key, a dtype, a function, or a tree of these.
 
     ``need`` gives a name to a value that cannot be written out.
@@ -93,7 +93,7 @@ def keywords(params: Mapping[str, Any], code: Callable[[Any], str]) -> str:
     return "**{" + ", ".join(f"{key!r}: {text}" for key, text in texts.items()) + "}"
 
 
-def _array(value: Any, names: Names) -> str | None:
+def _array(value: Any, names: CodeNames) -> str | None:
     if np.size(value) > _LARGEST or not getattr(value, "is_fully_addressable", True):
         return None
     array = np.asarray(value)
@@ -111,7 +111,7 @@ def _array(value: Any, names: Names) -> str | None:
     return f"{names.module('numpy', 'np')}.array({items}, dtype={str(array.dtype)!r})"
 
 
-def _key(key: Any, names: Names) -> str | None:
+def _key(key: Any, names: CodeNames) -> str | None:
     """A key by the seed that gives it, or by its bits."""
     impl, bits = jax.random.key_impl(key), np.asarray(jax.random.key_data(key))
     if not isinstance(impl, str) or bits.size > _LARGEST:
@@ -127,7 +127,7 @@ def _key(key: Any, names: Names) -> str | None:
     return f"{of_jax}.wrap_key_data({_array(bits, names)}, impl={impl!r})"
 
 
-def _dtype(dtype: Any, names: Names) -> str | None:
+def _dtype(dtype: Any, names: CodeNames) -> str | None:
     """Python for a dtype, such as ``jnp.bfloat16``."""
     if any(dtype is one for one in (bool, int, float, complex)):
         return dtype.__name__

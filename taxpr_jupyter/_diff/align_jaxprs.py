@@ -22,7 +22,7 @@ from taxpr_jupyter._diff.changes import EqnDifference, different
 from taxpr_jupyter._diff.match import Matching
 from taxpr_jupyter._diff.pairing import Pairs
 from taxpr_jupyter._diff.seen import HashedGraph
-from taxpr_jupyter._diff.status import EndStatus, Inner, Part, Side, Status
+from taxpr_jupyter._diff.status import EndStatus, InnerPart, Part, Side, Status
 from taxpr_jupyter._diff.wiring import Wiring
 from taxpr_jupyter._diff.wrappers import EqnContents, Opened
 
@@ -134,7 +134,7 @@ class Comparing:
             if (text := self._wiring.rewired((i, k), (j, m))) is not None
         ]
         is_same = flow.keys[i].own == other.keys[j].own
-        inside: tuple[Inner, ...] = ()
+        inside: tuple[InnerPart, ...] = ()
         if not is_same:
             inside = tuple(
                 self._inner(ours, theirs, operands) for ours, theirs in self._nested(i, j)
@@ -192,15 +192,15 @@ class Comparing:
 
     def _inner(
         self, ours: introspect.Nested | None, theirs: introspect.Nested | None, operands: Pairs
-    ) -> Inner:
+    ) -> InnerPart:
         if ours is None or theirs is None:
-            return Inner((ours and ours.label, theirs and theirs.label), None)
+            return InnerPart((ours and ours.label, theirs and theirs.label), None)
         labels = ours.label, theirs.label
         if self._keys.jaxpr(ours.stored) == self._keys.jaxpr(theirs.stored):
-            return Inner(labels, None)
-        return Inner(labels, self._recurse.nested(ours, theirs, operands))
+            return InnerPart(labels, None)
+        return InnerPart(labels, self._recurse.nested(ours, theirs, operands))
 
-    def _result_pairs(self, i: int, j: int, inside: Sequence[Inner]) -> Pairs:
+    def _result_pairs(self, i: int, j: int, inside: Sequence[InnerPart]) -> Pairs:
         eqns = self._flows[0].eqns[i], self._flows[1].eqns[j]
         number = len(eqns[0].outvars)
         if number == len(eqns[1].outvars):

@@ -17,7 +17,7 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.sizes import Sizes
 from taxpr_jupyter._diff import phrases
 from taxpr_jupyter._diff.phrases import NAME, Rank
-from taxpr_jupyter._diff.status import QUIET, Inner, Part, Status, borders
+from taxpr_jupyter._diff.status import QUIET, InnerPart, Part, Status, borders
 from taxpr_jupyter._text.short import Where, shortened, visible
 
 _MOST = 1000  # addresses of one change
@@ -202,7 +202,7 @@ class _Reader:
         group = _ChangeGroup(Rank.ALONE, status, source, Counter([word]), "equations", count=size)
         return (status, source), group
 
-    def _inside(self, found: _Groups, part: Part, i: int, inner: Inner) -> None:
+    def _inside(self, found: _Groups, part: Part, i: int, inner: InnerPart) -> None:
         before, after = part.sides
         homes = [
             taxpr.Address(side.names[k]) / (label or "")

@@ -82,7 +82,7 @@ class Side:
         return name, n
 
 
-class Inner(NamedTuple):
+class InnerPart(NamedTuple):
     """Two nested jaxprs of two equations that are partners.
 
     Attributes:
@@ -107,7 +107,7 @@ class Part:
 
     sides: tuple[Side, Side]
     what: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    inside: dict[int, tuple[Inner, ...]] = field(default_factory=dict)
+    inside: dict[int, tuple[InnerPart, ...]] = field(default_factory=dict)
     counts: Counter[Status] = field(default_factory=Counter)
 
     @functools.cached_property
@@ -123,12 +123,12 @@ class Part:
         """For each side, the equations next to one that only the other side has."""
         return _next_to(self.sides[1]), _next_to(self.sides[0])
 
-    def inner(self, side: int, position: int) -> tuple[Inner, ...]:
+    def inner(self, side: int, position: int) -> tuple[InnerPart, ...]:
         """The nested jaxprs of an equation of a side."""
         first = position if side == 0 else self.sides[1].partner[position]
         return self.inside.get(first, ())
 
-    def nested(self, side: int, position: int, label: str) -> Inner | None:
+    def nested(self, side: int, position: int, label: str) -> InnerPart | None:
         """The nested jaxpr of an equation with a label; None if all of them are equal."""
         found = (one for one in self.inner(side, position) if one.labels[side] == label)
         return next(found, None)

@@ -31,7 +31,7 @@ _GAP = (10.0, 17.0)  # points between the nodes of a row, and between rows
 
 
 @dataclasses.dataclass(frozen=True)
-class Size:
+class BoxSize:
     """The size of a frame that is laid out, in points, and where its ports are, from the left."""
 
     width: float
@@ -80,7 +80,7 @@ class Together:
                 self.boxes[one.part] = x, y, x + across, y + down
                 y += down + _APART
         tops = {"nw": left + wide / 4, "n": left + wide / 2, "ne": right - wide / 4}
-        self.size = Size(right + gaps[1] + widths[1], height, tops, {"s": left + wide / 2})
+        self.size = BoxSize(right + gaps[1] + widths[1], height, tops, {"s": left + wide / 2})
 
 
 class FrameDot:
@@ -100,7 +100,7 @@ class FrameDot:
         text: The text: equal for frames that have the same layout, whatever their addresses are.
     """
 
-    def __init__(self, frame: Frame, sizes: Mapping[str, Size]) -> None:
+    def __init__(self, frame: Frame, sizes: Mapping[str, BoxSize]) -> None:
         self._frame, self._sizes = frame, sizes
         beside = {one.part: one for several in frame.beside.values() for one in several}
         names = [name for name in frame.parts if name not in beside]
@@ -292,7 +292,7 @@ def _left_of(first: Sequence[str], rest: Sequence[str]) -> str:
     return "".join(f"{a} -> {b} [style=invis]; " for a, b in pairs)
 
 
-def _sides(size: Size) -> list[dict[str, tuple[str, float]]]:
+def _sides(size: BoxSize) -> list[dict[str, tuple[str, float]]]:
     """The ports at the top and the bottom: for each the id of its cell, and where it is."""
     return [
         {port: (f"{side}{k}", at) for k, (port, at) in enumerate(sorted(ports.items(), key=_by_at))}

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from taxpr_jupyter._layout.dot import text_width
-from taxpr_jupyter._layout.frame_dot import TAB, TAB_WIDE, FrameDot, Size
+from taxpr_jupyter._layout.frame_dot import TAB, TAB_WIDE, BoxSize, FrameDot
 from taxpr_jupyter._layout.frames import Beside, Frame
 from taxpr_jupyter._layout.geometry import Box, Curves, Point, around, enters, flattened, meet
 from taxpr_jupyter._layout.pieces import Piece
@@ -21,7 +21,7 @@ _SIDE = 7.0  # points between the border of a cluster and what is in it
 _RAIL = 5.0  # points between two lines along a margin
 _TIP = (5.0, 1.75)  # points: the length of the tip of an arrow, and half its width
 _BEND = 4.0  # points: how round their corners are
-_NO_PORTS = Size(0.0, 0.0)
+_NO_PORTS = BoxSize(0.0, 0.0)
 
 
 @dataclasses.dataclass
@@ -51,12 +51,12 @@ class Sheet:
     is_cut: bool = False
 
     @property
-    def size(self) -> Size:
+    def size(self) -> BoxSize:
         """What the frame around it has to know."""
-        return Size(self.width, self.height, self.tops, self.bottoms)
+        return BoxSize(self.width, self.height, self.tops, self.bottoms)
 
 
-def read_sheet(frame: Frame, dot: FrameDot, raw: Raw, sizes: Mapping[str, Size]) -> Sheet:
+def read_sheet(frame: Frame, dot: FrameDot, raw: Raw, sizes: Mapping[str, BoxSize]) -> Sheet:
     """A frame as an engine laid it out.
 
     Raises:
@@ -70,12 +70,12 @@ def read_sheet(frame: Frame, dot: FrameDot, raw: Raw, sizes: Mapping[str, Size])
     except KeyError as error:
         raise ValueError(f"the layout has lost {error}") from None
     tips = {p: raw.tips[given] for p, given in dot.pieces.items() if given in raw.tips}
-    known: dict[str, Size] = {}
+    known: dict[str, BoxSize] = {}
     for name, size in (*sizes.items(), *((name, one.size) for name, one in dot.together.items())):
         left = boxes[name][0]
         tops_here = {port: x + left for port, x in size.tops.items()}
         bottoms_here = {port: x + left for port, x in size.bottoms.items()}
-        known[name] = Size(size.width, size.height, tops_here, bottoms_here)
+        known[name] = BoxSize(size.width, size.height, tops_here, bottoms_here)
     # The height at which lines touch a part.
     ends = {name: (boxes[name][1], boxes[name][3]) for name in sizes}
     for name, one in dot.together.items():

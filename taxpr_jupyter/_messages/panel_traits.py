@@ -2,18 +2,24 @@
 
 from typing import Literal, NotRequired, TypedDict
 
-from taxpr_jupyter._messages.run_results import Idle, Progress, Results, Said, States
-from taxpr_jupyter._messages.selected import Controls, Empty, Facts, Inspection, Tag
-from taxpr_jupyter._messages.source_tab import LineMark, SourceEdits, SourceHeat, SourceText, Values
+from taxpr_jupyter._messages.run_results import Idle, Progress, Results, Said, StatesTab
+from taxpr_jupyter._messages.selected import Controls, Empty, Facts, SelectedNode, Tag
+from taxpr_jupyter._messages.source_tab import (
+    LineMark,
+    RecordedValues,
+    SourceEdits,
+    SourceHeat,
+    SourceText,
+)
 from taxpr_jupyter._messages.tabs import (
     Answer,
-    Comparison,
+    ComparisonTab,
     Flows,
     History,
+    LitSlice,
     QuestionButton,
-    Rows,
     SearchHits,
-    Slice,
+    TextRows,
     Timeline,
 )
 
@@ -44,30 +50,30 @@ class Traits(TypedDict):
     call: str
     counts: str
     view: Literal["picture", "source", "ask", "text", "outline", "compare"]
-    rows: Rows | Empty
+    rows: TextRows | Empty
     heat: str
     marks: dict[str, str]
     selected: str
     place: PicturePlace
     views: list[str]
     goes: Goes | Empty
-    inspection: Inspection | Empty
+    inspection: SelectedNode | Empty
     controls: Controls | Empty
     devices: list[str]
     handled: dict[str, int]
     found: SearchHits
-    slice: Slice
-    comparison: Comparison
+    slice: LitSlice
+    comparison: ComparisonTab
     source: SourceText | Empty
     source_of: dict[str, list[int]]  # the lines of each element of the picture
     source_run: dict[str, list[LineMark]]  # what runs say of lines, by their numbers
-    source_values: Values | Empty
+    source_values: RecordedValues | Empty
     source_heat: SourceHeat | Empty
     timeline: Timeline | Empty
     source_edits: SourceEdits | Empty
     answer: Answer | Empty
     flows: Flows | Empty
-    states: States | Empty
+    states: StatesTab | Empty
     tags: list[Tag]
     history: History | Empty
     message: Said | Empty

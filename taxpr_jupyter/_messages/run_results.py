@@ -77,7 +77,7 @@ class Said(TypedDict):
     error: bool
 
 
-class Write(TypedDict):
+class WrittenValue(TypedDict):
     """The values written to a state at one place."""
 
     address: str
@@ -99,7 +99,7 @@ class Leaf(TypedDict):
     after: str
     same: bool
     notFinite: str
-    writes: list[Write]
+    writes: list[WrittenValue]
 
 
 class State(TypedDict):
@@ -114,7 +114,7 @@ class State(TypedDict):
     leaves: list[Leaf]
 
 
-class States(TypedDict):
+class StatesTab(TypedDict):
     """All states, and the run that their values are from."""
 
     run: str

@@ -20,7 +20,7 @@ class Tag(TypedDict):
     injector: str
 
 
-class Value(TypedDict):
+class NodeValue(TypedDict):
     """A value of the selected node."""
 
     address: str
@@ -29,7 +29,7 @@ class Value(TypedDict):
     refused: str
 
 
-class Inspection(TypedDict):
+class SelectedNode(TypedDict):
     """The selected node."""
 
     address: str
@@ -38,7 +38,7 @@ class Inspection(TypedDict):
     facts: Facts
     inputs: list[str]
     outputs: list[str]
-    values: list[Value]
+    values: list[NodeValue]
     source: str
     line: str
     valueSource: str

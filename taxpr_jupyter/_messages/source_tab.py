@@ -64,7 +64,7 @@ class LineMark(TypedDict):
     text: str
 
 
-class Values(TypedDict):
+class RecordedValues(TypedDict):
     """Values of variables in a recorded run: short texts by the addresses of the values.
 
     ``steps`` is how many iterations the longest loop has, ``step`` the one that is shown, or -1;

@@ -15,7 +15,7 @@ class TextRow(TypedDict):
     spans: list[tuple[str, str, str]]
 
 
-class Rows(TypedDict):
+class TextRows(TypedDict):
     """The text or the outline; ``more`` rows are not sent."""
 
     view: Literal["text", "outline"]
@@ -36,7 +36,7 @@ class SearchHits(TypedDict, total=False):
     error: str
 
 
-class Slice(TypedDict, total=False):
+class LitSlice(TypedDict, total=False):
     """The lit part of the picture, if any; ``whole`` if all of the program is drawn.
 
     ``line`` is the line of source whose equations are lit.
@@ -60,7 +60,7 @@ class Count(TypedDict):
     count: int
 
 
-class Comparison(TypedDict, total=False):
+class ComparisonTab(TypedDict, total=False):
     """The program before and after the changes, or why there is none."""
 
     svg: str

@@ -10,17 +10,17 @@ import anywidget
 import traitlets
 
 from taxpr_jupyter._messages.panel_traits import Goes, Traits
-from taxpr_jupyter._messages.run_results import Idle, Progress, Results, Said, States
-from taxpr_jupyter._messages.selected import Controls, Empty, Inspection
-from taxpr_jupyter._messages.source_tab import SourceEdits, SourceHeat, SourceText, Values
+from taxpr_jupyter._messages.run_results import Idle, Progress, Results, Said, StatesTab
+from taxpr_jupyter._messages.selected import Controls, Empty, SelectedNode
+from taxpr_jupyter._messages.source_tab import RecordedValues, SourceEdits, SourceHeat, SourceText
 from taxpr_jupyter._messages.tabs import (
     Answer,
-    Comparison,
+    ComparisonTab,
     Flows,
     History,
-    Rows,
+    LitSlice,
     SearchHits,
-    Slice,
+    TextRows,
     Timeline,
 )
 from taxpr_jupyter._model.legend import legend_rows
@@ -65,30 +65,30 @@ class Graph(anywidget.AnyWidget):
     call = traitlets.Unicode().tag(sync=True)
     counts = traitlets.Unicode().tag(sync=True)
     view = traitlets.Enum(VIEWS, "picture").tag(sync=True)
-    rows: Shown[Rows | Empty] = _dict()
+    rows: Shown[TextRows | Empty] = _dict()
     heat = traitlets.Unicode().tag(sync=True)
     marks = traitlets.Dict().tag(sync=True)
     selected = traitlets.Unicode().tag(sync=True)
     place = traitlets.Dict().tag(sync=True)
     views = traitlets.List().tag(sync=True)
     goes: Shown[Goes | Empty] = _dict()
-    inspection: Shown[Inspection | Empty] = _dict()
+    inspection: Shown[SelectedNode | Empty] = _dict()
     controls: Shown[Controls | Empty] = _dict()
     devices = traitlets.List().tag(sync=True)
     handled = traitlets.Dict().tag(sync=True)  # the number of a page's last message, see `Inbox`
     found: Shown[SearchHits] = _dict()
-    slice: Shown[Slice] = _dict()
-    comparison: Shown[Comparison] = _dict()
+    slice: Shown[LitSlice] = _dict()
+    comparison: Shown[ComparisonTab] = _dict()
     source: Shown[SourceText | Empty] = _dict()
     source_of = traitlets.Dict().tag(sync=True)
     source_run = traitlets.Dict().tag(sync=True)
-    source_values: Shown[Values | Empty] = _dict()
+    source_values: Shown[RecordedValues | Empty] = _dict()
     source_heat: Shown[SourceHeat | Empty] = _dict()
     timeline: Shown[Timeline | Empty] = _dict()
     source_edits: Shown[SourceEdits | Empty] = _dict()
     answer: Shown[Answer | Empty] = _dict()
     flows: Shown[Flows | Empty] = _dict()
-    states: Shown[States | Empty] = _dict()
+    states: Shown[StatesTab | Empty] = _dict()
     tags = traitlets.List().tag(sync=True)
     history: Shown[History | Empty] = _dict()
     message: Shown[Said | Empty] = _dict()

@@ -23,7 +23,7 @@ SUMMARY = 40  # characters of an error beside the Run button
 MOST_LINES = 2000  # of a program in one view
 
 
-def inspection_state(address: str, node: Inspection) -> selected.Inspection:
+def inspection_state(address: str, node: Inspection) -> selected.SelectedNode:
     """The inspector's data for the node at this address."""
     toggle = "" if not node.foldable else "fold" if node.unfolded else "unfold"
     return {
@@ -129,7 +129,7 @@ def number(value: Any) -> str:
     return _short(repr(value), 60)
 
 
-def _value(row: ValueRow) -> selected.Value:
+def _value(row: ValueRow) -> selected.NodeValue:
     return {
         "address": row.address,
         "text": row.text,
@@ -179,7 +179,7 @@ def tags_state(sites: Iterable[SiteRow]) -> list[selected.Tag]:
 
 def rows_state(
     view: Literal["text", "outline"], lines: Sequence[ProgramLine], note: str
-) -> tabs.Rows:
+) -> tabs.TextRows:
     """The program as the rows of a view, "text" or "outline".
 
     Args:

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import taxpr
+import taxpr_jupyter
 
 MODULES = (
     taxpr.errors,
@@ -70,12 +71,13 @@ def test_a_star_brings_no_name_of_python():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_no_two_classes_of_the_core_share_a_name():
+@pytest.mark.parametrize("package", [taxpr, taxpr_jupyter])
+def test_no_two_classes_of_a_package_share_a_name(package):
     found = collections.Counter(
         node.name
-        for file in pathlib.Path(taxpr.__file__).parent.rglob("*.py")
+        for file in pathlib.Path(package.__file__).parent.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.ClassDef)
     )
-    assert len(found) > 300
+    assert len(found) > 200
     assert [name for name, times in found.items() if times > 1] == []

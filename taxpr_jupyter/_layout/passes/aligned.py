@@ -22,7 +22,7 @@ _ROW = 4.0  # points: the least height of what is free between two rows
 Sheets = dict[str | None, Sheet]
 
 
-class Side:
+class PassSide:
     """All of one pass, with the frames in it.
 
     Args:
@@ -119,7 +119,7 @@ def _stretched(frame: Frame, sheet: Sheet, top: float, down: Callable[[float], f
     )
 
 
-def align(forward: Side, backward: Side, pair: Pair) -> tuple[float, float]:
+def align(forward: PassSide, backward: PassSide, pair: Pair) -> tuple[float, float]:
     """Stretch both passes, and say how far each moves down."""
     weights = dict.fromkeys(pair.partners, 3)
     for rung in pair.rungs.values():

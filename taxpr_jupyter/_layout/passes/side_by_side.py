@@ -22,7 +22,7 @@ from taxpr_jupyter._layout.geometry import (
     grown,
     middle_of,
 )
-from taxpr_jupyter._layout.passes.aligned import Sheets, Side, align
+from taxpr_jupyter._layout.passes.aligned import PassSide, Sheets, align
 from taxpr_jupyter._layout.passes.turned import upwards
 from taxpr_jupyter._layout.pieces import Pair, Piece
 from taxpr_jupyter._layout.sheet import Sheet, arrow, bent, straight
@@ -55,10 +55,10 @@ def put_side_by_side(frame: Frame, framed: Framed, sheets: Sheets) -> bool:
     for one in _inside(backward):
         sheets[one.id] = upwards(one, sheets)
     left = sheets[pair.forward].width + _GUTTER
-    starts = align(Side(forward, sheets, 0.0, 0.0), Side(backward, sheets, left, 0.0), pair)
+    starts = align(PassSide(forward, sheets, 0.0, 0.0), PassSide(backward, sheets, left, 0.0), pair)
     high = min(starts)
-    one = Side(forward, sheets, 0.0, starts[0] - high)
-    other = Side(backward, sheets, left, starts[1] - high)
+    one = PassSide(forward, sheets, 0.0, starts[0] - high)
+    other = PassSide(backward, sheets, left, starts[1] - high)
     ours, its = one.boxes[box_of(pair.forward)], other.boxes[box_of(pair.backward)]
     width, height = its[2], max(ours[3], its[3])
     if height > _LONG * width or width > max(_WIDE[0], _WIDE[1] * height):
@@ -105,7 +105,7 @@ class _LineWay(NamedTuple):
 class _Room:
     """The nodes and lines that are in the way of lines between both passes."""
 
-    def __init__(self, forward: Side, backward: Side) -> None:
+    def __init__(self, forward: PassSide, backward: PassSide) -> None:
         self.boxes = forward.boxes | backward.boxes
         self._solid = [*forward.solid.items(), *backward.solid.items()]
         self._lines = [*forward.lines, *backward.lines]

@@ -6,9 +6,9 @@ from taxpr_jupyter._diff.diff import Diff
 from taxpr_jupyter._diff.status import Status
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._messages.requests import Message
-from taxpr_jupyter._messages.tabs import Comparison, Count
+from taxpr_jupyter._messages.tabs import ComparisonTab, Count
 from taxpr_jupyter._model import theme
-from taxpr_jupyter._output.comparison import Comparison as Compared
+from taxpr_jupyter._output.comparison import Comparison
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._tracing.sources import source_text
@@ -41,7 +41,7 @@ class CompareView:
         self._jobs = jobs
         self._seen = False
         self._fresh = False
-        self._found: Compared | None = None  # as it is folded
+        self._found: Comparison | None = None  # as it is folded
 
     def look(self, seen: bool) -> None:
         """Says whether somebody looks; then what is old is made again."""
@@ -76,13 +76,13 @@ class CompareView:
         self._fresh = True
         self._jobs.do(COMPARING, self._state, "comparing", self._show)
 
-    def _show(self, state: Comparison | None, cancelled: bool) -> None:
+    def _show(self, state: ComparisonTab | None, cancelled: bool) -> None:
         if cancelled:
             self._fresh = False
         else:
             self._graph.comparison = state or {}
 
-    def _state(self, task: Task) -> Comparison:
+    def _state(self, task: Task) -> ComparisonTab:
         try:
             refolded = self._found is not None
             found = self._found or self._session.changes(task.cancelled)

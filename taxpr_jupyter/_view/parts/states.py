@@ -5,7 +5,7 @@ from typing import Any
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._messages.requests import Message
-from taxpr_jupyter._messages.run_results import Leaf, State, States, Write
+from taxpr_jupyter._messages.run_results import Leaf, State, StatesTab, WrittenValue
 from taxpr_jupyter._messages.selected import Empty
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.state_runs import StateRun
@@ -73,7 +73,7 @@ class StateFields:
 
 def states_state(
     session: Session, refused: Mapping[str, tuple[str, str]] | None = None
-) -> States | Empty:
+) -> StatesTab | Empty:
     """The states with what the last run made of them, as `static/states.js` takes them.
 
     Args:
@@ -124,9 +124,9 @@ def _state(row: StateRow, run: StateRun | None, refused: Mapping[str, tuple[str,
     }
 
 
-def _writes(run: StateRun, leaf: str) -> list[Write]:
+def _writes(run: StateRun, leaf: str) -> list[WrittenValue]:
     """The values written to one array, by place."""
-    found: list[Write] = []
+    found: list[WrittenValue] = []
     for write in run.writes:
         if write.leaf == leaf:
             lines = write.lines()

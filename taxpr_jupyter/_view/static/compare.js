@@ -6,7 +6,7 @@
  * Addresses mean other things on the two sides, so nothing here is selected in the session: an
  * element is shown with its partner, which is what `data-pair` names on the other side.
  *
- * @import { Comparison } from "./messages.js"
+ * @import { ComparisonTab } from "./messages.js"
  */
 
 import { button, h, spoken } from "./dom.js";
@@ -61,7 +61,7 @@ export class Compare {
     this.at = -1;
   }
 
-  /** @param {Comparison} comparison */
+  /** @param {ComparisonTab} comparison */
   show({ svg = "", changes = [], counts = [], note = "", text = "", refolded = false }) {
     this.at = -1;
     this.note.textContent = note;

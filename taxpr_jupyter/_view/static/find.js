@@ -3,7 +3,7 @@
  * Search, and what is upstream and downstream of a value: fields, buttons and words. What is found is
  * Python's to say (`taxpr_jupyter._view.parts.finding`); the picture shows it.
  *
- * @import { Message, SearchHits, Slice } from "./messages.js"
+ * @import { LitSlice, Message, SearchHits } from "./messages.js"
  */
 
 import { button, h, hint, searchField, section, spoken } from "./dom.js";
@@ -62,7 +62,7 @@ export class Find {
     this.#goOn();
   }
 
-  /** What is traced, or left out. @param {Slice} slice */
+  /** What is traced, or left out. @param {LitSlice} slice */
   sliced({ words = "", elements, edges = [], only = false, whole = true, note = "" }) {
     const focused = document.activeElement;
     this.words.textContent = note ? `${words} ${note}` : words;

@@ -5,7 +5,7 @@
  *
  * Texts enter the page by `dom.js`, the picture through `parseSvg` of `drawn.js`.
  *
- * @import { Inspection, Message, Numbered, Output, Results, Tag, Traits, Value } from "./messages.js"
+ * @import { Message, NodeValue, Numbered, Output, Results, SelectedNode, Tag, Traits } from "./messages.js"
  * @typedef {(message: Message) => number} Send
  * @typedef {{ get<K extends keyof Traits>(name: K): Traits[K],
  *   set<K extends keyof Traits>(name: K, value: Traits[K]): void, save_changes(): void,
@@ -60,7 +60,7 @@ function drawTags(tags, select) {
 
 /**
  * A value of the selected node: its tag, or a field to tag it, or why it cannot be tagged.
- * @param {Value} value
+ * @param {NodeValue} value
  * @param {Send} send
  */
 function drawValue({ address, text, tag, refused }, send) {
@@ -81,7 +81,7 @@ function drawValue({ address, text, tag, refused }, send) {
 }
 
 /** Where the user's code is: of a tag, that of its value apart from that of the tag itself. */
-function drawSources(/** @type {Inspection} */ node) {
+function drawSources(/** @type {SelectedNode} */ node) {
   const lines = (/** @type {string} */ title, /** @type {string} */ code, /** @type {string} */ place) =>
     code || place ? section(title, code ? line(code) : null, place) : null;
   if (!node.tag) return [lines("Source", node.line, node.source)];
@@ -98,7 +98,7 @@ function drawSources(/** @type {Inspection} */ node) {
 }
 
 /**
- * @param {Inspection} node
+ * @param {SelectedNode} node
  * @param {Send} send
  * @param {() => void} close
  * @param {HTMLElement | null} paths What `find.js` offers.

@@ -5,7 +5,7 @@
  *
  * It knows nothing of Jupyter; a saved page has it, too. All texts enter the page as text nodes.
  *
- * @import { Empty, LineMark, LineMarkKind, SourceEdits, SourceHeat, SourceLine, SourceText, SourceVariable, Values } from "./messages.js"
+ * @import { Empty, LineMark, LineMarkKind, RecordedValues, SourceEdits, SourceHeat, SourceLine, SourceText, SourceVariable } from "./messages.js"
  * @typedef {{ item: HTMLElement, stops: HTMLElement[], place: string, line: SourceLine, marks: HTMLElement,
  *   dots: HTMLElement, code: HTMLElement, pen: HTMLElement | null, typed: HTMLElement, measured: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
  */
@@ -236,7 +236,7 @@ export class SourceLines {
     field.select();
   }
 
-  /** What variables held in a recorded run. @param {Values | Empty} values */
+  /** What variables held in a recorded run. @param {RecordedValues | Empty} values */
   values(values) {
     const there = "texts" in values;
     this.held = there ? values.texts : {};

@@ -5,7 +5,7 @@
  *
  * It knows nothing of Jupyter. All texts are hostile and enter the page as text nodes only.
  *
- * @import { Message, Rows, TextRow, Traits } from "./messages.js"
+ * @import { Message, TextRow, TextRows, Traits } from "./messages.js"
  * @typedef {{ name: Traits["view"], title: string, panel: HTMLElement, shown: () => void,
  *   beside?: HTMLElement }} Tab with the panel of another tab that is shown beside its own
  */
@@ -99,7 +99,7 @@ export class Lines {
   }
 
   /** Shows these rows; the focus stays on the row where it was, or on what that is folded into. */
-  show(/** @type {Rows} */ { note, more, rows }) {
+  show(/** @type {TextRows} */ { note, more, rows }) {
     const focused = this.tree.contains(document.activeElement) ? this.#at(document.activeElement) : -1;
     const { scrollTop } = this.panel;
     const before = this.rows[focused];
