@@ -11,7 +11,7 @@ from taxpr_jupyter._cli.loaded import call_of, program_of
 from taxpr_jupyter._draw import draw
 from taxpr_jupyter._errors import one_line
 from taxpr_jupyter._layout.layout import TIMEOUT
-from taxpr_jupyter._lines.source import source_text
+from taxpr_jupyter._lines.source import SourceRows
 from taxpr_jupyter._model.kinds import DRAWN_KINDS
 from taxpr_jupyter._output.drawing import Drawing
 from taxpr_jupyter._tracing.tracebacks import users_frames
@@ -238,29 +238,33 @@ def _draw(options: argparse.Namespace) -> int:
 
 def _text(options: argparse.Namespace) -> int:
     drawing, error = _drawing(options)
-    print(drawing.text().encode(errors="replace").decode())
+    _print(drawing.text())
     return _done(error)
 
 
 def _source(options: argparse.Namespace) -> int:
-    print(source_text(program_of(options, names=True)).encode(errors="replace").decode())
+    _print(SourceRows(program_of(options, names=True)).text())
     return 0
 
 
 def _check(options: argparse.Namespace) -> int:
     found = taxpr.check(program_of(options, names=None), ignore=options.ignore)()
-    _printed(found, options)
+    _answered(found, options)
     return int(bool(found))
 
 
 def _ask(options: argparse.Namespace) -> int:
     fun, args, kwargs = call_of(options, values=options.question == "profile")
-    _printed(getattr(taxpr, options.question)(fun)(*args, **kwargs), options)
+    _answered(getattr(taxpr, options.question)(fun)(*args, **kwargs), options)
     return 0
 
 
-def _printed(found: taxpr.questions.Answer, options: argparse.Namespace) -> None:
-    text = found.to_json().rstrip() if options.json else str(found)
+def _answered(found: taxpr.questions.Answer, options: argparse.Namespace) -> None:
+    _print(found.to_json().rstrip() if options.json else str(found))
+
+
+def _print(text: str) -> None:
+    """Print a text; half of a pair of surrogates, which no file takes, becomes a question mark."""
     print(text.encode(errors="replace").decode())
 
 

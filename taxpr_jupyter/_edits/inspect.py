@@ -241,14 +241,15 @@ def _call_of(site: SiteRow) -> str:
 
 
 def _untaggable(variable: Any) -> str | None:
-    kind = type(variable.aval).__name__
-    return None if hasattr(variable.aval, "dtype") and "Ref" not in kind else f"{kind} is no array"
+    aval = variable.aval
+    is_array = hasattr(aval, "dtype") and not introspect.is_ref(aval)
+    return None if is_array else f"{type(aval).__name__} is no array"
 
 
 def _param(value: Any) -> str:
     """A param in one line; a jaxpr by its size."""
-    if hasattr(value, "eqns"):  # a jaxpr, open or closed
+    if introspect.is_jaxpr(value):
         return f"jaxpr of {count_of(len(value.eqns), 'equation')}"
-    if isinstance(value, tuple) and value and all(hasattr(item, "eqns") for item in value):
+    if isinstance(value, tuple) and value and all(map(introspect.is_jaxpr, value)):
         return f"({', '.join(_param(item) for item in value)})"
     return shortened(visible(" ".join(str(value).split())), _LONGEST)

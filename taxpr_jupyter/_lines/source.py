@@ -108,7 +108,10 @@ class SourceRows:
         self.note = " ".join(notes + ([NO_SHARES] if math.isnan(flops) else []))
 
     def text(self) -> str:
-        """What `Program.source` says, with the share of each line in the operations of all."""
+        """What `Program.source` says, with the share of each line in the operations of all.
+
+        Without shares where a loop runs nobody knows how often.
+        """
         flops = {id(row.line.equations): row.flops for row in self.rows}
 
         def said(found: list[Any]) -> str:
@@ -202,17 +205,6 @@ class LinesOf:
         for one in line.variables:
             with contextlib.suppress(PanelError):
                 yield self._index.span(one.address)[0]
-
-
-def source_text(program: taxpr.Program) -> str:
-    """What `Program.source` says, with the share of each line in the operations of all.
-
-    Without shares where a loop runs nobody knows how often.
-
-    Args:
-        program: A program; if it was traced with names, its lines tell its variables.
-    """
-    return SourceRows(program).text()
 
 
 def _cost(costs: introspect.Costs, found: Sequence[Any]) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from taxpr_jupyter import PanelError, draw
 from taxpr_jupyter._cli import main as _main
 from taxpr_jupyter._cli.arguments import parse
 from taxpr_jupyter._cli.main import main
-from taxpr_jupyter._lines.source import source_text
+from taxpr_jupyter._lines.source import SourceRows
 from taxpr_jupyter._tree.fold import BUDGET
 
 MODEL = """
@@ -296,7 +296,7 @@ def test_no_line_has_a_share_where_a_loop_runs_nobody_knows_how_often():
         y = jnp.sin(x)
         return jax.lax.while_loop(lambda c: c > 1, lambda c: c / 2, y)
 
-    text = source_text(taxpr.trace(halved)(8.0))
+    text = SourceRows(taxpr.trace(halved)(8.0)).text()
     assert "in a loop" in text
     assert not re.search(r"\d% of FLOPs", text)
 
