@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from taxpr_jupyter._code.code_names import CodeNames
 from taxpr_jupyter._code.config import config_now
 from taxpr_jupyter._code.imports import free_names
 from taxpr_jupyter._code.injectors import injector_code
-from taxpr_jupyter._code.names import CodeNames
 from taxpr_jupyter._code.state_code import StatesOf, pure_lines, unwritten
-from taxpr_jupyter._code.values import keywords, value_code, written
+from taxpr_jupyter._code.value_code import keywords, value_code, written
 from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.questions import Question, question_of

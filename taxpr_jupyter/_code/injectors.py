@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._code.names import CodeNames
-from taxpr_jupyter._code.values import keywords, value_code
+from taxpr_jupyter._code.code_names import CodeNames
+from taxpr_jupyter._code.value_code import keywords, value_code
 from taxpr_jupyter._edits.attached import Attached, is_made_by
 from taxpr_jupyter._edits.functions import is_empty, is_function, with_fixed
 

@@ -10,8 +10,8 @@ from typing import Any
 import jax
 
 from taxpr.libraries import PureCode
-from taxpr_jupyter._code.names import CodeNames
-from taxpr_jupyter._code.values import value_code
+from taxpr_jupyter._code.code_names import CodeNames
+from taxpr_jupyter._code.value_code import value_code
 from taxpr_jupyter._states.pure_call import PureCall
 
 

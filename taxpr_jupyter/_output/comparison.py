@@ -22,8 +22,8 @@ from taxpr_jupyter._output import files, saved
 from taxpr_jupyter._output.both_sides import BothSides, Unfolded
 from taxpr_jupyter._output.shell import SVG, running_shell, shows
 from taxpr_jupyter._svg.in_cells import for_outputs
-from taxpr_jupyter._svg.side_by_side import side_by_side
 from taxpr_jupyter._svg.svg import finish_svg
+from taxpr_jupyter._svg.two_pictures import side_by_side
 from taxpr_jupyter._text.short import shortened
 from taxpr_jupyter._tracing.sources import source_text
 from taxpr_jupyter._tracing.trace import traced, traced_before

@@ -12,7 +12,7 @@ from taxpr_jupyter._view.jobs import LAYOUT, Jobs
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
 from taxpr_jupyter._view.parts.moments import shown_timeline
-from taxpr_jupyter._view.parts.states import StateFields
+from taxpr_jupyter._view.parts.state_fields import StateFields
 
 
 class Showing:

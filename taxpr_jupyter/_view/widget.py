@@ -21,7 +21,7 @@ from taxpr_jupyter._view.parts.comparing import CompareView
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
 from taxpr_jupyter._view.parts.sourcing import SourceView
-from taxpr_jupyter._view.parts.states import StateFields
+from taxpr_jupyter._view.parts.state_fields import StateFields
 from taxpr_jupyter._view.running import Running
 from taxpr_jupyter._view.showing import Showing
 

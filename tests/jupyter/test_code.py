@@ -11,7 +11,7 @@ from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import Session, panel
-from taxpr_jupyter._code.names import described
+from taxpr_jupyter._code.code_names import described
 from taxpr_jupyter._tracing.call_names import call_text
 
 

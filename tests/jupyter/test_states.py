@@ -20,7 +20,7 @@ from taxpr_jupyter._drawing.build import Builder, build_picture
 from taxpr_jupyter._store.state_values import fitted_leaf, parsed, text_of
 from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.focus import Only
-from taxpr_jupyter._view.parts.states import states_state
+from taxpr_jupyter._view.parts.state_fields import states_state
 from taxpr_jupyter._view.widget import view_for
 
 XS = np.arange(1.0, 5.0, dtype=np.float32)

@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * The states of the function: what a run begins with, to be edited, and what the last run made of
- * them. Values are Python's to read, check and write (`taxpr_jupyter._view.parts.states`).
+ * them. Values are Python's to read, check and write (`taxpr_jupyter._view.parts.state_fields`).
  *
  * @import { Leaf, Message, State, Traits } from "./messages.js"
  */
