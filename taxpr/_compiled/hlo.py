@@ -101,6 +101,15 @@ class Instruction:
         """Whether it is a fusion, also one that a GPU starts here and awaits elsewhere."""
         return self.opcode in ("fusion", "fusion-start")
 
+    @property
+    def shardings(self) -> list[str]:
+        """For each array that it returns how devices divide it, as XLA writes it; "" of wholes."""
+        told = self.attributes.partition("metadata={")[0].partition("sharding=")[2]
+        text = next(iter(_split(told)), "")
+        if not text.startswith("{{"):
+            return [text] * len(self.shapes)
+        return [one.strip() for one in _split(text[1:-1])]
+
     def calls(self, *roles: str) -> list[str]:
         """The computations that it calls in some roles, all without them."""
         return [name for role, name in self.called if not roles or role in roles]

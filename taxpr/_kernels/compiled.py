@@ -85,6 +85,7 @@ def compiled(fun: Any, *, options: Mapping[str, Any] | None = None) -> Callable[
 def _answer(call: CompiledCall) -> Compiled:
     kernels = Kernels(call)
     moved = collectives(kernels)
+    divided, notes = shardings(kernels)
     device = call.executable.runtime_executable().local_devices()[0]
     return compiled_of(
         CompiledParts(
@@ -94,7 +95,8 @@ def _answer(call: CompiledCall) -> Compiled:
             rows=[_row(one, moved.get(one.instruction.name)) for one in kernels.every],
             removed=_removed(kernels),
             collectives=[*moved.values()],
-            shardings=shardings(kernels),
+            shardings=divided,
+            shardings_notes=notes,
             text=call.text,
         ),
         call.executable,

@@ -220,6 +220,7 @@ class CompiledParts:
         removed: The statements without a kernel.
         collectives: What moves between devices.
         shardings: How variables are divided among them.
+        shardings_notes: Notes on the variables that have no row.
         text: The optimized program.
     """
 
@@ -230,6 +231,7 @@ class CompiledParts:
     removed: Sequence[RemovedRow]
     collectives: Sequence[CollectiveRow]
     shardings: Sequence[ShardingRow]
+    shardings_notes: Sequence[str]
     text: str
 
 
@@ -259,7 +261,9 @@ def compiled_of(parts: CompiledParts, executable: Any = None) -> Compiled:
         ),
         collectives=Collectives(f"collectives of {name}: {among}", moved, bytes=size),
         shardings=Shardings(
-            f"shardings of {name}: {counted(len(parts.shardings), 'variable')}", parts.shardings
+            f"shardings of {name}: {counted(len(parts.shardings), 'variable')}",
+            parts.shardings,
+            tuple(parts.shardings_notes),
         ),
         text=parts.text,
         executable=executable,
@@ -306,7 +310,7 @@ def load_compiled(path: str | pathlib.Path) -> Compiled:
     return compiled_of(parts)
 
 
-_FORMAT = "taxpr compiled 1"
+_FORMAT = "taxpr compiled 2"
 _ROWS: dict[str, Any] = {
     "rows": KernelRow,
     "removed": RemovedRow,

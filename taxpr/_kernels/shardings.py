@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._compiled.compile_call import CompiledCall
 from taxpr._compiled.hlo import Instruction, hlo_module
 from taxpr._kernels.kernels import Kernels
 from taxpr._kernels.mesh_axes import axes_of, mesh_of
-from taxpr._sites.values import values_of
+from taxpr._sites.values import Value, values_of
 
 np: Any = numpy  # which leaves types of arrays unknown
 
@@ -71,6 +72,14 @@ class Shardings(Answer):
     _columns = "variable", "line", "code", "type", "local", "spec"
 
 
+# By the equation or input, the shape, and whether there is a tuple of several: for each instruction
+# the shardings of its arrays of this shape.
+_Made = dict[tuple[Address, tuple[int, ...], bool], list[list[str]]]
+
+_PARTS = "Not told, as in a jax.shard_map types are those of the parts"
+_UNKNOWN = "Not told, as the loop holds several arrays of this shape that are not divided alike"
+
+
 class _Divided(NamedTuple):
     """Among how many devices each axis of an array is divided, and along which axes of the mesh."""
 
@@ -78,37 +87,35 @@ class _Divided(NamedTuple):
     axes: Sequence[tuple[str, ...]] | None  # None where they are not known, or divided themselves
 
 
-def shardings(kernels: Kernels) -> list[ShardingRow]:
-    """How the variables of a call are divided; nothing on one device.
+def shardings(kernels: Kernels) -> tuple[list[ShardingRow], list[str]]:
+    """How the variables of a call are divided, and notes on those that have no row.
 
-    A variable with several shardings has a row for each. Arrays in a `jax.shard_map` are left out:
-    they have the types of their parts.
+    Nothing on one device. A variable with several shardings has a row for each. Arrays in a
+    `jax.shard_map` are left out: they have the types of their parts.
     """
     call, words = kernels.call, kernels.words
     if not call.whole:
-        return []
-    mesh, found = mesh_of(call) or {}, dict[tuple[Address, tuple[int, ...]], str]()
-    for one in hlo_module(call.whole).instructions.values():
-        address = _address(call, one)
-        if address is not None and len(one.shapes) == 1:
-            # The last of an equation is its result.
-            found[address, one.shapes[0].dims] = one.attributes
+        return [], []
+    mesh, made = mesh_of(call) or {}, _made(call)
     rows: dict[tuple[str, ...], ShardingRow] = {}
+    left_out: dict[str, dict[str, None]] = {}
     for value in values_of(call.program.jaxpr):
         aval: Any = value.aval
-        told = words.of(value.address)
-        attributes = found.get((value.address, aval.shape))
-        if attributes is None or not told.variable:
+        told, found = words.of(value.address), _of(value, made)
+        if not found or not told.variable:
             continue
-        divided = _divided(attributes, aval.ndim, mesh)
+        divided = _divided(f"sharding={found[0]}", aval.ndim, mesh) if len(found) == 1 else None
         if divided is None:
+            why = _UNKNOWN if len(found) > 1 else _PARTS if "manual" in found[0] else ""
+            left_out.setdefault(why, {})[told.variable] = None
             continue
         local = [-(-n // k) for n, k in zip(aval.shape, divided.parts, strict=True)]
         whole = aval.str_short(short_dtypes=True)
         part = aval.update(shape=tuple(local)).str_short(short_dtypes=True)
         said = *told[:3], _short(whole), _short(part), _spec(divided)
         rows.setdefault(said, ShardingRow(*said, value.address))
-    return list(rows.values())
+    notes = [f"{why}: {', '.join(names)}." for why, names in left_out.items() if why]
+    return list(rows.values()), notes
 
 
 def _short(text: str) -> str:
@@ -116,10 +123,45 @@ def _short(text: str) -> str:
     return re.sub(r"@[^,\]]+", "", text)
 
 
+def _made(call: CompiledCall) -> _Made:
+    found: _Made = {}
+    for one in hlo_module(call.whole).instructions.values():
+        address = _address(call, one)
+        if address is None or one.opcode == "get-tuple-element":
+            continue
+        # The last of an equation is its result; of several the last tuple, or each of them.
+        by_shape: dict[tuple[int, ...], list[str]] = {}
+        for shape, sharding in zip(one.shapes, one.shardings, strict=False):
+            by_shape.setdefault(shape.dims, []).append(sharding)
+        is_tuple = len(one.shapes) > 1
+        for dims, each in by_shape.items():
+            found.setdefault((address, dims, is_tuple), []).append(each)
+    return found
+
+
+def _of(value: Value, made: _Made) -> list[str]:
+    """The sharding of a value, as XLA writes it; several where it may have each of them."""
+    aval: Any = value.aval
+    results = [] if value.eqn is None else value.eqn.outvars
+    alike = [
+        k
+        for k, one in enumerate(results)
+        if getattr(_compat.aval_of(one), "shape", None) == aval.shape
+    ]
+    tuples, single = (made.get((value.address.eqn, aval.shape, kind), []) for kind in (True, False))
+    if len(results) < 2:
+        last = single[-1:] or tuples[-1:]
+        return sorted(set(last[0])) if last else []
+    if tuples and len(tuples[-1]) == len(alike):
+        return [tuples[-1][alike.index(value.address.result or 0)]]
+    every = tuples[-1] if tuples else [x for each in single for x in each]
+    return sorted(set(every))
+
+
 def _address(call: CompiledCall, one: Instruction) -> Address | None:
-    """The value that an instruction is: of an equation, or an input."""
+    """The equation of an instruction, or the input that it is."""
     if one.stamps:
-        return call.addresses[one.stamps[-1]].value(0)
+        return call.addresses[one.stamps[-1]]
     match = _INPUT.fullmatch(one.op_name) if one.opcode == "parameter" else None
     return Address(f"in{match[1]}") if match else None
 

@@ -158,7 +158,7 @@ def compared_lines(before, after):
             KernelRow("fusion", "y", line, "y = sin(x)", 1, 1, size, "0:sin", ("0:sin",), f"k{k}")
             for k, (line, size) in enumerate(lines)
         ]
-        parts = CompiledParts("f", "cpu", "0", rows, [], [], [], "")
+        parts = CompiledParts("f", "cpu", "0", rows, [], [], [], [], "")
         return compiled_of(parts)
 
     return [(row.line, row.before, row.after) for row in made(before).compare(made(after)).rows]

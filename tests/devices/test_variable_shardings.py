@@ -9,7 +9,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import taxpr
-from taxpr._kernels.shardings import _divided
+from taxpr._kernels.shardings import _UNKNOWN, _divided
 
 X = jnp.ones(3)
 
@@ -75,6 +75,42 @@ def test_a_variable_of_a_loop_is_divided_too():
     assert {row.spec for row in jitted.shardings.rows if row.variable == "act"} >= {"P('i')"}
 
 
+def test_results_of_loops_and_branches_are_divided_as_the_arrays_that_come_out():
+    def layers(ws, x, y):
+        out, every = lax.scan(lambda c, w: (jnp.tanh(c @ w), c * 2), x, ws)
+        count, last = lax.while_loop(
+            lambda state: state[0] < 3, lambda state: (state[0] + 1, jnp.sin(state[1])), (0, out)
+        )
+        chosen = lax.cond(count > 2, jnp.sin, jnp.cos, last)
+        high, place = lax.top_k(chosen, 2)
+        a, b = lax.fori_loop(0, 3, lambda _, both: (both[0] * 2, jnp.sin(both[1])), (x, y))
+        return out, every, last, chosen, high, place, a, b
+
+    args = put(jnp.ones((3, 32, 32))), put(jnp.ones((64, 32)), "i"), put(jnp.ones((64, 32)), "j")
+    shardings = taxpr.compiled(layers)(*args).shardings
+    names = "out", "every", "last", "chosen", "high", "place", "a", "b"
+    for variable, x in zip(names, jax.jit(layers)(*args), strict=True):
+        shape = ",".join(map(str, x.shape))
+        rows = [row for row in shardings.rows if row.variable == variable]
+        [row] = [row for row in rows if row.type.endswith(f"[{shape}]")]
+        local = ",".join(map(str, x.sharding.shard_shape(x.shape)))
+        assert row.local.endswith(f"[{local}]")
+        assert NamedSharding(mesh("4x2"), eval(row.spec)).is_equivalent_to(x.sharding, x.ndim)
+    assert shardings.notes == ()
+
+
+def test_a_result_of_a_loop_is_not_guessed_where_the_loop_holds_more_arrays_of_its_shape():
+    def multiplied(w, x):
+        last = lax.fori_loop(0, 3, lambda _, x: jnp.sin(x @ w), x)
+        return last
+
+    args = put(jnp.ones((32, 32)), None, "j"), put(jnp.ones((32, 32)), "i")
+    shardings = taxpr.compiled(multiplied)(*args).shardings
+    told = {row.variable for row in shardings.rows if row.type == "f32[32,32]"}
+    assert told == {"w", "x"}
+    assert shardings.notes == (f"{_UNKNOWN}: last.",)
+
+
 def test_the_program_is_the_same_and_the_table_shows_itself():
     args = ARGUMENTS["split"]()
     made = taxpr.compiled(dense)(*args)
@@ -102,8 +138,11 @@ def test_a_shard_map_has_the_types_of_its_parts_and_an_explicit_mesh_is_told():
 
         return jax.shard_map(body, mesh=mesh("4x2"), in_specs=P("i"), out_specs=P("i"))(x)
 
-    rows = taxpr.compiled(by_hand)(put(jnp.ones((32, 64)), "i")).shardings.rows
-    assert "inside" not in {row.variable for row in rows}
+    shardings = taxpr.compiled(by_hand)(put(jnp.ones((32, 64)), "i")).shardings
+    assert "inside" not in {row.variable for row in shardings.rows}
+    assert shardings.notes == (
+        "Not told, as in a jax.shard_map types are those of the parts: inside.",
+    )
 
     def doubled(x):
         y = jnp.sin(x) * 2.0
