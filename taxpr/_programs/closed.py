@@ -1,39 +1,99 @@
-"""Which variables of the source hold the arrays that a function closes over."""
+"""The names in the source of the arrays that a function closes over.
+
+An array may be a variable's own, or in an object that a variable holds: `env.sys.gravity`.
+"""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import types
 import weakref
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import jax
+import numpy as np
 
 from taxpr._source.files import is_user_file
 
-Closed = Mapping[int, tuple[str, Callable[[], Any]]]
+Closed = Mapping[Hashable, tuple[str, Callable[[], Any]]]
+
+# Tracing a function that can reach a whole application must not wait for all of its objects.
+_MOST, _MOST_PARTS = 5_000, 500
+_HOLDS_NOTHING = (str, bytes, int, float, complex, type, types.ModuleType, types.CodeType, np.dtype)
+
+
+class _Name(NamedTuple):
+    """A name of an array; the least one is the best.
+
+    Attributes:
+        rank: 0 of a variable of the user's, 1 of a part of one, 2 of a variable in a library.
+        length: How long the text is.
+        text: The name, as the source has it.
+    """
+
+    rank: int
+    length: int
+    text: str
 
 
 def closed_over(fun: Any) -> Closed:
-    """By the id of each array that one variable holds its name, and a reference to it.
+    """By the `identity` of each array that a function can reach its name, and a reference to it.
 
-    A variable is a global of the user's functions, or one of a function around them.
+    The name has the variable outside of the function, a global or one of a function around it,
+    the user's before a library's. If two variables hold the array, it has no name.
     """
-    names: dict[int, set[str]] = defaultdict(set)
-    found: dict[int, Callable[[], Any]] = {}
+    names: dict[Hashable, set[_Name]] = defaultdict(set)
+    found: dict[Hashable, Callable[[], Any]] = {}
     seen: set[int] = set()
-    todo = [fun]
-    while todo:
-        for name, value in _around(todo.pop()):
-            if isinstance(value, jax.Array):
-                names[id(value)].add(name)
-                found[id(value)] = weakref.ref(value)
-            elif _is_function(value) and id(value) not in seen:
-                seen.add(id(value))
-                todo.append(value)
-    return {at: (names[at].pop(), found[at]) for at in found if len(names[at]) == 1}
+    todo = deque([(_Name(0, 0, ""), fun)])
+    while todo and len(seen) < _MOST:
+        name, value = todo.popleft()
+        if _is_array(value):
+            names[identity(value)].add(name)
+            found[identity(value)] = weakref.ref(value)
+        elif not isinstance(value, _HOLDS_NOTHING) and id(value) not in seen:
+            seen.add(id(value))
+            todo += _within(name, value)
+    best = {at: _best(known) for at, known in names.items()}
+    return {at: (name, found[at]) for at, name in best.items() if name}
+
+
+def identity(array: Any) -> Hashable:
+    """The key of an array: the same for one of NumPy and the constant of a jaxpr that it becomes.
+
+    An array without elements has a key that no other has.
+    """
+    # JAX makes an object of its own that has the memory of the user's: a view from 0.11 on.
+    host: Any = getattr(array, "val", array)
+    if _is_array(host) and not isinstance(host, jax.Array) and host.size:
+        return host.__array_interface__["data"][0], host.shape, host.strides, host.dtype.str
+    return id(array)
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, jax.Array | np.ndarray)
+
+
+def _best(names: Iterable[_Name]) -> str:
+    """The best of an array's names; "" if two variables hold it."""
+    best = min(names)
+    variables = [one for one in names if one.rank == best.rank != 1]
+    return best.text if len(variables) < 2 else ""
+
+
+def _within(name: _Name, value: Any) -> Iterator[tuple[_Name, Any]]:
+    """What a function is made of and the variables around it, or the parts of an object."""
+    if _is_function(value):
+        for text, one in _around(value):
+            rank = 0 if not text or _is_users(value) else 2
+            yield (_Name(rank, len(text), text) if text else name), one
+        return
+    for text, one in itertools.islice(_parts(value), _MOST_PARTS):
+        text = name.text + text
+        yield _Name(max(1, name.rank), len(text), text), one
 
 
 def _around(fun: Any) -> Iterator[tuple[str, Any]]:
@@ -41,19 +101,42 @@ def _around(fun: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(fun, functools.partial):
         yield "", fun.func
     elif isinstance(fun, types.MethodType):
+        yield "self", fun.__self__
         yield "", fun.__func__
-    elif _is_function(fun):
+    elif not isinstance(fun, types.FunctionType):
         yield "", getattr(fun, "__wrapped__", None)
-    if not isinstance(fun, types.FunctionType) or not is_user_file(fun.__code__.co_filename):
         return
+    if not isinstance(fun, types.FunctionType):
+        return
+    yield "", getattr(fun, "__wrapped__", None)
     for name, cell in zip(fun.__code__.co_freevars, fun.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
         except ValueError:  # not bound yet
             continue
-    for name in _names(fun.__code__):
+    for name in _names(fun.__code__) if _is_users(fun) else ():
         if name in fun.__globals__:
             yield name, fun.__globals__[name]
+
+
+def _parts(value: Any) -> Iterable[tuple[str, Any]]:
+    """The parts of an object, by the text that selects each."""
+    if isinstance(value, dict):
+        items = cast(dict[Any, Any], value).items()
+        return ((f"[{key!r}]", one) for key, one in items if isinstance(key, str | int))
+    if isinstance(value, list | tuple):
+        parts = cast(Sequence[Any], value)
+        fields: Sequence[str] = getattr(parts, "_fields", ())
+        texts = [f".{field}" for field in fields] or (f"[{k}]" for k in itertools.count())
+        return zip(texts, parts, strict=False)
+    attributes = getattr(value, "__dict__", None)
+    if not isinstance(attributes, dict):
+        return ()
+    return ((f".{field}", one) for field, one in cast(dict[str, Any], attributes).items())
+
+
+def _is_users(fun: Any) -> bool:
+    return isinstance(fun, types.FunctionType) and is_user_file(fun.__code__.co_filename)
 
 
 def _is_function(value: object) -> bool:

@@ -16,7 +16,7 @@ from taxpr._engine.donation import donates
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._given import refuse_no_text
 from taxpr._programs.arguments import Arguments, misfit
-from taxpr._programs.closed import Closed
+from taxpr._programs.closed import Closed, identity
 from taxpr._programs.inputs import as_input, input_struct
 from taxpr._programs.listing import Listing, PlacedEquation, listing
 from taxpr._sites.skipped import Skipped
@@ -44,7 +44,7 @@ class Traced:
     skipped: tuple[Skipped, ...] = dataclasses.field(default=(), kw_only=True)
     named: Variables | None = dataclasses.field(default=None, kw_only=True, repr=False)
     arranged: Callable[[Any], PyTree] | None = dataclasses.field(default=None, kw_only=True)
-    closed: Closed = dataclasses.field(default_factory=dict[int, Any], kw_only=True)
+    closed: Closed = dataclasses.field(default_factory=dict[Any, Any], kw_only=True)
     door: Door | None = dataclasses.field(default=None, kw_only=True)
     after: Callable[[Any], States] | None = dataclasses.field(default=None, kw_only=True)
 
@@ -80,7 +80,8 @@ class Traced:
             value: The constant.
 
         Returns:
-            Its name; "" where none is known, or several are.
+            Its name, with the path if the variable holds an object, ``"env.sys.gravity"``; "" if
+            none is known, or two variables hold the constant.
 
         Example:
             >>> import jax.numpy as jnp
@@ -92,8 +93,9 @@ class Traced:
             >>> [program.const_name(one) for one in program.consts]
             ['table']
         """
-        name, reference = self.closed.get(id(value), ("", lambda: None))
-        return name if reference() is value else ""
+        name, reference = self.closed.get(identity(value), ("", lambda: None))
+        # Another array may have the place in memory of one that is gone.
+        return name if reference() is not None else ""
 
     @property
     def in_avals(self) -> list[Aval]:

@@ -56,9 +56,9 @@ class Borders:
     """Draws the inputs, constants and outputs of jaxprs.
 
     Attributes:
-        unfolded: Addresses of open bundles of inputs or outputs.
+        unfolded: Addresses of open bundles of inputs, outputs or constants.
         foldable: Addresses of all bundles, open or not.
-        hidden: The addresses of the inputs or outputs that share a node, by its address.
+        hidden: The addresses of the ends that share a node, by its address.
     """
 
     def __init__(self, canvas: Canvas, folded: Folded):
@@ -74,16 +74,18 @@ class Borders:
     ) -> None:
         """Draw the constants."""
         # Some equations have operands for their constvars. Then the values are unknown.
-        known = dict(zip(block.jaxpr.constvars, values, strict=False))
-        for i, var in enumerate(block.jaxpr.constvars):
-            address, shown = block.address / f"const{i}", self._tips.value(var)
-            name = block.names.known.get(var, "")
-            words = "const", name, short.scalar_text(known.get(var)) or short.aval_text(var.aval)
-            label = " ".join(filter(None, words))
-            shown = f"{name} = {shown}" if name else shown
-            tip = short.tooltip([address, f"{shown}, a constant"])
-            node = self._canvas.add(Node(address, address, "const", (label,), tip, cluster))
-            scope.define(var, Origin(address, address, shown, stub=node))
+        variables, names = block.jaxpr.constvars, block.const_names
+        known = dict(zip(variables, values, strict=False))
+        for end, around in self._shown(block.consts, "const", cluster, {*range(len(variables))}):
+            node = self._end("const", block, end, list(end.indices), names, around)
+            if not end.children:
+                var = variables[end.indices[0]]
+                value = short.scalar_text(known.get(var)) or short.aval_text(var.aval)
+                words = "const", labels.short_path(names[end.indices[0]]), value
+                node = replace(node, lines=(" ".join(filter(None, words)),))
+            self._canvas.add(node, merging=bool(end.children))
+            for i, origin in zip(end.indices, self._folded.inputs(block, end, node), strict=True):
+                scope.define(variables[i], origin)
 
     def inputs(
         self, scope: Scope, block: Block, cluster: str | None, seen: DrawnInputs
@@ -181,16 +183,18 @@ class Borders:
     ) -> Node:
         """The node of an input or output, or of several that share one."""
         nested, jaxpr = block.nested, block.jaxpr
-        if kind != "output":
-            atoms, roles = jaxpr.invars, nested.in_roles if nested else None
-        else:
+        roles: Sequence[str] | None = None
+        if kind == "const":
+            atoms = jaxpr.constvars
+        elif kind == "output":
             atoms, roles = jaxpr.outvars, nested.out_roles if nested else None
+        else:
+            atoms, roles = jaxpr.invars, nested.in_roles if nested else None
         if end.children:
             lines, marks = labels.bundle_lines(end.title, len(indices)), ("many",)
             if end.rest:
                 lines, marks = [f"… {lines[1]}", lines[0]], ("many", "rest")
-            word = "out" if kind == "output" else "in"
-            self.hidden[end.address] = tuple(block.address / f"{word}{i}" for i in indices)
+            self.hidden[end.address] = tuple(block.address / f"{end.word}{i}" for i in indices)
         else:
             role = roles[end.indices[0]] if roles else None
             name = names[end.indices[0]]
@@ -208,7 +212,10 @@ class Borders:
             self.hidden[end.address] = tuple(itertools.chain(*finals))
 
         def line(one: str | int) -> str:
-            return one if isinstance(one, str) else f"{names[one]} = {self._tips.value(atoms[one])}"
+            if isinstance(one, str):
+                return one
+            shown = " = ".join(filter(None, (names[one], self._tips.value(atoms[one]))))
+            return f"{shown}, a constant" if kind == "const" else shown
 
         tip = short.tooltip([*about, *indices], line)
         fold = end.address if end.children else None

@@ -52,21 +52,22 @@ class ComparedSide:
         groups: dict[str, Item] = {item.address: item for item in _groups(root)}
         return replace(
             picture,
-            nodes=tuple(self._node(node, groups) for node in picture.nodes),
+            nodes=tuple(self._node(node, groups, picture.hidden) for node in picture.nodes),
             clusters=tuple(self._cluster(cluster, groups) for cluster in picture.clusters),
         )
 
     def _is_loud(self, address: str) -> bool:
         return self._status[address] not in QUIET or self._found.is_near(self._side, address)
 
-    def _node(self, node: Node, groups: Mapping[str, Item]) -> Node:
+    def _node(
+        self, node: Node, groups: Mapping[str, Item], hidden: Mapping[str, Sequence[str]]
+    ) -> Node:
         if node.kind == "empty":
             return node
         if node.address in groups:
             return self._several(node, [address for address, _ in groups[node.address].eqns])
-        if row := row_of(node.address):
-            numbers = range(int(row.first), int(row.last) + 1)
-            return self._several(node, [row.home / f"{row.word}{k}" for k in numbers])
+        if row_of(node.address):
+            return self._several(node, hidden[node.address])
         # A literal has the status of the equation that uses it; so do the operands of an open one.
         status, partner, what = self._found.look(self._side, place_of(node.address))
         if node.kind == "literal":

@@ -3,11 +3,10 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from taxpr import introspect
+from taxpr import Address, introspect
 from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._drawing.scope import Origin, ValueUse
-from taxpr_jupyter._model.kinds import NodeKind
 from taxpr_jupyter._model.model import Node
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
@@ -76,24 +75,26 @@ class Folded:
         return self._uses.setdefault(cluster, introspect.ByIdentity()).of(item, written)
 
     def inputs(self, block: Block, end: BlockEnd, node: Node) -> Sequence[Origin]:
-        """The origins of inputs that share a node, or of one."""
+        """The origins of inputs or constants that share a node, or of one."""
         if not end.children:
             return self._written(block, end, node)
         return self._inputs.of(end, lambda end: self._written(block, end, node))
 
     def _written(self, block: Block, end: BlockEnd, node: Node) -> Sequence[Origin]:
-        names, kind = block.names.ins, node.kind
+        if end.word == "const":
+            variables, names = block.jaxpr.constvars, block.const_names
+        else:
+            variables, names = block.jaxpr.invars, block.names.ins
         return [
-            self._origin(block, i, names[i], kind, node, bool(end.children)) for i in end.indices
+            self._origin(block.address / f"{end.word}{i}", variables[i], names[i], end, node)
+            for i in end.indices
         ]
 
     def _origin(
-        self, block: Block, i: int, name: str, kind: NodeKind, node: Node, shared: bool
+        self, value: Address, var: introspect.Var, name: str, end: BlockEnd, node: Node
     ) -> Origin:
-        value = block.address / f"in{i}"
-        if shared:
-            stub = Node(value, value, kind, (labels.short_path(name),), f"{value}\n{name}", None)
-        else:
-            stub = node
-        shown = f"{name} = {self.tips.value(block.jaxpr.invars[i])}"
+        stub, shown = node, " = ".join(filter(None, (name, self.tips.value(var))))
+        if end.children:
+            called = labels.short_path(name) if name else short.aval_text(var.aval)
+            stub = Node(value, value, node.kind, (called,), f"{value}\n{shown}", None)
         return Origin(node.id, value, shown, stub=stub, name=name)

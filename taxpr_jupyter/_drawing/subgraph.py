@@ -131,8 +131,7 @@ class PartDrawing(ProgramDrawing):
         touched = self._touched.get(block.address)
         if touched is None:
             return Scope()
-        ends = (*block.ins, *block.outs)
-        many = {end.address for end in _every(ends) if end.children}
+        many = {end.address for end in _every(block.ends) if end.children}
         return PartScope(touched.wanted, self._inside, many)
 
     def _items(
@@ -196,7 +195,7 @@ class Parts:
 
 def _way(block: Block, address: str) -> list[tuple[Block, Item | BlockEnd]] | None:
     """The part at an address, after the open equations around it, each with its jaxpr."""
-    end = next((e for e in _every((*block.ins, *block.outs)) if e.address == address), None)
+    end = next((e for e in _every(block.ends) if e.address == address), None)
     if end is not None:
         return [(block, end)]
 
@@ -218,7 +217,7 @@ def _way(block: Block, address: str) -> list[tuple[Block, Item | BlockEnd]] | No
 
 
 def _every(ends: Sequence[BlockEnd]) -> Iterator[BlockEnd]:
-    """Inputs or outputs that have a node, and the open bundles around them."""
+    """Inputs, outputs or constants that have a node, and the open bundles around them."""
     for end in ends:
         yield end
         if end.open:
@@ -250,7 +249,8 @@ def _vars(eqns: Any) -> dict[Any, None]:
 
 def _end_vars(block: Block, end: BlockEnd) -> dict[Any, None]:
     jaxpr = block.jaxpr
-    ranges = [(jaxpr.invars if end.word == "in" else jaxpr.outvars, end.indices)]
+    of_word = {"const": jaxpr.constvars, "in": jaxpr.invars, "out": jaxpr.outvars}
+    ranges = [(of_word[end.word], end.indices)]
     if end.state:  # also has its final value as an output
         ranges += [(jaxpr.invars, end.state.ins), (jaxpr.outvars, end.state.outs)]
     atoms = [atoms[i] for atoms, indices in ranges for i in indices]

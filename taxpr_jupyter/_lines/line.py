@@ -123,10 +123,13 @@ class ProgramLines:
     def _block(self, block: Block, consts: Sequence[Any], depth: int) -> Iterator[ProgramLine]:
         # Some equations have operands for their constvars. Then the values are unknown.
         known = dict(zip(block.jaxpr.constvars, consts, strict=False))
-        for k, var in enumerate(block.jaxpr.constvars):
-            words = "const", block.names.known.get(var, ""), short.scalar_text(known.get(var))
-            text = " ".join(filter(None, words))
-            yield self._end_line(block.address / f"const{k}", depth, "const", text, var)
+        variables = block.jaxpr.constvars
+        held = [
+            " ".join(filter(None, ("const", name, short.scalar_text(known.get(var)))))
+            for name, var in zip(block.const_names, variables, strict=True)
+        ]
+        for end in block.consts:
+            yield from self._end(block, end, "const", held, variables, depth)
         for end in block.ins:
             yield from self._end(block, end, "input", block.names.ins, block.jaxpr.invars, depth)
         yield from self._items(block, block.items, depth)
@@ -137,7 +140,7 @@ class ProgramLines:
         self,
         block: Block,
         end: BlockEnd,
-        kind: Literal["input", "output"],
+        kind: Literal["input", "output", "const"],
         names: Sequence[str],
         atoms: Sequence[Any],
         depth: int,
@@ -154,7 +157,7 @@ class ProgramLines:
             depth,
             kind,
             short.visible(end.title),
-            made=tuple(self._names.typed(a) for a in several) if kind == "input" else (),
+            made=tuple(self._names.typed(a) for a in several) if kind != "output" else (),
             used=tuple(self._names.operand(a) for a in several) if kind == "output" else (),
             note=count_of(len(several), "array"),
             types=short.avals_text([a.aval for a in several]),

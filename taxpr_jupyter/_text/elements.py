@@ -5,19 +5,19 @@ from typing import NamedTuple
 
 from taxpr import Address
 
-_ROW = re.compile(r"(group|rest):(in|out)?(t?\d+)-(t?\d+)")
+_ROW = re.compile(r"(group|rest):(in|out|const)?(t?\d+)-(t?\d+)")
 _NO_PLACE = re.compile(r"(@\d*)?(~\d+)?$|/empty$")
 
 
 class ElementRow(NamedTuple):
-    """Several equations, inputs or outputs of one jaxpr that the picture shows as one node.
+    """Several equations, inputs, outputs or constants of one jaxpr with one node in the picture.
 
     Attributes:
         home: The address of the jaxpr.
         kind: ``"group"``, or ``"rest"`` for elements that were left out.
-        word: ``"in"`` or ``"out"``; ``""`` for equations.
+        word: ``"in"``, ``"out"`` or ``"const"``; ``""`` for equations.
         first: The number of the first element, as in `Address.short`.
-        last: The number of the last element.
+        last: The number of the last element. Constants are in the order of their names.
     """
 
     home: Address

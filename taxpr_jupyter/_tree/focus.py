@@ -41,7 +41,7 @@ class Only:
             if kept or (len(found) == 1 and not found[0].children):
                 made += found
                 continue
-            indices = range(found[0].indices[0], found[-1].indices[-1] + 1)
+            indices = [k for end in found for k in end.indices]
             address = ElementRow(home, "rest", found[0].word, indices[0], indices[-1]).address
             made.append(BlockEnd(address, indices, self.words, found, rest=True))
         return made

@@ -158,8 +158,8 @@ class Fold:
         self._opened.append(part)
 
     def _open_ends(self, block: Block, unfolded: Collection[str]) -> None:
-        """Opens inputs and outputs that are asked for: they cost little, so without a limit."""
-        ends = [*block.ins, *block.outs]
+        """Opens the inputs, outputs and constants that are asked for: they cost little."""
+        ends = [*block.ends]
         for end in ends:  # which grows
             if end.children and end.address in unfolded:
                 self.open(end)

@@ -14,7 +14,7 @@ from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text.variables_at import HeldVariables
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.groups import Groups
-from taxpr_jupyter._tree.ports import ends_of
+from taxpr_jupyter._tree.ports import constants_of, ends_of
 from taxpr_jupyter._tree.tree import Block, Item
 
 
@@ -124,6 +124,8 @@ class Tree:
             ends_of(own, word, address, states, inside, grouped=self._few is not None)
             for word, own in (("in", names.ins), ("out", names.outs))
         )
+        held = [names.known.get(var, "") for var in jaxpr.constvars]
+        consts = constants_of(held, address, inside, grouped=self._few is not None)
         row = items = [
             Item(
                 place := address / local,
@@ -140,4 +142,4 @@ class Tree:
             items = self._only.items(items, row, address)
         flow = Flow(jaxpr, backward)
         self._values[address] = flow.graph, row
-        return Block(address, jaxpr, nested, ins, outs, items, flow, names)
+        return Block(address, jaxpr, nested, ins, outs, consts, items, flow, names)

@@ -1,8 +1,9 @@
-"""Ports: inputs or outputs of a jaxpr that share a node, by argument or by role."""
+"""Ports: inputs, outputs or constants of a jaxpr that share a node, by argument or by role."""
 
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from taxpr import Address
 from taxpr_jupyter._analysis.stateful import StateEnds
@@ -50,6 +51,12 @@ def ends_of(
         return ends
     most, small = (_FEW_INSIDE, _SMALL_INSIDE) if nested else (_FEW, _SMALL)
     paths = [path_parts(name) for name in names]
+    if not states:
+        # Constants come in the order of their uses, so those of one object are not side by side.
+        order = _by_path(paths)
+        if order != sorted(order):
+            ends = ends_of([names[k] for k in order], word, home, nested=nested)
+            return [_renumbered(end, order, word, home) for end in ends]
     for state, indices in places:  # its name may look like a path
         for i, leaf in zip(indices, state.leaves, strict=True):
             paths[i] = [state.name, *path_parts(leaf[len(state.name) :])]
@@ -87,7 +94,7 @@ def ends_of(
             return [one(i) for i in indices]
         made = split(indices, 0)
         # The only argument: its parts, unless they are many.
-        while len(made) == 1 and 0 < len(made[0].children) <= _FEW:
+        while word != "const" and len(made) == 1 and 0 < len(made[0].children) <= _FEW:
             made = list(made[0].children)
         return [part for end in made for part in parts_of(end)] if nested else made
 
@@ -116,12 +123,56 @@ def ends_of(
         return others(range(len(names)))
     around = _indices(of_states)  # they stand side by side
     if len(of_states) > _FEW:
-        of_states = _by_path(of_states, 0, home, word)
+        of_states = _states_by_path(of_states, 0, home, word)
     return [
         *others(range(around.start)),
         *of_states,
         *others(range(around.stop, len(names))),
     ]
+
+
+def constants_of(
+    names: Sequence[str], home: Address, nested: bool = False, grouped: bool = True
+) -> list[BlockEnd]:
+    """The constants of a jaxpr, side by side if one object has them; at last all without a name.
+
+    Args:
+        names: The name of each, such as `env.sys.gravity`; "" for one without.
+        home: The address of the jaxpr.
+        nested: Whether the jaxpr is nested.
+        grouped: Whether any may share one.
+    """
+    if not grouped:
+        return ends_of(names, "const", home, grouped=False)
+    named = [k for k, name in enumerate(names) if name]
+    others = [k for k, name in enumerate(names) if not name]
+    ends = ends_of([names[k] for k in named], "const", home, nested=nested)
+    rest = ends_of(["" for _ in others], "const", home, grouped=False)
+    if len(rest) > (_FEW_INSIDE if nested else _FEW):
+        children = _chunks(rest, lambda part: BlockEnd(home, _indices(part), "", part))
+        rest = [BlockEnd(home, range(len(rest)), "constants", children)]
+    pairs = [(end, named) for end in ends] + [(end, others) for end in rest]
+    return [_renumbered(end, numbers, "const", home) for end, numbers in pairs]
+
+
+def _by_path(paths: Sequence[Sequence[str]]) -> list[int]:
+    """The numbers of paths, those with a common beginning side by side, else in their order."""
+    first: dict[tuple[str, ...], int] = {}
+    keys: list[list[int]] = []
+    for k, path in enumerate(paths):
+        begins = [tuple(path[: depth + 1]) for depth in range(len(path))]
+        keys.append([first.setdefault(part, k) for part in begins])
+    return sorted(range(len(paths)), key=keys.__getitem__)
+
+
+def _renumbered(end: BlockEnd, numbers: Sequence[int], word: str, home: Address) -> BlockEnd:
+    """The end of those inputs, outputs or constants that have these numbers, in this order."""
+    indices = [numbers[k] for k in end.indices]
+    children = [_renumbered(child, numbers, word, home) for child in end.children]
+    address = home / f"{word}{indices[0]}"
+    if children:
+        address = ElementRow(home, "group", word, indices[0], indices[-1]).address
+    return replace(end, address=address, indices=indices, children=children)
 
 
 _IN_TUPLE = re.compile(r"\[\d+\]|\.\w+")
@@ -140,7 +191,9 @@ def _chunks(ends: list[BlockEnd], together: Callable[[list[BlockEnd]], BlockEnd]
     return [together(part) if len(part) > 1 else part[0] for part in parts]
 
 
-def _by_path(ends: Sequence[BlockEnd], depth: int, home: Address, word: str) -> list[BlockEnd]:
+def _states_by_path(
+    ends: Sequence[BlockEnd], depth: int, home: Address, word: str
+) -> list[BlockEnd]:
     """States by what stands at this depth of their names: one end for those of `model`."""
 
     def together(children: Sequence[BlockEnd]) -> BlockEnd:
@@ -164,7 +217,7 @@ def _by_path(ends: Sequence[BlockEnd], depth: int, home: Address, word: str) -> 
         if len(same) <= _SMALL:
             made += same
             continue
-        children = _by_path(same, depth + 1, home, word)
+        children = _states_by_path(same, depth + 1, home, word)
         while len(children) == 1 and children[0].states:
             children = list(children[0].children)
         made.append(together(children))

@@ -50,11 +50,9 @@ def path_to(fold: Fold, address: str) -> list[Item | BlockEnd]:
 
 def _last_steps(block: Block, target: Address) -> list[Item] | list[BlockEnd]:
     """The addresses to open in a jaxpr so that something in it is drawn."""
-    ends = _end_path((*block.ins, *block.outs), _drawn_end(block, target))
+    ends = _end_path(block.ends, _drawn_end(block, target))
     if ends is not None:
         return ends
-    if target in {block.address / f"const{i}" for i in range(len(block.jaxpr.constvars))}:
-        return []
     for known in (target, target.eqn):
         items = _item_path(block.items, known)
         if items is not None:
@@ -228,6 +226,6 @@ def _open_addresses(block: Block) -> set[str]:
                 for inner, _ in item.blocks:
                     found.update(_open_addresses(inner))
 
-    ends((*block.ins, *block.outs))
+    ends(block.ends)
     walk(block.items)
     return found

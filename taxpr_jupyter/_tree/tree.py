@@ -97,10 +97,10 @@ class Item:
 
 @dataclass(eq=False)
 class BlockEnd:
-    """Inputs or outputs of a jaxpr that have one node, or those that belong together.
+    """Inputs, outputs or constants of a jaxpr that have one node, or those that belong together.
 
     Attributes:
-        address: Of one input or output its own, such as `in3`; of several `group:in0-7`.
+        address: `in3` for a single input; `group:in0-7` for several that belong together.
         indices: Which they are.
         title: What their names have in common; "" for one.
         children: What they consist of; () for one.
@@ -112,7 +112,7 @@ class BlockEnd:
     """
 
     address: taxpr.Address
-    indices: range
+    indices: Sequence[int]
     title: str = ""
     children: Sequence[BlockEnd] = ()
     open: bool = False
@@ -127,7 +127,7 @@ class BlockEnd:
 
     @property
     def word(self) -> str:
-        """``"in"`` or ``"out"``: which of the two they are."""
+        """``"in"``, ``"out"`` or ``"const"``: which of these they are."""
         row = row_of(self.address)
         return row.word if row else self.address.kind
 
@@ -149,6 +149,7 @@ class Block:
         nested: How it is nested; None for the program.
         ins: Its inputs.
         outs: Its outputs.
+        consts: Its constants.
         items: What it consists of.
         flow: Which values its groups take and give.
         names: What its inputs and outputs are called.
@@ -159,12 +160,23 @@ class Block:
     nested: introspect.Nested | None
     ins: Sequence[BlockEnd]
     outs: Sequence[BlockEnd]
+    consts: Sequence[BlockEnd]
     items: Sequence[Item]
     flow: Flow
     names: Names
     _turns: introspect.ByIdentity[list[Any]] = field(
         default_factory=introspect.ByIdentity, init=False
     )
+
+    @property
+    def ends(self) -> Sequence[BlockEnd]:
+        """Its constants, inputs and outputs."""
+        return (*self.consts, *self.ins, *self.outs)
+
+    @functools.cached_property
+    def const_names(self) -> Sequence[str]:
+        """The name of each constant; "" for one without."""
+        return [self.names.known.get(var, "") for var in self.jaxpr.constvars]
 
     @functools.cached_property
     def loss(self) -> Loss | None:
@@ -182,5 +194,5 @@ class Block:
     def nodes(self) -> int:
         """About how many nodes it has when everything in it is folded."""
         outs = (end for end in self.outs if not end.state)  # which are drawn where they enter
-        ends = sum(end.nodes for end in (*self.ins, *outs))
-        return sum(item.nodes for item in self.items) + ends + len(self.jaxpr.constvars)
+        ends = sum(end.nodes for end in (*self.consts, *self.ins, *outs))
+        return sum(item.nodes for item in self.items) + ends

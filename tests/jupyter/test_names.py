@@ -64,7 +64,7 @@ def test_a_constant_has_the_name_of_the_variable_that_is_it():
 
     drawing = draw(fn, X * TABLE)
     consts = [node.lines[0] for node in drawing.picture.nodes if node.kind == "const"]
-    names = {"const TABLE f32[3]", "const bias f32[3]"}
+    names = {"const TABLE f32[3]", "const bias f32[3]", "const V f32[3]"}
     assert names < set(consts)
     assert set(consts) - names == {"const f32[3]"}
     assert "const bias" in drawing.text()

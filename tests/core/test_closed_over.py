@@ -1,0 +1,109 @@
+"""Names of the arrays that a function closes over, also in objects."""
+
+import dataclasses
+import types
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import taxpr
+
+TABLE = jnp.arange(3.0)
+NUMPY = np.arange(3, dtype=np.float32)
+X = jnp.ones(3)
+
+
+@dataclasses.dataclass
+class Link:
+    mass: jax.Array
+    arms: list
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+def names_of(fun, *args):
+    program = taxpr.trace(fun)(*args)
+    return [program.const_name(one) for one in program.consts]
+
+
+def test_a_part_of_an_object_has_its_path():
+    system = types.SimpleNamespace(
+        link=Link(jnp.ones(3) * 2, [jnp.ones(3) * 3, {"len": jnp.ones(3) * 4}]),
+        pair=Pair(jnp.ones(3) * 5, None),
+    )
+
+    def step(x):
+        x = x + system.link.mass
+        x = x * system.link.arms[0] + system.link.arms[1]["len"]
+        return x - system.pair.left
+
+    found = names_of(step, X)
+    assert sorted(found) == [
+        "system.link.arms[0]",
+        "system.link.arms[1]['len']",
+        "system.link.mass",
+        "system.pair.left",
+    ]
+    # Each is the array of its name.
+    program = taxpr.trace(step)(X)
+    for one, name in zip(program.consts, found, strict=True):
+        assert one is eval(name, {"system": system})
+
+
+def test_a_method_reads_its_object():
+    class Model:
+        def __init__(self):
+            self.w = jnp.ones(3) * 7
+
+        def __call__(self, x):
+            return x * self.w
+
+        def apply(self, x):
+            return x - self.w
+
+    model = Model()
+    assert names_of(model.apply, X) == ["self.w"]
+    assert names_of(lambda x: model(x), X) == ["model.w"]
+    # The constant is that of the inner jaxpr on some versions.
+    jitted = taxpr.trace(jax.jit(model.apply))(X)
+    assert jitted.const_name(model.w) == "self.w"
+
+
+def test_a_variable_comes_before_a_part_and_two_variables_are_none():
+    kept = types.SimpleNamespace(bias=jnp.ones(3) * 9)
+    bias = kept.bias
+    assert names_of(lambda x: x + kept.bias + bias * 1, X) == ["bias"]
+    one = two = jnp.ones(3) * 11
+    assert names_of(lambda x: x + one + two, X) == [""]
+
+
+def test_an_object_that_is_held_twice_has_the_shortest_path():
+    inner = types.SimpleNamespace(sys=types.SimpleNamespace(w=jnp.ones(3) * 13))
+    outer = types.SimpleNamespace(env=inner)
+    assert names_of(lambda x: x + outer.env.sys.w + 0 * inner.sys.w, X) == ["inner.sys.w"]
+
+
+def test_arrays_of_numpy_and_what_refers_to_itself():
+    loop = types.SimpleNamespace(table=NUMPY)
+    loop.itself = loop
+    assert names_of(lambda x: x + loop.table, X) == ["loop.table"]
+    assert names_of(lambda x: x + loop.table[:] + loop.table[::-1], X)[1] == ""
+    ring = [TABLE]
+    ring.append(ring)
+    assert names_of(lambda x: x + ring[0], X) == ["ring[0]"]
+
+
+def test_a_large_object_does_not_hold_tracing_up():
+    many = {k: types.SimpleNamespace(at=[k]) for k in range(200_000)}
+    near = types.SimpleNamespace(w=jnp.ones(3) * 15)
+
+    def step(x):
+        return x + near.w * len(many)
+
+    closed = taxpr.trace(step)(X).closed
+    assert [name for name, _ in closed.values()] == ["near.w"]
