@@ -54,9 +54,6 @@ class Comparing:
         fixed_outs: Pairs of outputs that must stay, such as those of a carry.
         top: Whether the jaxprs are whole programs.
         opened: The wrappers on both sides that are looked through.
-
-    Attributes:
-        part: The result.
     """
 
     def __init__(

@@ -58,10 +58,6 @@ class PlaceAsCompiled(NamedTuple):
 class AsCompiled:
     """The equations of a program as XLA has compiled them.
 
-    Attributes:
-        program: The program.
-        answer: The answer of `taxpr.compiled`.
-
     Example:
         >>> import jax.numpy as jnp, taxpr
         >>> def f(x):

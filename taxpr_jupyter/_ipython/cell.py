@@ -16,14 +16,7 @@ _WANTED = "End the cell with a call such as `f(x)`, or put the call after the ma
 
 @dataclasses.dataclass(frozen=True)
 class CapturedCall:
-    """A call that was not made.
-
-    Attributes:
-        fun: The function.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        text: The call as written, in one line.
-    """
+    """A call that was not made, and its text as written, in one line."""
 
     fun: Callable[..., Any]
     args: tuple[Any, ...]

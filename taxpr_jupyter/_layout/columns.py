@@ -148,12 +148,7 @@ def _cost(columns: _Columns, cuts: Sequence[_Cut]) -> float:
 
 
 class _Columns:
-    """A sheet that is cut.
-
-    Attributes:
-        width: Of all columns together.
-        height: Of the highest.
-    """
+    """A sheet that is cut."""
 
     def __init__(
         self, sheet: Sheet, cuts: Sequence[_Cut], paths: Mapping[Piece, Sequence[Point]]

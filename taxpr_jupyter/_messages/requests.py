@@ -105,8 +105,6 @@ class ToggleBoth(TypedDict):
 
 
 class StartRun(TypedDict):
-    """Runs on a device."""
-
     do: Literal["run"]
     device: str
 

@@ -30,15 +30,11 @@ class Recorded(TypedDict):
 
 
 class Injected(TypedDict):
-    """An injector of a run."""
-
     address: str
     text: str
 
 
 class Results(TypedDict):
-    """The results of a run."""
-
     title: str
     summary: str
     status: Literal["error", "cancelled", "done"]
@@ -103,8 +99,6 @@ class Leaf(TypedDict):
 
 
 class State(TypedDict):
-    """A state of the function."""
-
     name: str
     address: str
     written: bool

@@ -10,8 +10,6 @@ class Empty(TypedDict):
 
 
 class Tag(TypedDict):
-    """A tag."""
-
     address: str
     name: str
     type: str
@@ -21,8 +19,6 @@ class Tag(TypedDict):
 
 
 class NodeValue(TypedDict):
-    """A value of the selected node."""
-
     address: str
     text: str
     tag: Tag | None
@@ -30,8 +26,6 @@ class NodeValue(TypedDict):
 
 
 class SelectedNode(TypedDict):
-    """The selected node."""
-
     address: str
     title: str
     kind: str
