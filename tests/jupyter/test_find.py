@@ -205,7 +205,8 @@ def test_there_is_no_room_beyond_the_hard_limit():
         return x
 
     session = Session(f, (np.float32(1),))
-    for address in sorted(session.picture().unfolded):
+    for address in sorted(session.picture().unfolded, key=len):
+        session.fold(address)
         session.unfold(address)  # now it was the user
     closed = ""
     while more := session.picture().foldable - session.picture().unfolded:
