@@ -6,9 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SHADES = " ░▒▓█"

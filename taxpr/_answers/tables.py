@@ -7,11 +7,8 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy
-
 from taxpr._answers.charts import Lines, number
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 MOST = 20  # rows that are shown, as many as fit on a screen
 _INDEX = re.compile(r"(\[\d+\])")

@@ -17,9 +17,9 @@ import jax
 from taxpr._calls.model import Opened
 from taxpr._errors import ArgumentError
 from taxpr._given import refuse_no_text
+from taxpr._untyped import jax as _jax
 
 _R = TypeVar("_R")
-_jax: Any = jax  # which declares no type of its checkpoint
 
 
 def _nothing(_: Any) -> None:

@@ -9,8 +9,7 @@ import jax
 
 from taxpr._calls.model import is_held
 from taxpr._calls.static import is_static
-
-_keys: Any = jax.tree_util  # which declares no types of paths
+from taxpr._untyped import tree_util as _keys
 
 
 @dataclasses.dataclass(frozen=True)

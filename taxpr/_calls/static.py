@@ -10,8 +10,7 @@ import numpy as np
 
 from taxpr._compat import PyTree
 from taxpr._given import is_no_array
-
-_jax: Any = jax
+from taxpr._untyped import jax as _jax
 
 
 class _Value:
@@ -43,9 +42,6 @@ class _Value:
 @jax.tree_util.register_pytree_node_class
 class Static:
     """The place of a value that is no array.
-
-    Attributes:
-        value: The value.
 
     Example:
         >>> import jax

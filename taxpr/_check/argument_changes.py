@@ -11,8 +11,7 @@ from taxpr._calls.libraries import is_object
 from taxpr._calls.unbound import unbind
 from taxpr._errors import name_of
 from taxpr._programs.program import Program
-
-_tree: Any = jax.tree_util
+from taxpr._untyped import tree_util as _tree
 
 
 def with_changes(fun: Callable[..., Any]) -> Callable[..., Any]:

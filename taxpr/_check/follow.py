@@ -1,13 +1,10 @@
 """Follow the values of a level to what made them, and to what reads them."""
 
 from collections.abc import Iterator
-from typing import Any
-
-import jax
 
 from taxpr._check.levels import Level, Op
+from taxpr._untyped import lax as _lax
 
-_lax: Any = jax.lax
 # What stays zero, or out of the domain, where its operand is.
 SAME = (
     *(_lax.convert_element_type_p, _lax.broadcast_in_dim_p, _lax.reshape_p, _lax.squeeze_p),

@@ -4,18 +4,16 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-import numpy
 
 from taxpr import _compat
 from taxpr._check.findings import Suspicion
 from taxpr._check.follow import SAME, is_constant, roots
 from taxpr._check.levels import Examined, Level, Op
 from taxpr._check.steps import after, at_value, constant, steps_to
+from taxpr._untyped import lax as _lax
+from taxpr._untyped import np
 
-np: Any = numpy  # which leaves types of arrays unknown
-_lax: Any = jax.lax
 _WRITTEN = re.compile(r"\b(where|select)\(")
 
 

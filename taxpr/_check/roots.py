@@ -3,18 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy
 
 from taxpr import _compat
 from taxpr._check.findings import Suspicion
 from taxpr._check.follow import SHAPES, is_constant, origin, readers
 from taxpr._check.levels import Examined, Level, Op
 from taxpr._check.steps import constant
+from taxpr._untyped import lax as _lax
+from taxpr._untyped import np
 
-np: Any = numpy  # which leaves types of arrays unknown
-_lax: Any = jax.lax
 _SUMS = (_lax.reduce_sum_p, _lax.cumsum_p)
 _PRODUCTS = (_lax.mul_p, _lax.dot_general_p)
 _FACTORS = 8  # of a divisor that are followed

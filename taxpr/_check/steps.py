@@ -5,14 +5,10 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import numpy
-
 from taxpr._check.follow import SHAPES
 from taxpr._check.levels import Level
-
-np: Any = numpy  # which leaves types of arrays unknown
-_lax: Any = jax.lax
+from taxpr._untyped import lax as _lax
+from taxpr._untyped import np
 
 _Of = Callable[[float], float]
 

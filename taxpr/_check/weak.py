@@ -12,8 +12,8 @@ from taxpr._check.levels import Examined, Level
 from taxpr._hops.table import nested_jaxprs
 from taxpr._sites.walk import iter_eqns
 from taxpr._source.files import is_library_file
+from taxpr._untyped import tree_util as _trees
 
-_trees: Any = jax.tree_util
 _NEW = re.compile(r"^(new|next|updated)_|_(new|next|updated)$")
 
 

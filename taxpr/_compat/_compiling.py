@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.monitoring
 
+from taxpr._untyped import jax as _jax
+
 _STAGES = {
     "/jax/core/compile/jaxpr_trace_duration": "trace",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower",
     "/jax/core/compile/backend_compile_duration": "compile",
 }
-_jax: Any = jax  # which does not import its module `core` for all to see
 _HELLO = "/taxpr/hello"
 _INNER = "call_impl_cache_miss"  # which a call that is differentiated or mapped has within it
 _CALLS = "cache_miss", "jit_trace", "jit_lower", _INNER

@@ -26,6 +26,7 @@ from taxpr._compat._types import (
     StoredJaxpr,
     Var,
 )
+from taxpr._untyped import jax as _jax
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -43,8 +44,6 @@ ONE_JAXPR_CLASS = Jaxpr is CLOSED
 # See `_with_sums`. From 0.8 literals hold arrays of another class.
 _SUMS_LACK_LITERALS = hasattr(_literals, "LiteralArray")
 
-
-_jax: Any = jax  # which declares no types for what is read of it here
 
 # Functions of JAX, with types. `jax.make_jaxpr` is here without and with the shapes of the results.
 make_jaxpr: Callable[[Callable[..., object]], Callable[..., ClosedJaxpr]] = _jax.make_jaxpr

@@ -9,9 +9,9 @@ import jax
 
 from taxpr._compat._private import private
 from taxpr._errors import refuse_no_function
+from taxpr._untyped import jax as _jax
 
 config = private("config")
-_jax: Any = jax  # which declares no types for what is read of it here
 
 # Before 0.8 the current trace was stored like a setting.
 _NO_SETTINGS = ("trace_state", "axis_env_state")

@@ -48,9 +48,6 @@ class Tangents:
     Several values may share a tangent, as ``x`` and ``x + 1`` do, so an equation that reads it does
     not tell which of them it uses, but for the time at which it came: `look` notes how many
     equations there are. What came after the value was made may be a use of it.
-
-    Args:
-        identity: The identity.
     """
 
     def __init__(self, identity: Identity) -> None:
@@ -72,9 +69,6 @@ class Tangents:
 
     def mark(self, tracer: Any) -> Token | bool:
         """Put an identity where the tangent of a value begins, unless there is one.
-
-        Args:
-            tracer: The value.
 
         Returns:
             The token of the one that is there. Without one, True where equations may have used the

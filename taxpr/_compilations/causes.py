@@ -14,8 +14,8 @@ import jax
 
 from taxpr._calls.static import Static
 from taxpr._compilations.signature import Signature, SignedLeaf, short
+from taxpr._untyped import jax as _jax
 
-_jax: Any = jax  # which declares no types of shardings, and of trees
 _TreeDef = _jax.tree_util.PyTreeDef
 
 

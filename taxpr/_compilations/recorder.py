@@ -8,8 +8,6 @@ from collections.abc import Hashable
 from types import FrameType
 from typing import Any
 
-import jax
-
 from taxpr import _compat
 from taxpr._compat import JittedCall, Stage
 from taxpr._compilations.as_called import as_called
@@ -21,8 +19,8 @@ from taxpr._errors import name_of
 from taxpr._places import place_text
 from taxpr._source.files import is_library_file
 from taxpr._source.statements import statements_in
+from taxpr._untyped import jax as _jax
 
-_jax: Any = jax  # which declares no types of functions that it makes
 _ORDER = "trace", "lower", "compile"
 _MOST_OPEN = 64  # rows of which the next stage may still come
 

@@ -6,9 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import jax
-import numpy
-
 from taxpr import _compat
 from taxpr._calls.libraries import attributes_of
 from taxpr._calls.objects import argument_names
@@ -16,9 +13,8 @@ from taxpr._compat import JittedCall, is_sequence
 from taxpr._errors import name_of
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._places import place_text
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jax: Any = jax  # which declares no types of settings, trees and shardings
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import np
 
 _LONGEST = 50  # characters of a value that is shown
 

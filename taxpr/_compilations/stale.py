@@ -7,16 +7,12 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import jax
-import numpy
-
 from taxpr._calls.free_variables import reached
 from taxpr._calls.static import is_static, marked
 from taxpr._compilations.signature import short
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import np
 
-np: Any = numpy  # which leaves types of arrays unknown
-
-_jax: Any = jax  # which declares no types of trees
 _LARGEST = 1_000_000  # bytes of a NumPy array that is copied to be compared later
 _STORES = "STORE_GLOBAL", "STORE_DEREF"
 

@@ -6,13 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
-
 from taxpr import _compat
 from taxpr._compile_time.parts import PieceOfPart
 from taxpr._jaxprs.subset import subset
-
-_jax: Any = jax  # which declares no types of what is ahead of time
+from taxpr._untyped import jax as _jax
 
 
 class Spent(NamedTuple):

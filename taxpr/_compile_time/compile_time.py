@@ -7,9 +7,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
-import numpy
-
 from taxpr import _compat
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import PyTree
@@ -22,9 +19,8 @@ from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.program import Program
 from taxpr._programs.trace import called_as, trace
 from taxpr._transforms.question import question
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jax: Any = jax  # which declares no types of settings
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import np
 
 _BY = {"function": function_of, "statement": statement_of}
 _STAGES = "trace", "lower", "compile"

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy
-import numpy
 
 from taxpr import _compat
 from taxpr._calls.static import is_traced
@@ -18,12 +16,10 @@ from taxpr._compile_time.parts import MadeBy
 from taxpr._compile_time.unrolled import Unrolled, unrolled
 from taxpr._errors import RefusedError
 from taxpr._source.statements import statements_of
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import jnp as _jnp
+from taxpr._untyped import np
 from taxpr._watching.mark import mark_p
-
-_jax: Any = jax  # which declares no types for what is read of it here
-_jnp: Any = jax.numpy
-np: Any = numpy  # which leaves types of arrays unknown
-
 
 _Place = tuple[int, int]  # the position of an equation in a turn, and the number of its result
 _BINDS = re.compile(r"([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*) (?:[-+*/@]=|=) ")

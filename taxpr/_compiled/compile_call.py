@@ -23,8 +23,7 @@ from taxpr._compiled.stamped import stamped
 from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.program import Program
 from taxpr._programs.trace import trace
-
-_jax: Any = jax  # which declares no types for what is read of it here
+from taxpr._untyped import jax as _jax
 
 _INPUT = re.compile(r"flat\[(\d+)\]")  # JAX names a parameter after that of `called`
 

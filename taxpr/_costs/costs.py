@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jax import lax
-
 from taxpr import _compat
 from taxpr._by_identity import ByIdentity
 from taxpr._compat import JaxprEqn
@@ -25,8 +23,7 @@ from taxpr._costs.quantities import quantity, size
 from taxpr._hops.nested import Nested
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag_equation import is_tag
-
-_lax: Any = lax  # which declares no types of primitives
+from taxpr._untyped import lax as _lax
 
 _NONE: frozenset[str] = frozenset()
 

@@ -10,14 +10,10 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy
-from jax import lax
-
 from taxpr import _compat
 from taxpr._costs.quantities import n_bytes, size
-
-np: Any = numpy  # which leaves types of arrays unknown
-_lax: Any = lax
+from taxpr._untyped import lax as _lax
+from taxpr._untyped import np
 
 Operations = tuple[int, int]  # plain, transcendental
 Rule = Callable[[Any], Operations]

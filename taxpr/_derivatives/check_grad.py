@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy
-import numpy
 
 from taxpr import _compat
 from taxpr._answers.progress import Progress, Tells
@@ -30,9 +28,8 @@ from taxpr._programs.program import Program
 from taxpr._programs.trace import called_as, trace
 from taxpr._source.files import is_library_file
 from taxpr._transforms.question import question
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jnp: Any = jax.numpy
+from taxpr._untyped import jnp as _jnp
+from taxpr._untyped import np
 
 
 @question

@@ -7,9 +7,6 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import jax.numpy
-import numpy
-
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Array, Jaxpr, JaxprEqn, StoredJaxpr
@@ -22,9 +19,8 @@ from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.program import Program
 from taxpr._recordings.part import KeptValue
 from taxpr._sites.values import values_of
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jnp: Any = jax.numpy
+from taxpr._untyped import jnp as _jnp
+from taxpr._untyped import np
 
 # Those with a derivative that a user can give.
 _RULED = tuple(

@@ -6,13 +6,9 @@ import functools
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import numpy
-
 from taxpr import _compat
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jax: Any = jax  # which declares no types of functions that it makes
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import np
 
 _DIRECTIONS = 3
 _AROUND = -1, -0.5, 0, 0.5, 1  # the steps

@@ -5,9 +5,6 @@ import linecache
 import math
 import re
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
-from typing import Any
-
-import numpy
 
 from taxpr._address import Address
 from taxpr._differences.choices import around
@@ -16,9 +13,8 @@ from taxpr._hops.table import nested_jaxprs
 from taxpr._programs.program import Program
 from taxpr._recordings.part import Part
 from taxpr._sites.walk import iter_eqns
+from taxpr._untyped import np
 from taxpr._variables.variable import Variable
-
-np: Any = numpy  # which leaves types of arrays unknown
 
 _Key = Callable[[Part], Hashable]
 _LIKE = 0.6  # how much of two lines is the same where they are one that was edited

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy
-
 from taxpr import _compat
 from taxpr._differences.aligned import order_of, reversed_loops, turns_of
 from taxpr._differences.in_step import Pair
@@ -18,8 +16,7 @@ from taxpr._differences.rows import Difference, row_of, row_of_result, without_c
 from taxpr._differences.runs import Record, Run
 from taxpr._programs.program import Program
 from taxpr._recordings.part import Part
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 
 class Numbers(NamedTuple):

@@ -4,9 +4,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
-import numpy
-
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._compat import PyTree
@@ -29,10 +26,8 @@ from taxpr._programs.program import Program
 from taxpr._programs.trace import called_as
 from taxpr._sites.criteria import Selector
 from taxpr._transforms.question import question
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jnp: Any = jnp
-
+from taxpr._untyped import jnp as _jnp
+from taxpr._untyped import np
 
 _NUMBERS = "index", "a", "b", "difference"
 

@@ -2,17 +2,12 @@
 
 import difflib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
-
-import jax.numpy
-import numpy
 
 from taxpr._differences.numbers import numbers
 from taxpr._differences.precision import EPS, coarsest
 from taxpr._recordings.part import Part
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jnp: Any = jax.numpy
+from taxpr._untyped import jnp as _jnp
+from taxpr._untyped import np
 
 Pair = tuple[Part, Part]
 Label = Callable[[Part], Hashable]

@@ -11,15 +11,12 @@ import dataclasses
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
-import numpy
-
 from taxpr._differences.compared import Compared, Numbers
 from taxpr._differences.rows import Difference
 from taxpr._differences.sources import HowMade, MadeFrom, sources
 from taxpr._programs.program import Program
 from taxpr._recordings.axes import placed
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 # A number that occurs several times, so large, and so many times larger than all others.
 _FILL, _BESIDE = 1e4, 100

@@ -6,18 +6,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy
-import numpy
-
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import StoredJaxpr, Var
 from taxpr._errors import ArgumentError
 from taxpr._hops.interpreter import Forwards
 from taxpr._recordings.part import Part
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jnp: Any = jax.numpy
+from taxpr._untyped import jnp as _jnp
+from taxpr._untyped import np
 
 _NOT_CAST = (
     "{count} of {of} float values were {found} and not {dtype}: {first}{more}. Arrays that the "

@@ -13,14 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-import jax.numpy
-import numpy
 
 from taxpr._compat import PyTree, map_leaves
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jax: Any = jax
-_jnp: Any = jax.numpy
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import jnp as _jnp
+from taxpr._untyped import np
 
 SAMPLES = 4
 _SHARE = 1 / 4  # of a difference, by which it may change and be the same one

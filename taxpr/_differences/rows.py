@@ -7,15 +7,12 @@ import linecache
 from collections.abc import Mapping
 from typing import Any
 
-import numpy
-
 from taxpr import _compat
 from taxpr._differences.numbers import apart
 from taxpr._differences.rounding import Key
 from taxpr._places import place_text
 from taxpr._recordings.part import Part
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 
 @dataclasses.dataclass(frozen=True)

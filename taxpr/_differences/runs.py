@@ -34,9 +34,9 @@ from taxpr._programs.trace import trace
 from taxpr._recordings.part import Part
 from taxpr._sites.criteria import Selector
 from taxpr._sites.walk import iter_eqns
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import jnp as _jnp
 
-_jax: Any = jax
-_jnp: Any = jnp
 OP_BY_OP = "op by op"
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-import jax
-
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr, Var
 from taxpr._hops.interpreter import Forwards
+from taxpr._untyped import lax as _lax
 
-_lax: Any = jax.lax
 # What only says where numbers stand.
 _PLACES: frozenset[Any] = frozenset(
     [

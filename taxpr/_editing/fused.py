@@ -19,14 +19,7 @@ from taxpr._source.parsed import Position, codes_in, parsed_of, position_of
 
 
 class FunctionVariable(NamedTuple):
-    """A variable of a function.
-
-    Attributes:
-        file: The file of the function.
-        function: Its qualified name.
-        first: The first line of the function.
-        name: The variable.
-    """
+    """A variable of a function."""
 
     file: str
     function: str
@@ -39,12 +32,7 @@ class FunctionVariable(NamedTuple):
 
 
 class FusedError(RefusedError):
-    """Raised where one instruction binds and reads a variable.
-
-    Args:
-        text: The message.
-        places: The variables.
-    """
+    """Raised where one instruction binds and reads a variable."""
 
     def __init__(self, text: str, places: Iterable[FunctionVariable]) -> None:
         super().__init__(text)

@@ -22,9 +22,6 @@ _ONCE = (
 def doubts(flat: FlatProgram) -> list[str]:
     """Notes on why XLA may need more or less memory than the estimate.
 
-    Args:
-        flat: The program.
-
     Example:
         >>> import jax.numpy as jnp
         >>> from taxpr import trace

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-import numpy
 
 from taxpr import _compat
 from taxpr._hops.table import nested_jaxprs, replace_nested
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 
 @dataclasses.dataclass(eq=False)

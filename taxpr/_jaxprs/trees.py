@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from taxpr._compat import PyTree
 from taxpr._errors import InjectorError
 from taxpr._given import is_no_array
-
-_keys: Any = jax.tree_util  # which declares no types of paths
+from taxpr._untyped import tree_util as _keys
 
 
 def named_leaves(

@@ -8,8 +8,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._compat import Array, Aval, DType
-
-_jax: Any = jax  # which declares no types for what is read of it here
+from taxpr._untyped import jax as _jax
 
 
 def zeros(shape: tuple[int, ...], dtype: DType) -> Array:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy
 
 from taxpr import _compat
 from taxpr._address import Address
@@ -20,10 +19,9 @@ from taxpr._programs.edit import tag_values
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import is_list
 from taxpr._sites.values import Value, value_at
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import jnp
 from taxpr._variables.table import Variables
-
-jnp: Any = jax.numpy  # which leaves types of arrays unknown
-_jax: Any = jax
 
 _SCALAR = (
     "watch(loss, grads=True) and flow(loss) differentiate the result of {name}, which is to be a "

@@ -15,8 +15,7 @@ from taxpr._engine.hand_out import HandedOut, hand_out
 from taxpr._engine.wanted_tree import Summary
 from taxpr._hops.past_errors import Raised, past_errors
 from taxpr._sites.values import Value
-
-_jax: Any = jax
+from taxpr._untyped import jax as _jax
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

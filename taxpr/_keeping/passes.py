@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy
 
 from taxpr import _compat
 from taxpr._answers.progress import Progress
@@ -28,8 +27,7 @@ from taxpr._recordings.part import KeptValue
 from taxpr._recordings.summary import Reduction, beside, on_device
 from taxpr._sites.skipped import Refusal
 from taxpr._sites.values import Value
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 _AT_ONCE = 1 << 18  # numbers of which NumPy makes statistics
 SMALL = 1 << 26  # bytes of statistics, whatever the memory, and of iterations that may not be

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
-import numpy
 
 from taxpr import _compat
 from taxpr._compat import Array
@@ -23,9 +22,8 @@ from taxpr._recordings.summary import STATS, Reduction
 from taxpr._sites.site import around
 from taxpr._sites.skipped import Skipped, skipped
 from taxpr._sites.values import Value
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jax: Any = jax
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import np
 
 _STEPS = 512, 128, 32  # of a while loop, at first
 _MOST_STEPS = 1 << 16

@@ -71,9 +71,6 @@ def _lines(lines: Mapping[str, None]) -> str:
 class Kernels:
     """The kernels of a compiled call.
 
-    Args:
-        call: The call.
-
     Attributes:
         call: The call.
         words: The variables and statements of its program.

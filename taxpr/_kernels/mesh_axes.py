@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
-import numpy
 
 from taxpr._compiled.compile_call import CompiledCall
 from taxpr._programs.program import Program
 from taxpr._sites.walk import iter_eqns
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 # The groups are written as lists, as a reshaped and transposed range, or as axes of a mesh.
 _LISTED = re.compile(r"replica_groups=\{((?:\{[\d, ]*\},? ?)+)\}")

@@ -8,8 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy
-
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
@@ -18,8 +16,7 @@ from taxpr._compiled.hlo import Instruction, hlo_module
 from taxpr._kernels.kernels import Kernels
 from taxpr._kernels.mesh_axes import axes_of, mesh_of
 from taxpr._sites.values import Value, values_of
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 _INPUT = re.compile(r"flat\[(\d+)\]")  # as JAX names a parameter
 _NAMED = re.compile(r"mesh\[([^\]]*)\], \[(.*?)\](?:, (?:replicated|unreduced|manual)=.*)?\}")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import numpy
 
 from taxpr._address import Address
 from taxpr._answers.portions import Portion
@@ -27,8 +26,7 @@ from taxpr._programs.listing import around
 from taxpr._programs.program import Program
 from taxpr._programs.trace import called_as
 from taxpr._transforms.question import question
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 _MUCH = 0.05  # the share of the residuals that makes a function worth a trial
 _TRIED = 6  # functions

@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy
-
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.portions import Portion
@@ -18,8 +16,7 @@ from taxpr._memory.held import XLAS_OWN, MemoryRow, as_one, merged, shown
 from taxpr._memory.tried_changes import Asked
 from taxpr._memory.what_if import advice, what_if
 from taxpr._memory.what_if_rows import WhatIf
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 
 class _Rows(Answer):

@@ -23,8 +23,8 @@ from taxpr._editing.edited import edit
 from taxpr._errors import ArgumentError, RefusedError, name_of, signature_of, told_as
 from taxpr._hops.table import nested_jaxprs
 from taxpr._source.statements import statements_of
+from taxpr._untyped import jax as _jax
 
-_jax: Any = jax  # which declares no types for what is read of it here
 _LOOPS = 3  # functions with loops that are tried
 
 

@@ -27,7 +27,6 @@ from taxpr._memory.tried_changes import (
 )
 from taxpr._memory.what_if_rows import WhatIf, WhatIfRow
 
-_jax: Any = jax  # which declares no types for what is read of it here
 _ENOUGH = 0.05  # the share of the total that advice is worth
 _FEWER = 0.5  # of the equations, which makes compiling worth telling
 

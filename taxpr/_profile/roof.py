@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax
-
-_jax: Any = jax  # which leaves types of arrays unknown
+from taxpr._untyped import jax as _jax
 
 _RUNS = 5  # of which the fastest counts
 _SIDES = {"cpu": (256, 512, 1024)}  # of matrices

@@ -5,9 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import jax
 
 from taxpr import _compat
 from taxpr._answers.progress import Progress
@@ -15,8 +12,7 @@ from taxpr._compat import Array
 from taxpr._compiled.compile_call import CompiledCall
 from taxpr._compiled.exhausted import saying_what_is_exhausted
 from taxpr._profile.timeline import Span, shares, spans
-
-_jax: Any = jax  # which leaves the types of arrays unknown
+from taxpr._untyped import jax as _jax
 
 _RUN = "taxpr.profile"  # the event around a run
 

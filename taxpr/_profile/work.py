@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
-from jax import lax
-
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn
@@ -17,9 +14,8 @@ from taxpr._costs.costs import Cost
 from taxpr._costs.placed_costs import placed
 from taxpr._kernels.hlo_dataflow import MOVES
 from taxpr._kernels.kernels import Kernel, written
-
-_lax: Any = lax  # which declares no types of primitives
-_jnp: Any = jax.numpy
+from taxpr._untyped import jnp as _jnp
+from taxpr._untyped import lax as _lax
 
 _CONTRACTIONS = _lax.dot_general_p, _lax.conv_general_dilated_p
 _CONTRACT = "dot", "convolution", "custom-call"
@@ -61,10 +57,6 @@ class KernelWork(NamedTuple):
 
 class Work:
     """The work of the kernels of a call.
-
-    Args:
-        call: The call.
-        kernels: Its kernels.
 
     Example:
         >>> import jax.numpy as jnp

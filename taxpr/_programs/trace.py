@@ -182,12 +182,7 @@ def taken_of(door: Door | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 class Tracing:
-    """Traces a function for selectors, with the names of its variables if these need them.
-
-    Args:
-        fun: The function.
-        *where: The selectors.
-    """
+    """Traces a function for selectors, with the names of its variables if these need them."""
 
     def __init__(self, fun: Callable[..., Any], *where: Any) -> None:
         self._where, self._names = where, names_for(*where)

@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import numpy
 from jax import lax
 
 from taxpr import _compat
@@ -45,8 +44,7 @@ from taxpr._questions.decisions import (
 )
 from taxpr._questions.turns import Call, Loop, fitted
 from taxpr._recordings.axes import Level
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 _DIVIDES = {lax.div_p, lax.rsqrt_p, lax.pow_p, lax.integer_pow_p}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy
-import numpy
 from jax import lax
 
 from taxpr import _compat
@@ -19,9 +17,7 @@ from taxpr._questions.copies import deciding
 from taxpr._questions.depends import Depends
 from taxpr._questions.turns import Call, Devices, Loop
 from taxpr._recordings.axes import Level, batched_condition, placed
-
-np: Any = numpy  # which leaves types of arrays unknown
-jnp: Any = jax.numpy
+from taxpr._untyped import jnp, np
 
 NAN, POSINF, NEGINF = 1, 2, 4
 INF = POSINF | NEGINF

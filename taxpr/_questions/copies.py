@@ -11,18 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-import jax.numpy
-import numpy
 from jax import lax
 
 from taxpr import _compat
 from taxpr._compat import JaxprEqn
-
-np: Any = numpy  # which leaves types of arrays unknown
-jnp: Any = jax.numpy
-_lax: Any = lax
-_jax: Any = jax
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import jnp, np
+from taxpr._untyped import lax as _lax
 
 # How NumPy does what the primitive does, ``(arrays, eqn, number of the result, n)``: arrays have n
 # axes before their own.

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy
 from jax import lax
 
 from taxpr import _compat
@@ -19,8 +18,7 @@ from taxpr._questions.copies import shape_of
 from taxpr._questions.depends import Depends
 from taxpr._questions.turns import Loop
 from taxpr._source.files import is_user_file
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 DECIDED = 8  # beside the bits of floats
 # What tests floats, with what of these it sees.

@@ -11,14 +11,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy
 from jax import lax
 
 from taxpr import _compat
 from taxpr._compat import JaxprEqn
 from taxpr._questions.copies import Copied, shape_of
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 
 def named(names: str) -> frozenset[Any]:

@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy
-
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
@@ -28,8 +26,7 @@ from taxpr._recordings.summary import STATS, Reduction, has_stats
 from taxpr._sites.skipped import merged
 from taxpr._sites.values import Value, value_at
 from taxpr._transforms.question import question
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 _BITS = Reduction(kinds, (), has_stats)
 _MADE_BY = {

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy
-import numpy
 
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
@@ -25,9 +23,7 @@ from taxpr._recordings.part import Part
 from taxpr._recordings.recording import Recording
 from taxpr._sites.criteria import Selector
 from taxpr._transforms.question import question
-
-np: Any = numpy  # which leaves types of arrays unknown
-jnp: Any = jax.numpy
+from taxpr._untyped import jnp, np
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,8 +8,6 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy
-
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.charts import number
@@ -28,8 +26,7 @@ from taxpr._questions.nonfinite import Origin
 from taxpr._recordings.part import KeptValue
 from taxpr._recordings.summary import each_of, summary
 from taxpr._sites.values import Value
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 _MOST = 8  # examples that are told
 

@@ -12,14 +12,11 @@ import math
 from collections.abc import Container, Mapping
 from typing import Any
 
-import numpy
-
 from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._questions.begins import Begins, Order
 from taxpr._questions.bits import INF, NAN, Seen, Values
 from taxpr._questions.reaches import Reaches
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 
 @dataclasses.dataclass(eq=False)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy
-
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
@@ -29,8 +27,7 @@ from taxpr._questions.copies import shape_of
 from taxpr._questions.decisions import DECIDED, chooses, selects, tested
 from taxpr._questions.turns import Call, Loop, fitted
 from taxpr._recordings.axes import Level
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 
 class Reaches:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy
 from jax import lax
 
 from taxpr import _compat
@@ -23,8 +22,7 @@ from taxpr._questions.copies import COPIES, Copy, shape_of
 from taxpr._recordings.part import KeptValue
 from taxpr._sites.site import around, home_of, runs_once
 from taxpr._sites.values import Value
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 _MADE: dict[Any, Copy] = {
     **COPIES,

@@ -9,13 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy
-
 from taxpr import _compat
 from taxpr._compat import JaxprEqn
 from taxpr._recordings.axes import Level
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 _OF_EACH = ("x", "y")  # the roles of what has an axis for the iterations, outside
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy
 
 from taxpr._compat import is_sequence
+from taxpr._untyped import np
 
-np: Any = numpy  # which leaves types of arrays unknown
 _op: Any = operator  # and this one those of its functions
 
 

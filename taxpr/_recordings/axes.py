@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy
-import numpy
 
 from taxpr import _compat
 from taxpr._address import Address
@@ -16,9 +14,7 @@ from taxpr._hops.places import addresses_of
 from taxpr._hops.table import nested_jaxprs
 from taxpr._recordings.part import KeptValue
 from taxpr._sites.values import Value
-
-np: Any = numpy  # which leaves types of arrays unknown
-jnp: Any = jax.numpy
+from taxpr._untyped import jnp, np
 
 # The loops and mesh axes around a jaxpr, outermost first, with their lengths.
 Level = tuple[tuple[str, int], ...]

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import numpy
 
 from taxpr import _compat
 from taxpr._address import Address
@@ -18,9 +17,8 @@ from taxpr._errors import ArgumentError
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._recordings.part import KeptValue, Part
 from taxpr._sites.skipped import Skipped
+from taxpr._untyped import np
 from taxpr._variables.variable import Variable
-
-np: Any = numpy  # which leaves types of arrays unknown
 
 # Name, results, parts, skipped places, notes, whether it is complete.
 Contents = tuple[str, Any, list[Part], tuple[Skipped, ...], tuple[str, ...], bool]

@@ -5,14 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy
-
 from taxpr._errors import ArgumentError
 from taxpr._places import place_text
 from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of, summary
+from taxpr._untyped import np
 from taxpr._variables.variable import Variable
-
-np: Any = numpy  # which leaves types of arrays unknown
 
 
 @dataclasses.dataclass(eq=False)

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy
 
 from taxpr._answers.charts import Chart, Heat, Lines, optional
 from taxpr._compat import is_extended
@@ -15,11 +14,10 @@ from taxpr._errors import ArgumentError, is_whole
 from taxpr._recordings.as_array import AsArray, index_of
 from taxpr._recordings.part import Part
 from taxpr._recordings.summary import Stats
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import np
 
 _map: Any = jax.tree.map
-_jax: Any = jax
 
 _MOST = 64  # rows and columns of a picture of a value
 _SHOWN = 6  # values in a message

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy
-
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import once
@@ -25,9 +23,8 @@ from taxpr._recordings.part import Part
 from taxpr._recordings.recorded import Recorded, nonfinite
 from taxpr._sites.criteria import nearest
 from taxpr._sites.skipped import Skipped
+from taxpr._untyped import np
 from taxpr._variables.select import Var, chosen, named_var
-
-np: Any = numpy  # which leaves types of arrays unknown
 
 
 @dataclasses.dataclass(frozen=True)

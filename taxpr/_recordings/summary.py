@@ -9,16 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy
-import numpy
 
 from taxpr import _compat
 from taxpr._compat import Array
 from taxpr._recordings.blocks import BINS, numbers
-
-np: Any = numpy  # which leaves types of arrays unknown
-jnp: Any = jax.numpy
-_jax: Any = jax
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import jnp, np
 
 _FIELDS = ("mean", "std", "min", "max", "norm", "zeros", "nan", "posinf", "neginf", "finite")
 WIDTH = len(_FIELDS) + BINS  # numbers of one summary

@@ -140,10 +140,6 @@ class CallNode:
 class CallTree:
     """The functions of a program.
 
-    Args:
-        program: The program.
-        words: Its statements.
-
     Attributes:
         root: The program, or the function that is all of it.
         node_of: The innermost node of each equation, by address.

@@ -28,8 +28,7 @@ from taxpr._summary.call_tree import CallNode, CallTree
 from taxpr._summary.summary_rows import Summary, SummaryRow
 from taxpr._summary.used_parameters import used_parameters
 from taxpr._transforms.question import question
-
-_jnp: Any = jax.numpy  # which leaves types of dtypes unknown
+from taxpr._untyped import jnp as _jnp
 
 _ROOT = re.compile(r"\w+(\[\d+\])?")
 _AT_MOST = "≤: of a cond, the branch with most operations counts."

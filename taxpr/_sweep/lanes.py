@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy
 
 from taxpr import _compat
 from taxpr._answers.progress import Progress, Tells
@@ -14,9 +13,9 @@ from taxpr._compat import Array, PyTree
 from taxpr._errors import ArgumentError
 from taxpr._keeping.budget import budget
 from taxpr._sites.walk import iter_eqns
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import np
 
-np: Any = numpy  # which leaves types of arrays unknown
-_jax: Any = jax
 _MOST = 1024  # lanes at once, so that progress shows
 
 Run = Callable[[PyTree, PyTree], Any]

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy
 
 from taxpr import _compat
 from taxpr._compat import Array, PyTree
@@ -23,8 +22,7 @@ from taxpr._injectors.per_iteration import refuse_beyond
 from taxpr._injectors.site_injector import Firing, SiteInjector, inject_at
 from taxpr._sites.criteria import Each
 from taxpr._sites.site import Site
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 # The parameters of an injector that say where it acts.
 SITE, ITERATION, INDEX = "at site", "at iteration", "at index"

@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy
 
 from taxpr import _compat
 from taxpr._answers.charts import number
@@ -41,8 +40,7 @@ from taxpr._sweep.target import (
     sites_at,
 )
 from taxpr._transforms.question import question
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 
 @question

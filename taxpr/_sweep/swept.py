@@ -5,8 +5,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy
-
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Heat, Lines
 from taxpr._places import place_text
@@ -14,8 +12,7 @@ from taxpr._sites.criteria import Each
 from taxpr._sites.site import Site
 from taxpr._sweep.lanes import Done
 from taxpr._sweep.points import Point
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 Coordinate = tuple[int, ...]
 

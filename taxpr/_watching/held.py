@@ -17,10 +17,10 @@ import jax
 import numpy as np
 
 from taxpr import _compat
+from taxpr._untyped import tree_util as _trees
 from taxpr._watching.changes import Log
 from taxpr._watching.contents import CONTAINERS, ContainerTracers, attribute, part, reference
 
-_trees: Any = jax.tree_util  # which declares no types of paths
 _MOST = 10_000  # leaves of a variable
 _MANY = 64  # leaves that are looked at only where they may have changed
 # These hold no tracer.

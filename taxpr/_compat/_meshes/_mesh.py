@@ -14,6 +14,7 @@ from taxpr._compat._jaxprs import is_literal
 from taxpr._compat._primitives import primitive, pvary_p
 from taxpr._compat._private import private
 from taxpr._compat._types import Array, Atom, Aval, Jaxpr, JaxprEqn, Mesh, Typed, Var, is_tuple
+from taxpr._untyped import lax as _lax
 
 _config = private("config")
 _core = private("core")
@@ -32,8 +33,6 @@ def manual_sizes(eqn: JaxprEqn) -> dict[str, int]:
     manual = manual_axes(eqn)
     return {name: n for name, n in eqn.params["mesh"].shape.items() if name in manual}
 
-
-_lax: Any = jax.lax  # which declares no types for what is read of it here
 
 # Collectives of JAX, with types.
 psum: Callable[[Array, Sequence[str]], Array] = _lax.psum

@@ -13,11 +13,10 @@ from taxpr._compat._meshes._mesh import type_of, under
 from taxpr._compat._private import private
 from taxpr._compat._traces import current_trace
 from taxpr._compat._types import Array, Aval, ClosedJaxpr, Mesh, Sharding, Typed, is_tuple
+from taxpr._untyped import jax as _jax
 
 _core = private("core")
 _mesh = private("mesh")
-
-_jax: Any = jax  # which declares no types for what is read of it here
 
 reshard: Callable[[Array, jax.sharding.Sharding], Array] = _jax.sharding.reshard
 
