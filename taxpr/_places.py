@@ -1,7 +1,5 @@
 """Names of files and lines for people: ``model.py:12``, and ``cell 3:12`` of a notebook."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib

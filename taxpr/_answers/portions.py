@@ -1,7 +1,5 @@
 """Where in a program the seconds or bytes of an answer belong."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

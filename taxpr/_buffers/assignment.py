@@ -4,8 +4,6 @@ It comes as a protocol buffer, of which these few fields are read by hand (`xla/
 `BufferAssignmentProto`), so that no library for such messages is needed.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from taxpr._compiled.compile_call import CompiledCall

@@ -1,7 +1,5 @@
 """Find the equation whose value is in a buffer, by following instructions back."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from taxpr._address import Address

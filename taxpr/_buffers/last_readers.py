@@ -1,7 +1,5 @@
 """Find the equations that read a value last."""
 
-from __future__ import annotations
-
 from taxpr._address import Address
 from taxpr._buffers.live import Interval
 from taxpr._compiled.attribution import Attributions

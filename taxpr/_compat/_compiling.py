@@ -4,8 +4,6 @@ JAX tells of both by `jax.monitoring`, but not whose call it was. The frames tha
 that: those of the function `cache_miss` of `jax.jit`, and the like.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

@@ -1,7 +1,5 @@
 """Read from the frames of a traceback how far JAX had traced when an error stopped it."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """JAX's profiler: when each instruction of XLA ran."""
 
-from __future__ import annotations
-
 import contextlib
 import pathlib
 import tempfile

@@ -5,8 +5,6 @@ flows back through an equation of it is a cotangent. A value of a jitted functio
 no tangent while it is traced; the identity then stands at the value itself.
 """
 
-from __future__ import annotations
-
 import bisect
 import operator
 import weakref

@@ -1,7 +1,5 @@
 """Find the user's call, if a library takes its arguments apart before `jax.jit`."""
 
-from __future__ import annotations
-
 import inspect
 import types
 from collections.abc import Mapping, Sequence

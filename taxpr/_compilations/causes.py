@@ -1,7 +1,5 @@
 """Compare two calls of a jitted function: what differs, and what can be done about it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

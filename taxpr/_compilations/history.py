@@ -1,7 +1,5 @@
 """`CompileHistory`: the calls for which each function was compiled, since somebody asked."""
 
-from __future__ import annotations
-
 import functools
 import types
 import weakref

@@ -1,7 +1,5 @@
 """`Recorder`: takes each trace and compile, and finds why there was one."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Hashable

@@ -1,7 +1,5 @@
 """`Signature`: the properties of a call by which JAX finds a compiled program."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple

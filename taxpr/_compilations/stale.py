@@ -1,7 +1,5 @@
 """Find global and closed-over variables that have changed since JAX traced the function."""
 
-from __future__ import annotations
-
 import dis
 import types
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`compile_time`: find the functions that are slow to trace, lower and compile."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence

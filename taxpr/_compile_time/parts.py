@@ -1,7 +1,5 @@
 """Divide the equations of a program by the function, or the statement, that made them."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import re

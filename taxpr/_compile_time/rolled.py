@@ -1,7 +1,5 @@
 """Try a function with its Python loops as scans, if the iterations of a loop are alike."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Sequence

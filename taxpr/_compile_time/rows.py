@@ -1,7 +1,5 @@
 """`CompileTime` and its rows."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 

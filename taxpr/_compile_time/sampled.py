@@ -1,7 +1,5 @@
 """Find the functions in which tracing takes its time: a thread looks every few milliseconds."""
 
-from __future__ import annotations
-
 import collections
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Find unrolled Python loops: the program has the equations of every iteration."""
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple

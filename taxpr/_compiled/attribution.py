@@ -1,7 +1,5 @@
 """Name the values of a program by the user's variables and statements."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Compile a call as its user makes it, with a number in each equation."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

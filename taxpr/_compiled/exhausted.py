@@ -1,7 +1,5 @@
 """Say that a device's memory does not suffice, and how to need less."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Generator

@@ -5,8 +5,6 @@ This is what ``compiled.as_text()`` gives: XLA's own form of a program, after al
 run.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -1,7 +1,5 @@
 """Number the equations of a program, so that XLA's instructions say which ones they come from."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

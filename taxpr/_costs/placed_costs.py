@@ -1,7 +1,5 @@
 """The equations of a program with their costs, and how often the jaxprs that have them run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

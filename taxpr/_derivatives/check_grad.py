@@ -1,7 +1,5 @@
 """`check_grad`: find the derivative rule that is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any

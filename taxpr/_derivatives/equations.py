@@ -1,7 +1,5 @@
 """The equations whose derivatives are compared, and the values that they are given."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence

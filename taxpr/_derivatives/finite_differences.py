@@ -1,7 +1,5 @@
 """A derivative compared with finite differences, in random directions."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """`GradCheck` and its rows."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from taxpr._answers.answer import Answer

@@ -1,7 +1,5 @@
 """Two recordings: which of their values and results differ, and by how much."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ difference, over that of the value, 1 at most. What a statement adds is the erro
 minus the greatest error among those that it was computed from.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The names of the variables of a program after an injection."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence

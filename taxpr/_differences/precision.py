@@ -1,7 +1,5 @@
 """How much two runs may differ, and how precise a program's values can be."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -7,8 +7,6 @@ time, while a wrong line makes about the same; or the same share of the value, w
 another one each time, as at the end of a chaotic loop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The rows of an answer: a value that differs, and where it does so most."""
 
-from __future__ import annotations
-
 import dataclasses
 import linecache
 from collections.abc import Mapping

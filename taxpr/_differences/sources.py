@@ -1,7 +1,5 @@
 """Which values each value of a program was computed from."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 

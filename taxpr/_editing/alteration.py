@@ -1,7 +1,5 @@
 """How `edit` changes a value: by a function, an array, an injector or an expression."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import contextlib

@@ -1,7 +1,5 @@
 """Which instructions of a function bind the variables that are edited."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """Listens while an edited function runs, and puts changed values into the locals of its frames."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import dataclasses

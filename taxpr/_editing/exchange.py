@@ -5,8 +5,6 @@ in which thread it runs and whether an edit of the function is on, and calls the
 otherwise. While another one runs in its place, its name means what that was made of.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """The functions that a text means, and functions whose results are changed."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import sys

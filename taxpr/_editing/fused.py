@@ -4,8 +4,6 @@ Nothing can come between the two. So the function is compiled once more with a f
 that reads the variable, too: then Python binds and reads it by an instruction each.
 """
 
-from __future__ import annotations
-
 import ast
 import types
 from collections.abc import Iterable, Iterator

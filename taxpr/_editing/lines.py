@@ -1,7 +1,5 @@
 """Lines that take the place of lines of the source, in functions whose code is compiled anew."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import types

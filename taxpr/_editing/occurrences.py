@@ -5,8 +5,6 @@ binding left them. A body that JAX traces several times to find its types binds 
 time; all but the last time leave nothing in the program, and are changed like the last one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

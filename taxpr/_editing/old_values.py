@@ -4,8 +4,6 @@ An edit changes the variable, an injection the value. Both are the same where no
 from elsewhere, such as a memo. To tell, the edit leaves a tag on the old value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All functions, and the user's functions that a function may call."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import types

@@ -1,7 +1,5 @@
 """Functions whose code is compiled from another text with the same numbers of lines."""
 
-from __future__ import annotations
-
 import ast
 import types
 from collections.abc import Iterator, Sequence

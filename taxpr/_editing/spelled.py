@@ -1,7 +1,5 @@
 """What a text means for `edit`: a variable, a part of it, or what a function returns."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import dataclasses

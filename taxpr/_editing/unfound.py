@@ -1,7 +1,5 @@
 """Say why an edit has changed nothing."""
 
-from __future__ import annotations
-
 import gc
 import inspect
 import types

@@ -6,8 +6,6 @@ jaxpr. The rules of the higher-order equations carry these results outwards, as 
 differentiated.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ computed in the same runs have one emission, with one count and one mask, and in
 a dtype are one array.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

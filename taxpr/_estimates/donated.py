@@ -1,7 +1,5 @@
 """Find which results may lie where donated arguments were, and which of these XLA copies."""
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Sequence
 from typing import Any, NamedTuple

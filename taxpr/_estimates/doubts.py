@@ -1,7 +1,5 @@
 """Say why XLA may need more or less memory than an estimate."""
 
-from __future__ import annotations
-
 from jax import lax
 
 from taxpr import _compat

@@ -6,8 +6,6 @@ a loop; a value dies with its last reader, and a fresh one may take its place. L
 the order that XLA chooses are not known before it compiles.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Iterable

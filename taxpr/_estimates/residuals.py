@@ -7,8 +7,6 @@ backward pass takes them apart: both are followed into their bodies, to the equa
 value and those that read it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

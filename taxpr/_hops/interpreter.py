@@ -8,8 +8,6 @@ A loop is followed until nothing changes. Invariant: `join` only adds to what is
 only so much to know, so that this ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 

@@ -3,8 +3,6 @@
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

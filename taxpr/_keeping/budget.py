@@ -3,8 +3,6 @@
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
-from __future__ import annotations
-
 import os
 import pathlib
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The cotangents of the values of a function: what flows back to each when it is differentiated."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

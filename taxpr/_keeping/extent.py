@@ -1,7 +1,5 @@
 """How often a value is kept, its axes of loops and devices, and how large all of it is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

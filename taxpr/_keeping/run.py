@@ -1,7 +1,5 @@
 """Run a program so that it keeps values, in as many passes as memory asks for."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """`watch`: run a function once and keep the values of its variables."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence

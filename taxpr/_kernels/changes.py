@@ -1,7 +1,5 @@
 """Two compilations compared, statement by statement."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re

@@ -1,7 +1,5 @@
 """The collectives of a compiled call: what moves between devices, and for which statement."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from taxpr._address import Address

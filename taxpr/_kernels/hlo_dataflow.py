@@ -1,7 +1,5 @@
 """Follow a value through an optimized program: who reads it, and who made it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from taxpr._compiled.compile_call import CompiledCall

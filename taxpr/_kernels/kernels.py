@@ -1,7 +1,5 @@
 """The instructions that run, each with the statements that it computes and how often it runs."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re

@@ -1,7 +1,5 @@
 """Find the mesh axes along which a collective moves values."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping

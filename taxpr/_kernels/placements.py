@@ -1,7 +1,5 @@
 """Find the statements that place values on devices, such as `with_sharding_constraint`."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection
 

@@ -1,7 +1,5 @@
 """How XLA divides the variables of a call among devices."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -1,7 +1,5 @@
 """The rows of `memory`: what holds bytes, in the user's words."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

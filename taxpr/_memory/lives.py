@@ -1,7 +1,5 @@
 """The values in each place of the memory, by the steps of the program."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """`memory`: what holds the memory of a call where it needs the most, and what a gradient keeps."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`MemoryUse`, the answer of `memory`."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple

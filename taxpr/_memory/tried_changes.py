@@ -1,7 +1,5 @@
 """Changes of the source for `what_if`: each is a function that is changed, and how it is told."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence

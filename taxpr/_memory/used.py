@@ -1,7 +1,5 @@
 """The buffers of a call: those that XLA has planned, or an estimate of them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """`MemoryUse.what_if`: how much memory a change of the source saves, tried by `edit`."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`WhatIf`, the answer of `MemoryUse.what_if`, and its rows."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

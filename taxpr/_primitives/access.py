@@ -5,8 +5,6 @@ depend on its inputs, and a state access has no visible dependence on earlier on
 records the transformations around it, and is refused if the result could be wrong.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import weakref

@@ -4,8 +4,6 @@ Using a `taxpr.State` during tracing leaves one of these equations. `taxpr.uncur
 the values of the states; they cannot run or compile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NoReturn
 

@@ -1,7 +1,5 @@
 """`tag` and `keep`: functions that leave an equation in the jaxpr, where injectors attach."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The equation of a tag: its primitive, an identity that lowers to nothing, and its params."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 

@@ -1,7 +1,5 @@
 """The traces of `uncurry` that are in progress in this thread."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import threading

@@ -4,8 +4,6 @@
 whose function had not returned yet. Neither has results, and neither can run.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import NoReturn
 

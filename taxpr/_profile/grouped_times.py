@@ -1,7 +1,5 @@
 """The time of kernels by statement, and by function."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from taxpr._address import Address

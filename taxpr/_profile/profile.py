@@ -3,8 +3,6 @@
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

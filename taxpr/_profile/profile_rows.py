@@ -1,7 +1,5 @@
 """`Profile` and its rows."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Sequence

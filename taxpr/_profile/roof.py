@@ -1,7 +1,5 @@
 """The most that a device can do: operations and bytes each second, measured once."""
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Callable, Mapping

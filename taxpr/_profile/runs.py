@@ -1,7 +1,5 @@
 """Run a compiled call under JAX's profiler, and see when its kernels ran."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Divide the time of a run among its kernels, so that no nanosecond counts twice."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

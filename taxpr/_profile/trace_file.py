@@ -1,7 +1,5 @@
 """Write a profile as a file that Perfetto and ``chrome://tracing`` open."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """How much each kernel computes and moves: its operations, by the equations, and its bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

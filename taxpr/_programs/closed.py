@@ -3,8 +3,6 @@
 An array may be a variable's own, or in an object that a variable holds: `env.sys.gravity`.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import types

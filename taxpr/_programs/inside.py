@@ -1,7 +1,5 @@
 """Uses of a variable's value inside and outside of calls of its function."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Tags at the values that variables held, and the selectors that mean these tags."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Static arguments, such as a flag: bind those of jitted functions, say how to make one static."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """`trace`: a program of a function and the types of its arguments, without running it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

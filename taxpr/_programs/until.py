@@ -8,8 +8,6 @@ after these comes one for what was being traced in it, or for what failed.
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

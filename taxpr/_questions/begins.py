@@ -6,8 +6,6 @@ infinity of a sign that they cannot give, nor a division of constants by zero. A
 in the source begins where it meets what is computed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The values of a program that are not finite, as bits, with the loops and calls around them."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Some copy by what the equation says, as a slice, some by the values of operands,
 some by those that they put in order.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence

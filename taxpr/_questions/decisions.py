@@ -4,8 +4,6 @@ What the results of such tests are made of is followed as one bit, through what 
 selection, the branch or the carry that it decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

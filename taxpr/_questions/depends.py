@@ -5,8 +5,6 @@ value, or 1 for each where only all of it is known. An operand is either copied,
 as by a slice, or each of its axes is aligned with one of the result's or mixed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

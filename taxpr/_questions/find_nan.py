@@ -1,7 +1,5 @@
 """`find_nan`: where the first value comes from that is not finite."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

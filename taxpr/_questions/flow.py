@@ -1,7 +1,5 @@
 """`flow`: how large values and gradients are, by variable and by layer or iteration."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The line and the statement by which a value is told, such that both belong together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

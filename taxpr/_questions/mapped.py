@@ -3,8 +3,6 @@
 Of a variable its mark says it. What is within an expression has those of what it is computed from.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence

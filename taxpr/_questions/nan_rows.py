@@ -1,7 +1,5 @@
 """The rows of `find_nan`: where a value that is not finite begins, in words."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

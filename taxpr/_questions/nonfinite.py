@@ -5,8 +5,6 @@ What is known of a value are bits for each iteration, device and element: whethe
 results back, what they have theirs from.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Container, Mapping

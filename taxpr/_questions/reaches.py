@@ -1,7 +1,5 @@
 """Find what reaches the results: a walk from what is not finite in them back to where it began."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

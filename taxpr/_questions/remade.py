@@ -4,8 +4,6 @@ XLA takes milliseconds to compile what hands a value out, also where the value i
 one that is handed out, or the result of a call, inside of which it is, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 

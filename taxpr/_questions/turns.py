@@ -3,8 +3,6 @@
 Arrays have leading axes for the loops and mesh axes around, of their length or 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The leading axes of what was kept: loops, mesh axes, and lanes of a loop that ended apart."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Statistics of numbers by NumPy, in blocks that stay in the processor's caches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from taxpr._untyped import np

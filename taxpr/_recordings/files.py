@@ -1,7 +1,5 @@
 """Recordings in files: arrays in a `.npz`, and beside them what they are, as JSON."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """`KeptValue`: what a run kept of a value; and `Part`, that with one of the value's names."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

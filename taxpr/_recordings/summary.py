@@ -1,7 +1,5 @@
 """Statistics of values: by NumPy on the host, on a device by one program for all of a shape."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -1,7 +1,5 @@
 """Functions that run while a function is traced and are no part of it."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable

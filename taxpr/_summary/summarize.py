@@ -1,7 +1,5 @@
 """`summary`: what each function of the user's costs, as a tree."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -1,7 +1,5 @@
 """`Summary` and its rows: a tree that is folded to one screen."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar

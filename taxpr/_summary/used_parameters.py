@@ -1,7 +1,5 @@
 """Find the parameters that each equation of a program reads, through all that only moves them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from taxpr import _compat

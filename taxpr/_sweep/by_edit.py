@@ -1,7 +1,5 @@
 """Changes of variables that are differentiated: by `edit`, so that the derivative changes, too."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ An injection into the traced program comes after the `jax.grad` in it. Where the
 asks the same question, the function is traced once more with that line changed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import weakref

@@ -1,7 +1,5 @@
 """`grad_at`: gradients with respect to tagged values."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`question`: a decorator of what is asked of a function first, and then of its arguments."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import numbers

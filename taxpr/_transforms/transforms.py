@@ -1,7 +1,5 @@
 """Transformations of functions, programs and jaxprs: what goes in comes out changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

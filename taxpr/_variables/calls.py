@@ -4,8 +4,6 @@ The traceback of an equation has all functions that were running when it was mad
 whether one of them was a certain call: that of the function that bound a variable.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The selector of cotangents, and what it means in a program."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any

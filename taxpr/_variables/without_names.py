@@ -5,8 +5,6 @@ with names has all equations of the other one, in the same order, and maybe more
 inputs and results of nested jaxprs. Both are gone through side by side.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Iterator, Sequence
 from typing import Any, cast

@@ -3,8 +3,6 @@
 Python tells where lines begin. A variable that is assigned twice in one is looked at in between.
 """
 
-from __future__ import annotations
-
 import dis
 import itertools
 import types

@@ -5,8 +5,6 @@ have changed it: an instruction that stores into an object, or a call of what is
 itself nor hands functions new containers, as JAX does.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import dis
 import functools

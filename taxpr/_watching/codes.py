@@ -1,7 +1,5 @@
 """Keep what is found out about the code of a function, by the code."""
 
-from __future__ import annotations
-
 import dis
 import functools
 import types

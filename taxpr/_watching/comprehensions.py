@@ -5,8 +5,6 @@ with a frame. From 3.12 it runs in the frame of the function around it: variable
 the same names are put aside until it ends.
 """
 
-from __future__ import annotations
-
 import dis
 import itertools
 import types

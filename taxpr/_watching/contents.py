@@ -4,8 +4,6 @@ A list to which a Python loop appends gets as long as the program. Where it is k
 it changed, only that one is looked at; else all are, without a function of Python for each.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
 import weakref

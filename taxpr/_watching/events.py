@@ -4,8 +4,6 @@ By `sys.monitoring` (Python 3.12 and newer), beside a debugger or a coverage too
 `sys.settrace`, if nobody else uses that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dis
 import inspect

@@ -1,7 +1,5 @@
 """For the time of a trace: watch the user's variables, or change them."""
 
-from __future__ import annotations
-
 import contextlib
 import types
 from collections.abc import Callable, Generator, Mapping

@@ -5,8 +5,6 @@ all of them each time would take the square of their number. So the variable goe
 call before, and has new names for the places that have changed since then.
 """
 
-from __future__ import annotations
-
 import types
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple

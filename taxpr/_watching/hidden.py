@@ -4,8 +4,6 @@ Such a function is traced when somebody looks into its equation. While variables
 leaves marks, and an equation that holds the marked jaxpr takes the place of the one that hides it.
 """
 
-from __future__ import annotations
-
 import weakref
 from typing import Any
 

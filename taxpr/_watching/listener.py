@@ -1,7 +1,5 @@
 """The listeners of a thread, which hear of the functions that run in it."""
 
-from __future__ import annotations
-
 import threading
 import types
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ has an effect, so that JAX carries it along where it rewrites what it traced: a 
 `jax.vmap`, which gives its values axes, derivatives, where it marks the primal, jit and loops.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """`select`: the tags or values that a selector means in a program, for all functions."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Generator, Iterator, Sequence

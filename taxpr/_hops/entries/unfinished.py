@@ -1,7 +1,5 @@
 """The entry of what was being traced when an error ended the trace. It can only be looked at."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from taxpr import _compat
