@@ -23,7 +23,7 @@ _MOST, _MOST_PARTS = 5_000, 500
 _HOLDS_NOTHING = (str, bytes, int, float, complex, type, types.ModuleType, types.CodeType, np.dtype)
 
 
-class _Name(NamedTuple):
+class _ConstantName(NamedTuple):
     """A name of an array; the least one is the best.
 
     Attributes:
@@ -43,10 +43,10 @@ def closed_over(fun: Any) -> Closed:
     The name has the variable outside of the function, a global or one of a function around it,
     the user's before a library's. If two variables hold the array, it has no name.
     """
-    names: dict[Hashable, set[_Name]] = defaultdict(set)
+    names: dict[Hashable, set[_ConstantName]] = defaultdict(set)
     found: dict[Hashable, Callable[[], Any]] = {}
     seen: set[int] = set()
-    todo = deque([(_Name(0, 0, ""), fun)])
+    todo = deque([(_ConstantName(0, 0, ""), fun)])
     while todo and len(seen) < _MOST:
         name, value = todo.popleft()
         if _is_array(value):
@@ -75,23 +75,23 @@ def _is_array(value: object) -> bool:
     return isinstance(value, jax.Array | np.ndarray)
 
 
-def _best(names: Iterable[_Name]) -> str:
+def _best(names: Iterable[_ConstantName]) -> str:
     """The best of an array's names; "" if two variables hold it."""
     best = min(names)
     variables = [one for one in names if one.rank == best.rank != 1]
     return best.text if len(variables) < 2 else ""
 
 
-def _within(name: _Name, value: Any) -> Iterator[tuple[_Name, Any]]:
+def _within(name: _ConstantName, value: Any) -> Iterator[tuple[_ConstantName, Any]]:
     """What a function is made of and the variables around it, or the parts of an object."""
     if _is_function(value):
         for text, one in _around(value):
             rank = 0 if not text or _is_users(value) else 2
-            yield (_Name(rank, len(text), text) if text else name), one
+            yield (_ConstantName(rank, len(text), text) if text else name), one
         return
     for text, one in itertools.islice(_parts(value), _MOST_PARTS):
         text = name.text + text
-        yield _Name(max(1, name.rank), len(text), text), one
+        yield _ConstantName(max(1, name.rank), len(text), text), one
 
 
 def _around(fun: Any) -> Iterator[tuple[str, Any]]:
