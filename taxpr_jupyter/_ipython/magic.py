@@ -14,10 +14,12 @@ from traitlets import Bool, Float, Int, Unicode
 
 from taxpr.questions import Compiles, compiles
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._heat.measured import asked_for
 from taxpr_jupyter._ipython import bodiless, complete
 from taxpr_jupyter._ipython import cell as _cell
 from taxpr_jupyter._ipython import options as _options
 from taxpr_jupyter._layout.layout import TIMEOUT
+from taxpr_jupyter._model.kinds import HEAT_KINDS, MEASURED_KINDS, MeasuredKind, checked_heat
 from taxpr_jupyter._panel import open_session
 from taxpr_jupyter._runs.released import KEPT_BYTES
 from taxpr_jupyter._session.cells import CELLS
@@ -118,6 +120,8 @@ class TaxprMagics(Magics):
 
     def _session(self, call: _cell.CapturedCall, options: Any) -> Session:
         numbers, names = static_words(options.static)
+        checked_heat(options.heat or None, HEAT_KINDS)
+        measured: list[MeasuredKind] = [kind for kind in MEASURED_KINDS if kind == options.heat]
         session = open_session(
             call.fun,
             call.args,
@@ -131,10 +135,13 @@ class TaxprMagics(Magics):
             timeout=self.timeout if options.timeout is None else options.timeout,
             device=options.device or self.device or None,
             text_only=options.text or self.text,
-            heat=options.heat or None,
+            heat=None if measured else options.heat or None,
             kept_bytes=self.kept_bytes,
             names=options.names or None,
         )
+        for kind in measured:
+            session.ask(asked_for(kind))
+            session.heat = kind
         for address in options.unfold:
             session.unfold(address)
         for address in options.fold:

@@ -520,6 +520,18 @@ def test_help_can_be_completed(notebook):
     assert {"--help", "--heat"} <= set(options)
 
 
+@pytest.mark.parametrize("kind", ["flops", "compiled", "peak"])
+def test_heat_may_be_what_xla_says(notebook, kind):
+    session = notebook.good(f"%taxpr --heat {kind} (lambda x: jnp.sin(x) @ x)(jnp.ones((40, 40)))")
+    assert session.heat == kind
+    assert session.picture().heat.kind == kind
+    assert kind in notebook.run("%taxpr --help").shown.partition("--heat WHAT")[2]
+
+
+def test_an_unknown_heat_says_which_there_are(notebook):
+    assert "'compiled' or None" in str(notebook.run("%taxpr --heat warmth jnp.sin(1.0)").error)
+
+
 def test_the_package_shows_its_own_names_only():
     assert dir(taxpr_jupyter) == sorted(taxpr_jupyter.__all__)
 
