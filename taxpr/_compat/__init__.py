@@ -115,6 +115,7 @@ from taxpr._compat._meshes._shardings import (
     compiled_for_mesh,
     devices_are_known,
     is_sharding_error,
+    jitted,
     moved_here,
     moved_to,
     on_mesh_here,

@@ -67,7 +67,7 @@ class Handing:
             return run(*flat)[first:]
 
         options = _compat.quick_compile() if quickly else None
-        return cls(handed, _jax.jit(results, keep_unused=True, compiler_options=options), raised)
+        return cls(handed, _compat.jitted(results, jaxpr, options), raised)
 
     def __call__(self, flat: Sequence[Array]) -> tuple[list[Any], Raised]:
         """The results, and what became of callbacks. One thread runs it at a time."""

@@ -142,8 +142,22 @@ def devices_are_known(aval: Aval) -> bool:
 
 def compiled_for_mesh(jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
     """A closed jaxpr as a jitted function of flat arguments, for use if `brings_mesh` is true."""
-    # An unused argument may be the only one that has the devices.
-    return _jax.jit(jaxpr_as_fun(jaxpr), keep_unused=True)
+    return jitted(jaxpr_as_fun(jaxpr), jaxpr)
+
+
+def jitted(
+    fun: Callable[..., list[Array]], jaxpr: ClosedJaxpr, options: dict[str, Any] | None = None
+) -> Callable[..., list[Array]]:
+    """A function jitted that has the arguments of a jaxpr, with compiler options.
+
+    An unused argument on a mesh may be the only one that has the devices, so it is kept. Others are
+    not: since 0.12 JAX never forgets a program that keeps unused arguments, as its jaxpr is both
+    key and value of a cache with weak keys. Before it was made anew.
+    """
+    on_mesh = any(
+        not aval.sharding.mesh.empty for aval in jaxpr.in_avals if hasattr(aval, "sharding")
+    )
+    return _jax.jit(fun, keep_unused=on_mesh, compiler_options=options)
 
 
 def brings_mesh(args: Iterable[object]) -> bool:
