@@ -10,7 +10,7 @@ import contextvars
 import inspect
 import operator
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 _TAKES = contextvars.ContextVar["Callable[[Warning], object] | None"]("takes", default=None)
@@ -51,6 +51,28 @@ class IndexOutOfRangeError(ArgumentError, IndexError):
 
 class StateError(TaxprError, ValueError):
     """A `State` used where, or as, it cannot be."""
+
+
+class NonfiniteError(TaxprError, FloatingPointError):
+    """A step of a training loop made a value that is not finite; `every` raises it.
+
+    Attributes:
+        step: The number of the step, from 0.
+        kept: Its arguments, as they were before it.
+        keywords: Its keyword arguments.
+        results: The paths of the results that are not finite.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        step: int,
+        kept: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+        results: Sequence[str],
+    ) -> None:
+        super().__init__(message)
+        self.step, self.kept, self.keywords, self.results = step, kept, keywords, results
 
 
 class DroppedRuleWarning(UserWarning):

@@ -44,6 +44,7 @@ from taxpr._summary.summarize import summary
 from taxpr._summary.summary_rows import Summary, SummaryRow
 from taxpr._sweep.patch import patch
 from taxpr._sweep.sweep import sweep
+from taxpr._training.every import EveryStep, every
 
 __all__ = [
     "Answer",
@@ -58,6 +59,7 @@ __all__ = [
     "CompiledChanges",
     "Compiles",
     "ConstantRow",
+    "EveryStep",
     "Flow",
     "FlowRow",
     "FunctionTimeRow",
@@ -94,6 +96,7 @@ __all__ = [
     "compile_time",
     "compiled",
     "compiles",
+    "every",
     "find_nan",
     "first_difference",
     "flow",

@@ -18,8 +18,8 @@ ROOMS = {
         _source _jaxprs _calls _primitives _hops hops _costs _sites _watching _variables _where
         _engine _injectors injectors _editing _programs _transforms _check _compilations
         _recordings _keeping _questions _compiled _compile_time _kernels _estimates _buffers
-        _memory _profile _summary _derivatives _sweep _differences _states _drop_in _libraries
-        libraries program questions introspect""",
+        _memory _profile _summary _derivatives _sweep _differences _training _states _drop_in
+        _libraries libraries program questions introspect""",
     "taxpr_jupyter": """
         _errors _stoppable _text _messages _model _analysis _tree _lines _heat _diff _drawing
         _layout _svg _search _states _tracing _output _edits _runs _code _store _session _draw _view

@@ -1,0 +1,72 @@
+"""`every` with arrays that several devices share: the same state, and kept arguments as divided."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import taxpr
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=str)
+def test_a_sharded_step_donates_and_is_stopped(kind):
+    mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("data", "model"), axis_types=(kind,) * 2)
+    by_model, by_data = NamedSharding(mesh, P(None, "model")), NamedSharding(mesh, P("data"))
+
+    def loss(w, x):
+        hidden = jnp.tanh(jnp.matmul(x, w, out_sharding=P("data", "model")))
+        return jnp.mean(hidden**2)
+
+    def automatic(w, x):
+        hidden = jnp.tanh(x @ w)
+        return jnp.mean(hidden**2)
+
+    fun = loss if kind is AxisType.Explicit else automatic
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def step(w, count, x):
+        return w - 0.1 * jax.grad(fun)(w, x), count + 1.0
+
+    def start():
+        return jax.device_put(jnp.linspace(-1.0, 1.0, 32).reshape(4, 8), by_model), jnp.zeros(())
+
+    def batch(k, bad=None):
+        x = np.sin(np.arange(32, dtype=np.float32) + k).reshape(8, 4)
+        x[3, 2] = np.nan if k == bad else x[3, 2]
+        return jax.device_put(x, by_data)
+
+    def run(call, number, bad=None):
+        state = start()
+        for k in range(number):
+            state = call(*state, batch(k, bad))
+        return state
+
+    told, hidden = [], []
+    with jax.set_mesh(mesh):
+        for k in range(0, 6, 3):
+            w, _ = run(step, k)
+            hidden.append(np.tanh(np.asarray(batch(k), np.float64) @ np.asarray(w, np.float64)))
+        with taxpr.every(3, step, told.append, "hidden") as stepping:
+            found, other = run(stepping, 6), run(step, 6)
+        assert found[0].sharding == other[0].sharding
+        np.testing.assert_array_equal(np.asarray(found[0]), np.asarray(other[0]))
+        assert [one["step"] for one in told] == [0, 3]
+        norms = [np.linalg.norm(one) for one in hidden]
+        np.testing.assert_allclose([one["hidden/norm"] for one in told], norms, rtol=1e-5)
+        w, count = run(step, 4)
+        with (
+            pytest.raises(taxpr.NonfiniteError) as caught,
+            taxpr.every(3, step, told.append) as stepping,
+        ):
+            run(stepping, 7, bad=4)
+        kept = caught.value.kept
+        assert caught.value.step == 4
+        assert caught.value.results == ["out[0]"]
+        assert kept[0].sharding == w.sharding
+        np.testing.assert_array_equal(np.asarray(kept[0]), np.asarray(w))
+        assert float(kept[1]) == float(count) == 4
+        assert taxpr.find_nan(step)(*kept)
