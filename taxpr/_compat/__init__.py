@@ -108,6 +108,7 @@ from taxpr._compat._meshes._mesh import (
     varying,
     waits_for,
 )
+from taxpr._compat._meshes._processes import devices_here, process_store
 from taxpr._compat._meshes._shardings import (
     aval_on_mesh_here,
     axes_like,

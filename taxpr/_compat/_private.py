@@ -60,6 +60,7 @@ NEEDED_BY = {
     "core.pp_eqn_rules": _LETTERS,
     "core.pp_toplevel_jaxpr": _LETTERS,
     "core.pvary": _SHARDED,
+    "distributed.global_state": "to tell processes that ask different questions, which then hang",
     "interpreters.ad.CustomVJPException": "the sentence on a tracer that a rule closed over",
     "interpreters.ad.JVPTrace": _DERIVATIVES,
     "interpreters.ad.JVPTracer": _DERIVATIVES,

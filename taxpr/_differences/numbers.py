@@ -2,17 +2,13 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
+from taxpr._devices.fetched import fetched
 from taxpr._untyped import np
 
 
 def numbers(x: Any) -> Any:
     """An array of NumPy that can be compared; keys as their words."""
-    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        x = jax.random.key_data(x)
-    x = np.asarray(x)
+    x = fetched(x)
     if x.dtype.kind in "biu":
         return x
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from taxpr._compat import PyTree, map_leaves
-from taxpr._untyped import jax as _jax
+from taxpr._devices.fetched import fetched, put
 from taxpr._untyped import jnp as _jnp
 from taxpr._untyped import np
 
@@ -42,7 +42,7 @@ def moved(given: PyTree, number: int) -> Any:
             return x
         dtype = _jnp.result_type(x)  # of a double its type in JAX
         is_complex = _jnp.issubdtype(dtype, _jnp.complexfloating)
-        wide = np.asarray(x).astype(np.complex128 if is_complex else np.float64)
+        wide = fetched(x).astype(np.complex128 if is_complex else np.float64)
         # The root moves what is added to a larger number, too, and leaves what is sound alone.
         share = rng.uniform(0.25, 1.0, wide.shape) * float(_jnp.finfo(dtype).eps) ** 0.5
         with np.errstate(all="ignore"):
@@ -50,7 +50,7 @@ def moved(given: PyTree, number: int) -> Any:
         if not isinstance(x, jax.Array):
             return new
         # What is on a device by default only may go where the program wants it, as to a mesh.
-        return _jax.device_put(new, x.sharding) if x.committed else _jnp.asarray(new)
+        return put(new, x.sharding) if x.committed else _jnp.asarray(new)
 
     # Of plain containers, within which numbers are arguments.
     return jax.tree.map(of, given, is_leaf=lambda x: type(x) not in (tuple, list, dict))

@@ -63,7 +63,12 @@ class HandedOut(NamedTuple):
 
 
 def hand_out(
-    jaxpr: ClosedJaxpr, values: Iterable[Value], *, max_steps: int, summaries: Mapping[str, Summary]
+    jaxpr: ClosedJaxpr,
+    values: Iterable[Value],
+    *,
+    max_steps: int,
+    summaries: Mapping[str, Summary],
+    join: bool = True,
 ) -> HandedOut:
     """The jaxpr ``args -> [*outs, *handed out]``, which can unpack its results.
 
@@ -73,6 +78,8 @@ def hand_out(
             of one refuses it nevertheless, it stays as it is.
         max_steps: How many iterations of a while loop have a place.
         summaries: By the addresses of values, what is computed of these and handed out instead.
+        join: Whether small values in loops become one array, so that XLA compiles faster. On
+            several devices they would have to be gathered for that.
     """
     wanted = WantedTree()
     for value in values:
@@ -81,14 +88,14 @@ def hand_out(
             here = here.inside(step)
         slot = value.place.kind, value.place.number, value.place.out or 0
         here.at[slot] = summaries.get(value.address)
-    return _HandingOut(max_steps).jaxpr(jaxpr, wanted, Address(), Address())
+    return _HandingOut(max_steps, join).jaxpr(jaxpr, wanted, Address(), Address())
 
 
 class _HandingOut:
     """One call of `hand_out`: remembers what it has made."""
 
-    def __init__(self, max_steps: int) -> None:
-        self._max_steps = max_steps
+    def __init__(self, max_steps: int, join: bool) -> None:
+        self._max_steps, self._join = max_steps, join
         self._done: dict[Hashable, tuple[StoredJaxpr, HandedOut]] = {}
 
     def jaxpr(
@@ -172,8 +179,7 @@ class _HandingOut:
             [true] = splice.inline(_compat.make_jaxpr(_true)(), [])
             emits = {key: self._with_slots(one, true) for key, one in emits.items()}
         if label and outside.empty:  # on a mesh each value has axes of its own
-            join = wanted.repeated and jax.process_count() == 1
-            emits, own = packed(emits, splice, label, join)
+            emits, own = packed(emits, splice, label, self._join and wanted.repeated)
             packs |= own
         if probed:
             [one_run] = splice.inline(_compat.make_jaxpr(lambda: jnp.int32(0))(), [])

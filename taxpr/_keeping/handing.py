@@ -47,6 +47,7 @@ class Handing:
         first: int,
         past: bool,
         quickly: bool,
+        alone: bool,
     ) -> Handing:
         """Make the program, of which `made_of` keeps what it compiles.
 
@@ -58,8 +59,10 @@ class Handing:
             first: How many of the program's own results it leaves out.
             past: Whether an error that a callback raises does not end the run.
             quickly: Whether XLA compiles it fast, and does not optimize it.
+            alone: Whether it runs on one device.
         """
-        handed, raised = hand_out(jaxpr, values, max_steps=steps, summaries=summaries), Raised()
+        raised = Raised()
+        handed = hand_out(jaxpr, values, max_steps=steps, summaries=summaries, join=alone)
         whole = past_errors(handed.jaxpr, raised) if past else handed.jaxpr
         run = _compat.jaxpr_as_fun(whole)
 

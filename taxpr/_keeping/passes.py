@@ -14,6 +14,7 @@ from taxpr import _compat
 from taxpr._answers.progress import Progress
 from taxpr._answers.tables import size_text
 from taxpr._compat import Array, ClosedJaxpr
+from taxpr._devices.fetched import fetched, is_shared, on_all_devices
 from taxpr._engine.memo import made_of
 from taxpr._errors import ArgumentError
 from taxpr._hops.past_errors import Raised
@@ -24,7 +25,7 @@ from taxpr._keeping.budget import PASSES, divided, free_on
 from taxpr._keeping.extent import axes_of, bytes_of, in_whiles, times_kept, type_of, whiles
 from taxpr._keeping.handing import Handing
 from taxpr._recordings.part import KeptValue
-from taxpr._recordings.summary import Reduction, beside, on_device
+from taxpr._recordings.summary import Reduction, beside, of_each, on_device
 from taxpr._sites.skipped import Refusal
 from taxpr._sites.values import Value
 from taxpr._untyped import np
@@ -46,7 +47,7 @@ class PassResult:
 
 
 def _on_host(x: Array) -> Any:
-    return x if _compat.is_extended(x.dtype) else np.asarray(x)
+    return x if _compat.is_extended(x.dtype) else fetched(x)
 
 
 def _mask(found: PassResult) -> Any:
@@ -68,11 +69,11 @@ class Passes:
         room: int,
         keep: str,
         reductions: Mapping[str, Reduction],
-        past: bool,
-        quickly: bool,
+        how: tuple[bool, bool, bool],
     ) -> None:
         self._jaxpr, self._flat, self._reductions = jaxpr, flat, reductions
-        self._past, self._quickly = past, quickly
+        self._how = how  # the last arguments of `Handing.made`
+        *_, self._is_alone = how
         self.raised = Raised()
         self._device, self._room, self._keep = device, room, keep
         self._again = silent(jaxpr)
@@ -165,14 +166,13 @@ class Passes:
         jaxpr = self._again if self._ran else self._jaxpr
         first = len(_compat.open_jaxpr(jaxpr).outvars) if self._ran else 0
         inner = summed.intersection(one.address for one in values)
-        how = self._past, self._quickly
         key = "recording", tuple(one.address for one in values), frozenset(inner), steps, first
         summaries = {one: beside(self._reductions[one].of) for one in inner}
         handing = made_of(
             jaxpr,
             (),
-            (*key, tuple(self._reductions[one.address] for one in values), *how),
-            lambda: Handing.made(jaxpr, values, summaries, steps, first, *how),
+            (*key, tuple(self._reductions[one.address] for one in values), self._how),
+            lambda: Handing.made(jaxpr, values, summaries, steps, first, *self._how),
         )
         flat, became = handing(self._flat)
         self.raised = became if self.raised.error is None else self.raised
@@ -213,7 +213,7 @@ class Passes:
         leaf, fired = _leaf(emission), _mask(found)
         axes = axes_of(value, list(emission.mesh or ()))
         if fired is not None:
-            fired = np.asarray(fired) > 0
+            fired = fetched(fired) > 0
             fired = fired.reshape((*fired.shape, *(1,) * (len(axes) - fired.ndim)))
             fired = np.broadcast_to(fired, leaf.shape[: len(axes)])
             if slotted(emission):
@@ -223,13 +223,14 @@ class Passes:
                     else slice(None)
                     for k, step_is_while in enumerate(in_whiles(value, axes))
                 )
-                if self._device.platform == "cpu" and not _compat.is_extended(leaf.dtype):
+                is_here = self._is_alone and self._device.platform == "cpu"
+                if is_here and not _compat.is_extended(leaf.dtype):
                     leaf = np.asarray(leaf)  # of which a part compiles nothing
                 leaf, fired = leaf[used], fired[used]
             fired = None if fired.all() and fired.size else fired
         kept = KeptValue(axes, tuple(type_of(value).shape), type_of(value).dtype, fired=fired)
         if found.is_summary:
-            kept.table = np.asarray(leaf)
+            kept.table = fetched(leaf)
         else:
             kept.value = leaf
         return kept
@@ -248,7 +249,7 @@ def _with_leaf(emission: Emission, leaf: Any) -> Emission:
 
 def is_full(value: Value, found: PassResult) -> bool:
     """Whether the last place of a while loop is taken, so that there may have been more."""
-    mask = np.asarray(_mask(found))
+    mask = fetched(_mask(found))
     loops = [step.is_while for step in value.steps if step.is_loop]
     names = axes_of(value, list(found.emission.mesh or ()))
     at = [k for k, name in enumerate(names) if not name.startswith("mesh ")]
@@ -259,12 +260,17 @@ def is_full(value: Value, found: PassResult) -> bool:
 def steps_wanted(value: Value, found: PassResult, steps: int) -> int:
     """How many iterations are to be kept so that all are."""
     if whiles(value) == 1 and found.emission.fired is not None:
-        return int(np.asarray(found.emission.fired).max()) + 1
+        return int(fetched(found.emission.fired).max()) + 1
     return 4 * steps
 
 
 def reduced_by(reduction: Reduction, arrays: list[Any], axes: int) -> list[Any]:
     """A reduction of arrays of one shape: by NumPy where they are in its memory."""
+    if shared := [x for x in arrays if is_shared(x)]:
+        of_shared = iter(on_all_devices(of_each(reduction.of, axes), shared))
+        others = [x for x in arrays if not is_shared(x)]
+        of_others = iter(reduced_by(reduction, others, axes) if others else ())
+        return [next(of_shared if is_shared(x) else of_others) for x in arrays]
     devices = arrays[0].devices() if isinstance(arrays[0], jax.Array) else ()
     if any(device.platform != "cpu" for device in devices):
         return on_device(reduction.of, axes)(arrays)

@@ -1,6 +1,7 @@
 """Run a program so that it keeps values, in as many passes as memory asks for."""
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -9,6 +10,9 @@ import jax
 
 from taxpr import _compat
 from taxpr._compat import Array
+from taxpr._devices.agreed import agreed
+from taxpr._devices.devices_of import devices_of, processes_of
+from taxpr._devices.fetched import fetched
 from taxpr._errors import ArgumentError
 from taxpr._hops.past_errors import Raised
 from taxpr._keeping.budget import budget
@@ -83,7 +87,12 @@ def run(
         KeyboardInterrupt: If it is interrupted.
     """
     device = device_of(flat)
+    devices = devices_of(program.jaxpr, (*flat, *program.consts))
     room = budget(memory, device)
+    if len(processes := processes_of(devices)) > 1:
+        # Each process may have another number of bytes free, and all go on in one way.
+        asked = f"to run {program.name} with {len(values)} values, of digest {_digest(values)}"
+        room = agreed(processes, asked, room)
     given = {"in": flat, "const": program.consts}
     kept: dict[str, KeptValue] = {}
     for one in values:
@@ -99,7 +108,8 @@ def run(
     sizes = ((n, sum(bytes_of(one, n) for one in looped)) for n in _STEPS)
     steps = next((n for n, size in sizes if size <= min(room, SMALL)), _STEPS[-1])
     quickly &= device.platform == "cpu" and are_small(rest, steps)
-    passes = Passes(program.jaxpr, flat, device, room, keep, reductions, past, quickly)
+    how = past, quickly, len(devices) < 2
+    passes = Passes(program.jaxpr, flat, device, room, keep, reductions, how)
     out, found = passes.run(rest, steps)
     looped = [one for one in looped if one.address not in passes.closed]
     while not passes.stopped:
@@ -138,20 +148,18 @@ def reduced(ran: Ran, reduction: Reduction) -> dict[str, Any]:
     groups: dict[Any, list[tuple[str, Any]]] = {}
     for address, kept in ran.kept.items():
         if kept.value is None:
-            tables[address] = np.asarray(kept.table)
+            tables[address] = kept.table
         else:
             key = kept.value.shape, kept.dtype, len(kept.axes)
             groups.setdefault(key, []).append((address, kept.value))
     for (_, _, axes), members in groups.items():
         found = reduced_by(reduction, [x for _, x in members], axes)
-        tables.update(
-            (address, np.asarray(x)) for (address, _), x in zip(members, found, strict=True)
-        )
+        tables.update((address, fetched(x)) for (address, _), x in zip(members, found, strict=True))
     return tables
 
 
 def device_of(flat: Sequence[Any]) -> Any:
-    """Where a program with these arguments runs; of several devices the first.
+    """Where a program with these arguments runs; of several devices the first of this process.
 
     Raises:
         ArgumentError: If they are being traced.
@@ -162,5 +170,12 @@ def device_of(flat: Sequence[Any]) -> Any:
             "values that are being traced. Call it outside: watch(jax.grad(f))(x)."
         )
     placed = (x for x in flat if isinstance(x, jax.Array))
-    device = next((min(x.devices(), key=lambda one: one.id) for x in placed), None)
-    return device or jax.devices()[0]
+    here: Any = (x.sharding.addressable_devices for x in placed)
+    device = next((min(one, key=lambda one: one.id) for one in here if one), None)
+    return device or jax.local_devices()[0]
+
+
+def _digest(values: Sequence[Value]) -> str:
+    """A text that is another one for other values."""
+    text = "\n".join(f"{one.address} {type_of(one)}" for one in values)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

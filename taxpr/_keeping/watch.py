@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from taxpr._compat import Array, PyTree
+from taxpr._devices.fetched import is_shared
 from taxpr._errors import ArgumentError, RefusedError, refuse_no_function
 from taxpr._given import refuse_no_flag
 from taxpr._keeping.cotangents import loss_of, with_gradient
@@ -16,7 +17,7 @@ from taxpr._programs.trace import called_as, trace
 from taxpr._recordings.axes import UNTOLD, conditions, lanes_of, shape_of, with_lanes
 from taxpr._recordings.part import KeptValue, Part
 from taxpr._recordings.recording import Recording, few
-from taxpr._recordings.summary import WHOLE, by_lanes
+from taxpr._recordings.summary import WHOLE, by_lanes, has_stats
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import merged
 from taxpr._sites.values import value_at
@@ -173,6 +174,9 @@ def _kept(
         if outer:
             kept, mapped = with_lanes(kept, one.read, outer, ends), ()
         parts.append(_part(one, kept, mapped or ()))
+    for part in parts:  # now that all processes are here: later one alone may show a table
+        if is_shared(part.kept.value) and has_stats(part.kept.dtype):
+            part.kept.summaries()
     if untold:
         names = few(list(dict.fromkeys(untold)))
         ran = dataclasses.replace(ran, notes=(*ran.notes, UNTOLD.format(names=names)))

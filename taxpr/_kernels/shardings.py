@@ -106,8 +106,8 @@ def shardings(kernels: Kernels) -> tuple[list[ShardingRow], list[str]]:
             continue
         local = [-(-n // k) for n, k in zip(aval.shape, divided.parts, strict=True)]
         whole = aval.str_short(short_dtypes=True)
-        part = aval.update(shape=tuple(local)).str_short(short_dtypes=True)
-        said = *told[:3], _short(whole), _short(part), _spec(divided)
+        part = f"{whole.partition('[')[0]}[{','.join(map(str, local))}]"
+        said = *told[:3], _short(whole), part, _spec(divided)
         rows.setdefault(said, ShardingRow(*said, value.address))
     notes = [f"{why}: {', '.join(names)}." for why, names in left_out.items() if why]
     return list(rows.values()), notes

@@ -8,6 +8,7 @@ from jax import lax
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._devices.fetched import fetched
 from taxpr._hops.nested import Nested
 from taxpr._hops.places import addresses_of, numbered
 from taxpr._hops.table import in_loop, injectable, is_loop, nested_jaxprs
@@ -85,6 +86,7 @@ class Values:
     def __init__(self, seen: Mapping[str, Seen], fine: bool, closed: Container[str]) -> None:
         self._seen, self.fine, self._closed = seen, fine, closed
         self._bits: dict[str, Any] = {}  # with the leading axes of their level
+        self._whole: dict[str | None, Any] = {}
         self._loops: dict[str, Loop] = {}
         self.guessed: set[str] = set()
         self._lengths: dict[str, int] = {}
@@ -111,7 +113,7 @@ class Values:
             if one.value is None or not self.fine:
                 bits = one.table.reshape(one.table.shape + (1,) * one.ndim)
             else:
-                value = np.asarray(one.value)
+                value = self._fetched(address)
                 bits = kinds(value, value.ndim, np)
             self._bits[address] = placed(bits, one.axes, level)
         return self._bits[address]
@@ -122,7 +124,13 @@ class Values:
         one = self._seen.get(address or "")
         if one is None or one.value is None:
             return None
-        return placed(np.asarray(one.value), one.axes, level)
+        return placed(self._fetched(address), one.axes, level)
+
+    def _fetched(self, address: str | None) -> Any:
+        """A value as an array of NumPy; of one that other processes have parts of only once."""
+        if address not in self._whole:
+            self._whole[address] = fetched(self._seen[address or ""].value)
+        return self._whole[address]
 
     def depends(self, eqn: JaxprEqn, ins: Sequence[str | None], level: Level) -> Depends:
         def value(k: int) -> Any:

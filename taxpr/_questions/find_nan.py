@@ -10,8 +10,10 @@ from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import as_dict
 from taxpr._compat import Array, PyTree
+from taxpr._devices.fetched import fetched, is_shared
 from taxpr._errors import name_of, refuse_no_function
 from taxpr._given import refuse_no_flag
+from taxpr._keeping.passes import reduced_by
 from taxpr._keeping.run import Ran, device_of, reduced, run
 from taxpr._keeping.wanted import Wanted, every_value
 from taxpr._programs.program import Program
@@ -180,7 +182,7 @@ class _Finding:
                 self._wanted[one.value.address] = one
         self._words = Words(program, self._wanted)
         # Elsewhere what NumPy makes would have to come from the device first.
-        on_host = device_of(flat).platform == "cpu"
+        on_host = device_of(flat).platform == "cpu" and not any(map(is_shared, flat))
         self._remade = Remade(self._wanted, also if on_host else self._wanted)
 
     def answer(self) -> NanFound:
@@ -192,7 +194,7 @@ class _Finding:
         error = ran.raised.error
         if error is not None:  # what ended the run is of nothing that a result has
             self._everywhere = True
-        is_bad = any(not np.isfinite(_floats(x)).all() for x in ran.out)
+        is_bad = any(fetched(reduced_by(_BITS, [x], 0)[0]).any() for x in ran.out)
         seen = self._seen(ran)
         found = Nonfinite(self._program.jaxpr, seen, is_bad or self._everywhere, ran.closed)
         origins = found.origins[:_MOST]
@@ -213,7 +215,8 @@ class _Finding:
         what = self._what(rows, found, error)
         notes += [] if error is None else [_ENDED.format(error=_said(error))]
         if not rows and is_bad and error is None:
-            rows = [_of_result(k, x) for k, x in enumerate(ran.out) if np.isnan(_floats(x)).any()]
+            outs = enumerate(map(_floats, ran.out))
+            rows = [_of_result(k, x) for k, x in outs if np.isnan(x).any()]
             what = "no place found for a NaN in the results"
             if not rows:
                 what = "only infinities of constants and arguments in the results"
@@ -300,7 +303,8 @@ class _Finding:
         needed |= {address for one in origins for address, _ in one.operands if address}
         reads = {
             self._wanted[address].read.address: self._wanted[address].read
-            for address in needed & self._wanted.keys()
+            for address in self._wanted  # in their order, which is the same on all processes
+            if address in needed
         }
         if all(ran.kept[address].value is not None for address in reads):
             return ran
@@ -329,7 +333,7 @@ def _unsure(found: Nonfinite, ran: Ran) -> list[str]:
 
 def _of_result(number: int, x: Any) -> NanRow:
     """The row of a NaN in a result of which no place is known, as of a literal."""
-    elements = counted(np.argwhere(np.isnan(_floats(x))), x)
+    elements = counted(np.argwhere(np.isnan(x)), x)
     address, name = f"out{number}", f"result {number}"
     return NanRow("NaN", name, "", "", (), "", "", (), elements, False, (), address)
 
@@ -337,7 +341,7 @@ def _of_result(number: int, x: Any) -> NanRow:
 def _floats(value: Any) -> Any:
     if _compat.is_extended(value.dtype):
         return np.zeros(())
-    value = np.asarray(value)
+    value = fetched(value)
     return np.abs(value) if value.dtype.kind == "c" else value.astype(np.float64)
 
 

@@ -13,15 +13,26 @@ from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import once
 from taxpr._calls.static import marked
 from taxpr._compat import PyTree, is_sequence
+from taxpr._devices.fetched import fetched, is_shared, on_all_devices
 from taxpr._errors import ArgumentError, name_of, refuse_no_function, told_as, unfit
+from taxpr._keeping.passes import reduced_by
 from taxpr._keeping.wanted import EVERY_VARIABLE
 from taxpr._keeping.watch import watch
 from taxpr._programs.trace import called_as, trace
 from taxpr._recordings.part import Part
 from taxpr._recordings.recording import Recording
+from taxpr._recordings.summary import Reduction, has_stats
 from taxpr._sites.criteria import Selector
 from taxpr._transforms.question import question
 from taxpr._untyped import jnp, np
+
+
+def _zeros(x: Any, axes: int, of: Any) -> Any:
+    """The share of units, along the last axis, that are zero in all of each value."""
+    return (x == 0).all(tuple(range(axes, x.ndim - 1))).astype(of.float32).mean(-1)
+
+
+_ZEROS = Reduction(_zeros, (), has_stats)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,11 +211,19 @@ def _ratios(
         pairs = list(enumerate(_returned(args[0] if args else None, program.result(outs))))
     ratios: dict[str, float] = {}
     for k, now in pairs:
-        if jnp.issubdtype(jnp.result_type(flat[k]), jnp.inexact):
-            wide: list[Any] = [np.asarray(x).astype(np.complex128) for x in (flat[k], now)]
+        if is_shared(flat[k]):
+            change, size = on_all_devices(_norms_of_change, [flat[k], now])
+            ratios[f"in{k}"] = float(change) / float(size) if size else np.nan
+        elif jnp.issubdtype(jnp.result_type(flat[k]), jnp.inexact):
+            wide: list[Any] = [fetched(x).astype(np.complex128) for x in (flat[k], now)]
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratios[f"in{k}"] = np.linalg.norm(wide[1] - wide[0]) / np.linalg.norm(wide[0])
     return ratios
+
+
+def _norms_of_change(arrays: list[Any]) -> list[Any]:
+    before, after = (x.astype(jnp.promote_types(x.dtype, jnp.float32)) for x in arrays)
+    return [jnp.linalg.norm(x.ravel()) for x in (after - before, before)]
 
 
 def _returned(before: PyTree, after: PyTree) -> list[Any]:
@@ -287,8 +306,7 @@ def _dead(parts: Sequence[Part]) -> Any:
         return None
     shares: list[Any] = []
     for part in parts:
-        value = np.asarray(part.kept.value)
-        zero = (value.reshape(-1, math.prod(shape[:-1]), shape[-1]) == 0).all(1).mean(1)
+        zero = np.ravel(reduced_by(_ZEROS, [part.kept.value], len(part.kept.axes))[0])
         computed = True if part.kept.fired is None else np.ravel(part.kept.fired)
         shares.append(np.where(_is_argument(part) | ~np.array(computed), np.nan, zero))
     every = np.concatenate(shares)

@@ -11,6 +11,7 @@ from taxpr._address import Address
 from taxpr._answers.charts import number
 from taxpr._answers.tables import alike, of_any_index
 from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._devices.fetched import fetched, lies_on
 from taxpr._hops.interpreter import Backwards
 from taxpr._hops.nested import Nested
 from taxpr._hops.table import nested_jaxprs
@@ -40,7 +41,8 @@ class NanRow:
         code: The statement in that line; after ``∂`` it is that of which the derivative is taken.
         iteration: For each loop around it the iteration from 0, outermost first, when it begins.
         branch: The branches that were taken to it.
-        device: For each mesh axis along which it differs the place of the device.
+        device: The device that has the first such element: its place along each axis of the mesh
+            that divides the value, such as ``"d=5"``; empty where all have the same.
         examples: Of an axis of `jax.vmap` the examples.
         elements: How many of its elements in that iteration, and the index of the first.
         backward: Whether it is of a backward pass; what `jax.checkpoint` computes again is not.
@@ -49,6 +51,7 @@ class NanRow:
         made_by: The statement that made it, with its line, where another one did, as in a helper.
         times: How often it begins, of how often the value is computed; with ``everywhere`` alone.
         became: What the results have of it, where this is not the same; with ``everywhere`` always.
+        process: The number of the process that the device belongs to; None if there are no others.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -72,6 +75,7 @@ class NanRow:
     made_by: str = ""
     times: str = ""
     became: str = ""
+    process: int | None = None
 
 
 class Words:
@@ -113,8 +117,10 @@ class Words:
         one = self._wanted[origin.address]
         value, line = one.value, line_of(one.value, one.variable, self._edits)
         is_derivative = line.code and origin.address in self._derived
-        elements, examples = self._elements(kept[one.read.address], origin)
+        elements, examples, place = self._elements(kept[one.read.address], origin)
+        on, process = ("", None) if place is None else lies_on(kept[one.read.address].value, place)
         mesh = {k.removeprefix("mesh "): n for k, n in origin.index.items() if "mesh " in k}
+        more = [at for at in on.split(", ") if at and at.partition("=")[0] not in mesh]
         return NanRow(
             what=" and ".join(name for bit, name in KINDS.items() if origin.bits & bit),
             variable=self._name(origin.address),
@@ -124,7 +130,8 @@ class Words:
             branch=", ".join(
                 s.nested.title for s in value.steps if s.nested.conditional and not s.is_loop
             ),
-            device=", ".join(f"{name}={at}" for name, at in mesh.items()),
+            device=", ".join([*(f"{name}={at}" for name, at in mesh.items()), *more]),
+            process=process,
             examples=examples,
             elements=elements,
             backward=_is_backward(value),
@@ -152,21 +159,27 @@ class Words:
             return self._program.in_names[at.number]
         return one.variable.text if one.variable else address
 
-    def _elements(self, kept: KeptValue, origin: Origin) -> tuple[str, tuple[int, ...]]:
-        """How many elements are what the origin is, and the examples that they are of."""
+    def _elements(
+        self, kept: KeptValue, origin: Origin
+    ) -> tuple[str, tuple[int, ...], tuple[int, ...] | None]:
+        """How many elements are what the origin is, the examples that they are of, and the first.
+
+        The first is an index of all that was kept; None where it is not known.
+        """
         if kept.value is None:
             size = math.prod(kept.shape)
             stats = each_of(_at(kept, origin.index), size)
             shares = zip(KINDS, (stats.nan, stats.posinf, stats.neginf), strict=True)
             share = sum(share for bit, share in shares if origin.bits & bit)
-            return f"{round(share * size)} of {size} elements", ()
+            return f"{round(share * size)} of {size} elements", (), None
         value = _at(kept, origin.index)
         found = np.broadcast_to(origin.elements, value.shape)
         places = np.argwhere(kinds(value, value.ndim, np) & found)
         mapped = self.mapped.get(origin.address, ())
         text = counted(places, value)
         examples = sorted({int(one[mapped[-1]]) for one in places}) if mapped else []
-        return text, tuple(examples[:_MOST])
+        first = (*_place(kept, origin.index), *map(int, places[0])) if len(places) else None
+        return text, tuple(examples[:_MOST]), first
 
     def _input(
         self, address: str | None, literal: Any, origin: Origin, kept: Mapping[str, KeptValue]
@@ -224,7 +237,7 @@ def told(row: NanRow, more: Sequence[NanRow] = ()) -> str:
     first = "first in " if row.times else ""
     where += [row.times]
     where += [f"{first}iteration {', '.join(map(str, row.iteration))}" if row.iteration else ""]
-    where += [row.branch and f"in {row.branch}", row.device and f"on the device {row.device}"]
+    where += [row.branch and f"in {row.branch}", _device(row)]
     where += [f"examples {', '.join(map(str, row.examples))}" if row.examples else ""]
     again = f", and {len(more)} more such places" if more else ""
     where += ["in the backward pass" if row.backward else "", f"({row.address}{again})"]
@@ -234,13 +247,21 @@ def told(row: NanRow, more: Sequence[NanRow] = ()) -> str:
     return "\n".join([text, *(f"    from {one}" for one in row.inputs), *became])
 
 
+def _device(row: NanRow) -> str:
+    of = "" if row.process is None else f" of process {row.process}"
+    return f"on the device {row.device}{of}" if row.device else of.replace(" of", "in", 1)
+
+
 def _at(kept: KeptValue, index: Mapping[str, int]) -> Any:
     """A value, or its summary, in an iteration and on a device."""
-    value = np.asarray(kept.table if kept.value is None else kept.value)
-    places = [
-        min(index.get(name, 0), n - 1) for name, n in zip(kept.axes, value.shape, strict=False)
-    ]
-    return value[tuple(places)]
+    value = kept.table if kept.value is None else fetched(kept.value)
+    return value[_place(kept, index)]
+
+
+def _place(kept: KeptValue, index: Mapping[str, int]) -> tuple[int, ...]:
+    """An index of the leading axes of what was kept."""
+    shape = np.shape(kept.table if kept.value is None else kept.value)
+    return tuple(min(index.get(name, 0), n - 1) for name, n in zip(kept.axes, shape, strict=False))
 
 
 def _range(kept: KeptValue, index: Mapping[str, int]) -> str:

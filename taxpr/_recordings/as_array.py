@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr._compat import is_sequence
+from taxpr._devices.fetched import fetched
 from taxpr._untyped import np
 
 _op: Any = operator  # and this one those of its functions
@@ -54,7 +55,7 @@ class AsArray(abc.ABC):
         """
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        found = np.asarray(self.array, dtype)
+        found = np.asarray(fetched(self.array), dtype)
         return found.copy() if copy else found
 
     def __jax_array__(self) -> Any:

@@ -8,6 +8,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._devices.fetched import fetched
 from taxpr._hops.places import addresses_of
 from taxpr._hops.table import nested_jaxprs
 from taxpr._recordings.part import KeptValue
@@ -126,7 +127,7 @@ def with_lanes(
     if kept.fired is not None:
         fired &= kept.fired.reshape(kept.fired.shape + (1,) * len(outer))
     for name, condition, one in around:
-        goes_on, axis = np.asarray(one.value), one.axes.index(name)
+        goes_on, axis = fetched(one.value), one.axes.index(name)
         if value.address.startswith(f"{Address(condition).home}/"):  # where it has ended, too
             goes_on = np.moveaxis(goes_on, axis, 0)
             goes_on = np.concatenate([np.ones_like(goes_on[:1]), goes_on[:-1]])

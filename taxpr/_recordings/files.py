@@ -11,6 +11,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._devices.parts import all_files, own_file, parts, together, writers
 from taxpr._errors import ArgumentError
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._recordings.part import KeptValue, Part
@@ -27,17 +28,21 @@ _ABOUT = "about"
 
 def write(path: str | pathlib.Path, contents: Contents) -> None:
     """Write the contents of a recording to a file."""
-    called, result, parts, skipped, notes, complete = contents
+    called, result, names, skipped, notes, complete = contents
+    kept = [part.kept for part in names]
+    every = [x for one in kept for x in (one.value, one.table, one.fired) if x is not None]
+    outs = [(name, x) for name, x in named_leaves("", result) if hasattr(x, "dtype")]
+    processes = writers([*every, *(x for _, x in outs)])
     arrays: dict[str, Any] = {}
     about: list[dict[str, Any]] = []
     numbers: dict[int, int] = {}
-    for part in parts:
+    for part in names:
         kept = part.kept
         number = numbers.setdefault(id(kept), len(numbers))
         for name in ("value", "table", "fired"):
             array = getattr(kept, name)
             if array is not None:
-                arrays[f"{name}{number}"] = _plain(array)
+                arrays |= _parts(f"{name}{number}", array)
         about.append(
             {
                 **{name: getattr(part, name) for name in _OF_PART},
@@ -48,10 +53,9 @@ def write(path: str | pathlib.Path, contents: Contents) -> None:
                 "variable": part.variable and _of_variable(part.variable),
             }
         )
-    outs = named_leaves("", result)
     out: list[list[str]] = []
-    for k, (name, leaf) in enumerate((n, x) for n, x in outs if hasattr(x, "dtype")):
-        arrays[f"out{k}"] = _plain(leaf)
+    for k, (name, leaf) in enumerate(outs):
+        arrays |= _parts(f"out{k}", leaf)
         out.append([str(name), _dtype(leaf.dtype)])
     said = {
         "taxpr": _VERSION,
@@ -63,7 +67,9 @@ def write(path: str | pathlib.Path, contents: Contents) -> None:
         "out": out,
     }
     arrays[_ABOUT] = np.array(json.dumps(said))
-    with open(path, "wb") as file:  # else NumPy adds an ending to the name
+    with open(
+        own_file(pathlib.Path(path), processes), "wb"
+    ) as file:  # else NumPy adds an ending to the name
         np.savez_compressed(file, **arrays)
 
 
@@ -82,10 +88,14 @@ def _dtype(dtype: Any) -> str:
     return str(dtype)
 
 
+def _parts(name: str, x: Any) -> dict[str, Any]:
+    """What this process writes of an array, by names."""
+    x = jax.random.key_data(x) if _compat.is_extended(x.dtype) else x
+    return {at: _plain(one) for at, one in parts(name, x)}
+
+
 def _plain(x: Any) -> Any:
     """An array of a dtype that a file can have."""
-    if _compat.is_extended(x.dtype):
-        return np.asarray(jax.random.key_data(x))
     x = np.asarray(x)
     if x.dtype.kind != "V" and x.dtype.isbuiltin == 1:
         return x
@@ -105,9 +115,13 @@ def _restored(x: Any, dtype: str) -> Any:
 def read(path: str | pathlib.Path) -> Contents:
     """The contents of a file; see `load_recording`."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        about = json.loads(arrays[_ABOUT].item())
+        arrays: dict[str, Any] = {}
+        abouts: list[str] = []
+        for one in all_files(pathlib.Path(path)):
+            with np.load(one, allow_pickle=False) as file:
+                arrays |= {name: file[name] for name in file.files}
+            abouts.append(arrays[_ABOUT].item())
+        about = json.loads(abouts[0])
         version = about["taxpr"]
     except (ValueError, KeyError, zipfile.BadZipFile, json.JSONDecodeError, EOFError):
         raise ArgumentError(
@@ -117,8 +131,14 @@ def read(path: str | pathlib.Path) -> Contents:
         raise ArgumentError(
             f"load_recording: {path} has the format {version}, and this taxpr reads {_VERSION}."
         )
+    if len({*abouts}) > 1:
+        raise ArgumentError(
+            f"load_recording: the files of {path} are of several recordings: each process writes "
+            "one of its own when it saves."
+        )
+    arrays = together(arrays)
     kept: dict[int, KeptValue] = {}
-    parts = [_part(one, arrays, kept) for one in about["parts"]]
+    names = [_part(one, arrays, kept) for one in about["parts"]]
     out = {
         name: _restored(arrays[f"out{k}"], dtype) for k, (name, dtype) in enumerate(about["out"])
     }
@@ -127,7 +147,7 @@ def read(path: str | pathlib.Path) -> Contents:
         for one in about["skipped"]
     )
     notes = tuple(about["notes"])
-    return about["name"], out, parts, skipped, notes, about.get("complete", True)
+    return about["name"], out, names, skipped, notes, about.get("complete", True)
 
 
 def _part(one: Mapping[str, Any], arrays: Mapping[str, Any], kept: dict[int, KeptValue]) -> Part:

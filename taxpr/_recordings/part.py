@@ -3,9 +3,10 @@
 import dataclasses
 from typing import Any
 
+from taxpr._devices.fetched import fetched, is_shared
 from taxpr._errors import ArgumentError
 from taxpr._places import place_text
-from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of, summary
+from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of, summarized
 from taxpr._untyped import np
 from taxpr._variables.variable import Variable
 
@@ -34,7 +35,7 @@ class KeptValue:
     def summaries(self) -> Any:
         """The summaries of each iteration and device."""
         if self.table is None:
-            self.table = summary(np.asarray(self.value), len(self.axes), np)
+            self.table = summarized(self.value, len(self.axes))
         return self.table
 
 
@@ -123,11 +124,12 @@ class Part:
         table = self.kept.summaries()
         if each:
             return each_of(table, size, self.kept.fired)
-        if self.kept.value is not None and table.ndim > 1:
+        # A table of all iterations has to wait for no other process.
+        if self.kept.value is not None and table.ndim > 1 and not is_shared(self.kept.value):
             whole = dataclasses.replace(self.kept, axes=(), table=None, value=self._fired())
             return each_of(whole.summaries(), int(whole.value.size))
         return stats_of(table, size, self.kept.fired)
 
     def _fired(self) -> Any:
-        value = np.asarray(self.kept.value)
+        value = fetched(self.kept.value)
         return value if self.kept.fired is None else value[self.kept.fired]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from taxpr._answers.charts import Chart, Heat, Lines, optional
 from taxpr._compat import is_extended
+from taxpr._devices.fetched import fetched
 from taxpr._errors import ArgumentError, is_whole
 from taxpr._recordings.as_array import AsArray, index_of
 from taxpr._recordings.part import Part
@@ -226,7 +227,7 @@ class Recorded(AsArray):
             try:
                 value = np.asarray(self)
             except ArgumentError:
-                value = np.asarray(part.whole())
+                value = fetched(part.whole())
             value = np.squeeze(value)
             if value.ndim == 1:
                 return Lines({self.name: value}, xlabel=self.axes[0] if self.axes else "")

@@ -214,7 +214,9 @@ class Recording:
     def save(self, path: str | pathlib.Path) -> None:
         """Write it to a file, which `load_recording` reads.
 
-        It is a `.npz` of NumPy, with what the arrays are as JSON in the array ``about``.
+        It is a `.npz` of NumPy, with what the arrays are as JSON in the array ``about``. If arrays
+        are on devices of several processes, each of these writes what it has of them into a file of
+        its own: of ``run.npz`` these are ``run.0-of-2.npz`` and ``run.1-of-2.npz``.
 
         Args:
             path: The file.
@@ -245,14 +247,15 @@ def load_recording(path: str | pathlib.Path) -> Recording:
     """Read a recording that `Recording.save` wrote.
 
     Args:
-        path: The file. Its arrays are NumPy arrays; nothing in it is run.
+        path: The file. Its arrays are NumPy arrays; nothing in it is run. Of a recording that
+            several processes saved it is the path that they gave, and all their files are there.
 
     Returns:
         The `Recording`. Its ``out`` is a dict from the path in the result, such as ``"[0]"``, to
         the array.
 
     Raises:
-        ArgumentError: If the file is no recording.
+        ArgumentError: If the file is no recording, or a file of a process is missing.
 
     Example:
         >>> import os, tempfile

@@ -10,6 +10,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._compat import Array
+from taxpr._devices.fetched import is_shared, on_all_devices
 from taxpr._recordings.blocks import BINS, numbers
 from taxpr._untyped import jax as _jax
 from taxpr._untyped import jnp, np
@@ -99,6 +100,13 @@ def summary(x: Any, axes: int, of: Any) -> Any:
     return _of_rows(x, of, dtype)
 
 
+def summarized(value: Any, axes: int) -> Any:
+    """The `summary` of an array of JAX or NumPy, made on the host if all of it is here."""
+    if is_shared(value):
+        return np.asarray(on_all_devices(of_each(summary, axes), [value])[0])
+    return summary(np.asarray(value), axes, np)
+
+
 def _size(x: Any, of: Any) -> Any:
     """Absolute values of complex numbers; those that are not finite keep their kind."""
     below = (x.real == -of.inf) | (x.imag == -of.inf)
@@ -150,7 +158,7 @@ def array_stats(value: Array) -> Stats | None:
     """Statistics of an array, computed on the host; None of PRNG keys and float0.
 
     Args:
-        value: The array, of JAX or NumPy.
+        value: The array, of JAX or NumPy. If other processes have parts of it, they must ask, too.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -160,7 +168,7 @@ def array_stats(value: Array) -> Stats | None:
     """
     if not has_stats(value.dtype):
         return None
-    return each_of(summary(np.asarray(value), 0, np), value.size)
+    return each_of(summarized(value, 0), value.size)
 
 
 class Reduction(NamedTuple):
@@ -207,13 +215,19 @@ def by_lanes(lanes: tuple[int, ...], shape: tuple[int, ...]) -> Reduction:
 
 
 @functools.cache
-def on_device(of: Callable[[Any, int, Any], Any], axes: int) -> Any:
-    """A reduction of a list of values of one shape and dtype, compiled."""
+def of_each(of: Callable[[Any, int, Any], Any], axes: int) -> Any:
+    """A reduction of a list of values of one shape and dtype."""
 
     def run(values: list[Array]) -> list[Array]:
         return [of(one, axes, jnp) for one in values]
 
-    return _jax.jit(run)
+    return run
+
+
+@functools.cache
+def on_device(of: Callable[[Any, int, Any], Any], axes: int) -> Any:
+    """The same, compiled."""
+    return _jax.jit(of_each(of, axes))
 
 
 @functools.cache

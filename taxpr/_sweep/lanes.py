@@ -10,6 +10,9 @@ import jax.numpy as jnp
 from taxpr import _compat
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import Array, PyTree
+from taxpr._devices.agreed import agreed
+from taxpr._devices.devices_of import processes_of
+from taxpr._devices.fetched import fetched, put
 from taxpr._errors import ArgumentError
 from taxpr._keeping.budget import budget
 from taxpr._sites.walk import iter_eqns
@@ -73,7 +76,10 @@ def run_lanes(
     one: PyTree = _first(lanes)
     check_number(what, _jax.eval_shape(run, one, given[0]))
     devices = _devices(run, one, given[0])
-    room = budget(memory, devices[0], what)
+    own = jax.process_index()
+    here = [one for one in devices if one.process_index == own] or jax.local_devices()
+    both = {*(devices if len(devices) > 1 else ()), *_devices_of(given[0])}
+    room = agreed(processes_of(both), f"{what} in {total} runs", budget(memory, here[0], what))
     key = tree, *map(_types, (lanes, given[0])), tuple(devices), room if memory else None, chunk
     size, program, mapped = once(
         key, lambda: _compiled(what, run, lanes, given[0], devices, room, chunk or _MOST)
@@ -88,7 +94,7 @@ def run_lanes(
                 placed = {k: _placed(given[k], share and share[1])}
             part = _part(lanes, start, size)
             part = _placed(part, share and share[0]) if mapped else _first(part)
-            found = np.atleast_1d(_fetched(program(part, placed[k])))
+            found = np.atleast_1d(fetched(program(part, placed[k])))
             values.append(found[: min(size, total - start)])
     notes = () if mapped else ("Run one by one, as JAX cannot map this program.",)
     flat = np.concatenate(values) if values else np.zeros(0)
@@ -141,15 +147,17 @@ def _devices(run: Run, one: PyTree, args: PyTree) -> list[Any]:
     """The devices to divide the lanes among; the first one where the program has its own way."""
     every: list[Any] = jax.devices()
     leaves: list[Any] = jax.tree.leaves(args)
-    spread = (getattr(leaf, "sharding", None) for leaf in leaves)
-    own = any(len(one.device_set) > 1 for one in spread if one is not None)
-    if len(every) == 1 or own:
+    if len(every) == 1 or any(len(_devices_of([leaf])) > 1 for leaf in leaves):
         return every[:1]
     jaxpr = _compat.make_jaxpr(run)(one, args)
     meshes = (_compat.shard_map_p, _compat.xla_pmap_p)
     if any(eqn.primitive in meshes or "mesh" in eqn.params for _, eqn in iter_eqns(jaxpr)):
         return every[:1]
     return every
+
+
+def _devices_of(leaves: Sequence[Any]) -> set[Any]:
+    return {device for x in leaves if isinstance(x, jax.Array) for device in x.devices()}
 
 
 def _share(devices: list[Any]) -> tuple[Any, Any] | None:
@@ -166,21 +174,8 @@ def _placed(tree: PyTree, sharding: Any) -> PyTree:
     if sharding is None:
         return tree
 
-    def one(x: Array) -> Any:
-        if jax.process_count() == 1:
-            return _jax.device_put(x, sharding)
-        host = np.asarray(x)
-        return jax.make_array_from_callback(host.shape, sharding, lambda at: host[at])
-
-    return _compat.map_leaves(one, tree)
-
-
-def _fetched(x: Any) -> Any:
-    if jax.process_count() == 1:
-        return np.asarray(x)
-    from jax.experimental import multihost_utils  # heavy: only where there are several processes
-
-    return np.asarray(multihost_utils.process_allgather(x, tiled=True))
+    here = sharding.is_fully_addressable
+    return _compat.map_leaves(lambda x: put(x if here else fetched(x), sharding), tree)
 
 
 def _compiled(

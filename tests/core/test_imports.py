@@ -15,8 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = {
     "taxpr": """
         _untyped _errors errors _given _recent _by_identity _answers _address _places _compat
-        _source _jaxprs _calls _primitives _hops hops _costs _sites _watching _variables _where
-        _engine _injectors injectors _editing _programs _transforms _check _compilations
+        _source _jaxprs _calls _primitives _hops hops _costs _sites _devices _watching _variables
+        _where _engine _injectors injectors _editing _programs _transforms _check _compilations
         _recordings _keeping _questions _compiled _compile_time _kernels _estimates _buffers
         _memory _profile _summary _derivatives _sweep _differences _training _states _drop_in
         _libraries libraries program questions introspect""",
@@ -29,7 +29,7 @@ MOST = 16  # modules in one folder
 
 # What is imported inside of functions, and how often: only what is heavy or optional.
 LATE = {
-    "taxpr": {"jax.experimental": 1},
+    "taxpr": {},
     "taxpr_jupyter": {
         "cairosvg": 1,
         "graphviz": 1,

@@ -24,8 +24,8 @@ def by_hand(factor):
 
 def test_runs_are_divided_among_all_devices(monkeypatch):
     used = []
-    fetched = lanes._fetched
-    monkeypatch.setattr(lanes, "_fetched", lambda x: [used.append(x.sharding), fetched(x)][1])
+    fetched = lanes.fetched
+    monkeypatch.setattr(lanes, "fetched", lambda x: [used.append(x.sharding), fetched(x)][1])
     found = taxpr.sweep(model, taxpr.var("h"), taxpr.scale, FACTORS)(X)
     np.testing.assert_allclose(found.values, list(map(by_hand, FACTORS)), rtol=1e-5, atol=1e-6)
     assert {len(one.device_set) for one in used} == {8}

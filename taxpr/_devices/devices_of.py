@@ -1,0 +1,49 @@
+"""`devices_of`: the devices that a program runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax
+
+from taxpr import _compat
+from taxpr._compat import StoredJaxpr
+from taxpr._sites.walk import iter_eqns
+
+
+def devices_of(jaxpr: StoredJaxpr, arrays: Iterable[object]) -> frozenset[Any]:
+    """The devices of a program's arguments and of the meshes in it; at most one is on one device.
+
+    An array that JAX may move, as it was not put anywhere, counts only if nothing else does.
+
+    Args:
+        jaxpr: The program.
+        arrays: Its arguments and constants.
+    """
+    placed = [x for x in arrays if isinstance(x, jax.Array)]
+    every = frozenset(device for x in placed for device in x.devices())
+    if jax.device_count() == 1:
+        return every
+    bound = frozenset(d for x in placed if getattr(x, "committed", True) for d in x.devices())
+    eqns = (eqn for _, eqn in iter_eqns(jaxpr))
+    in_it = frozenset(device for eqn in eqns for device in _of_params(eqn.params.values()))
+    return bound | in_it or every
+
+
+def processes_of(devices: Iterable[Any]) -> frozenset[int]:
+    """The numbers of the processes that some devices belong to."""
+    return frozenset(device.process_index for device in devices)
+
+
+def _of_params(params: Iterable[Any]) -> Iterator[Any]:
+    for one in params:
+        if _compat.is_sequence(one):
+            yield from _of_params(one)
+        mesh = one.mesh if isinstance(one, jax.sharding.NamedSharding) else one
+        if isinstance(mesh, jax.sharding.AbstractMesh):
+            yield from () if mesh.empty else _compat.devices_here()
+        elif isinstance(mesh, jax.sharding.Mesh):
+            yield from () if mesh.empty else mesh.devices.flat
+        elif isinstance(one, jax.sharding.Sharding):
+            yield from one.device_set
