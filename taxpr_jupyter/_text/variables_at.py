@@ -18,7 +18,7 @@ class HeldVariables:
         >>> def f(x):
         ...     y = jnp.sin(x)
         ...     return y * 2
-        >>> Held(taxpr.trace(f, names=True)(1.0)).name("0:sin.0")
+        >>> HeldVariables(taxpr.trace(f, names=True)(1.0)).name("0:sin.0")
         'y'
     """
 
