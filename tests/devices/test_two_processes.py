@@ -16,6 +16,8 @@ from devices import asked, two_processes
 
 import taxpr
 
+# The first test of both waits for all that both compile, up to three times.
+pytestmark = pytest.mark.timeout(2000)
 SECONDS = 600  # from start to end of both, with all that is compiled
 TESTS = Path(two_processes.__file__).parents[1]
 
