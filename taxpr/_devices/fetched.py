@@ -1,23 +1,18 @@
 """Fetch arrays into NumPy, also if other processes have parts of them; nothing else does so."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy
-import numpy
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from taxpr._devices.agreed import agreed
 from taxpr._devices.devices_of import processes_of
-
-np: Any = numpy  # which leaves types of arrays unknown
-_jax: Any = jax
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import np
 
 _AT_ONCE = 1 << 26  # bytes that a device has of an array beside its part, while it is fetched
 
@@ -33,7 +28,7 @@ def fetched(x: Any) -> Any:
     All processes that share an array must ask for it. It comes in pieces, so that no device
     needs memory for the whole.
     """
-    if isinstance(x, jax.Array) and jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key):
+    if isinstance(x, jax.Array) and _jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key):
         x = jax.random.key_data(x)
     if not is_shared(x):
         return np.asarray(x)

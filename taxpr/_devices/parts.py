@@ -1,19 +1,15 @@
 """Arrays in files: each process writes the parts that it has, and a reader puts them together."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
-import numpy
 
 from taxpr._devices.devices_of import processes_of
 from taxpr._errors import ArgumentError
-
-np: Any = numpy  # which leaves types of arrays unknown
+from taxpr._untyped import np
 
 _NUMBER = re.compile(r"(.+)\.(\d+)-of-(\d+)")
 

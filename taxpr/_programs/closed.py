@@ -49,12 +49,15 @@ def closed_over(fun: Any) -> Closed:
     todo = deque([(_ConstantName(0, 0, ""), fun)])
     while todo and len(seen) < _MOST:
         name, value = todo.popleft()
-        if _is_array(value):
-            names[identity(value)].add(name)
-            found[identity(value)] = weakref.ref(value)
-        elif not isinstance(value, _HOLDS_NOTHING) and id(value) not in seen:
-            seen.add(id(value))
-            todo += _within(name, value)
+        try:
+            if _is_array(value):
+                names[identity(value)].add(name)
+                found[identity(value)] = weakref.ref(value)
+            elif not isinstance(value, _HOLDS_NOTHING) and id(value) not in seen:
+                seen.add(id(value))
+                todo += _within(name, value)
+        except Exception:  # such as a proxy with nothing behind it: a name is not worth an error
+            continue
     best = {at: _best(known) for at, known in names.items()}
     return {at: (name, found[at]) for at, name in best.items() if name}
 
@@ -120,11 +123,12 @@ def _around(fun: Any) -> Iterator[tuple[str, Any]]:
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
     """The parts of an object, by the text that selects each."""
     if isinstance(value, dict):
-        items = cast(dict[Any, Any], value).items()
+        # A class of the user's may load what its own method `items` gives.
+        items: Iterable[tuple[Any, Any]] = cast(Any, dict).items(value)
         return ((f"[{key!r}]", one) for key, one in items if isinstance(key, str | int))
     if isinstance(value, list | tuple):
         parts = cast(Sequence[Any], value)
-        fields: Sequence[str] = getattr(parts, "_fields", ())
+        fields: Sequence[str] = getattr(type(parts), "_fields", ())
         texts = [f".{field}" for field in fields] or (f"[{k}]" for k in itertools.count())
         return zip(texts, parts, strict=False)
     attributes = getattr(value, "__dict__", None)
@@ -134,6 +138,7 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _is_users(fun: Any) -> bool:
+    fun = fun.__func__ if isinstance(fun, types.MethodType) else fun
     return isinstance(fun, types.FunctionType) and is_user_file(fun.__code__.co_filename)
 
 

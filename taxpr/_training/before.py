@@ -1,19 +1,15 @@
 """The arguments of a step as they were before it, though it donates or changes them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-import jax.numpy
 
 from taxpr._calls.door import Door, door_of
 from taxpr._calls.libraries import is_object
 from taxpr._calls.model import States
-
-jnp: Any = jax.numpy
+from taxpr._untyped import jnp
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,20 +1,12 @@
 """Whether the arrays of a tree are finite, computed where they are, without waiting for it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-import jax.numpy
-import numpy
-
 from taxpr._compat import PyTree
-
-np: Any = numpy  # which leaves types of arrays unknown
-jnp: Any = jax.numpy
-_tree: Any = jax.tree_util
-_jax: Any = jax
+from taxpr._untyped import jax as _jax
+from taxpr._untyped import jnp, np
+from taxpr._untyped import tree_util as _tree
 
 
 class Finite:

@@ -98,6 +98,43 @@ def test_arrays_of_numpy_and_what_refers_to_itself():
     assert names_of(lambda x: x + ring[0], X) == ["ring[0]"]
 
 
+class Unbound:
+    """As a proxy of a request that there is not."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("working outside of a request")
+
+
+class Loading(dict):
+    """As a dict of arrays that are on disk."""
+
+    def items(self):
+        raise OSError("all is loaded")
+
+
+def test_an_object_that_cannot_be_looked_at_is_left_alone():
+    around = types.SimpleNamespace(request=Unbound(), files=Loading(), w=jnp.ones(3) * 17)
+    around.files["a"] = jnp.ones(3) * 19
+
+    def step(x):
+        return x * around.w + around.files["a"]
+
+    assert names_of(step, X) == ["around.w", "around.files['a']"]
+
+
+def test_an_array_that_a_method_reads_by_two_paths_has_the_shorter_one():
+    class Model:
+        def __init__(self):
+            self.w = jnp.ones(3) * 21
+            self.kept = {"w": self.w}
+
+        def apply(self, x):
+            return x * self.kept["w"]
+
+    assert names_of(Model().apply, X) == ["self.w"]
+
+
 def test_a_large_object_does_not_hold_tracing_up():
     many = {k: types.SimpleNamespace(at=[k]) for k in range(200_000)}
     near = types.SimpleNamespace(w=jnp.ones(3) * 15)
