@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from taxpr import _compat
@@ -13,12 +12,13 @@ from taxpr._answers.answer import Answer
 from taxpr._compilations.as_called import called
 from taxpr._compilations.recorder import FAILED, FIRST, Entry, Recorder
 from taxpr._compilations.stale import Seen, StaleRow, changed_since, seen_by
-from taxpr._errors import name_of, refuse_no_function
+from taxpr._errors import ArgumentError, name_of, refuse_no_function
 from taxpr._given import refuse_no_flag, told_how
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _recorder = Recorder()
+_IN_A_WITH = "Use it in a with: with taxpr.compiles() as log."
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +47,7 @@ class Compiles(Answer):
 
 
 class CompileLog:
-    """What was traced and compiled in a ``with``; `compiles` makes it.
+    """A context that notes what is traced and compiled in its ``with``; `compiles` makes it.
 
     Attributes:
         compiles: A `Compiles`, with a row for each trace and compile until now.
@@ -65,10 +65,18 @@ class CompileLog:
         self.entries: list[Entry] = []
         self._stale: dict[tuple[str, str], StaleRow] = {}
         self._before = len(_recorder.failed)  # what failed for others is not told here
+        self._within = 0  # how many of its contexts are open, in recursion and threads
+        self._unused = True
 
     @property
     def compiles(self) -> Compiles:
         """What was traced and compiled until now."""
+        if self._unused:
+            raise ArgumentError(f"{self._what}: nothing was noted. {_IN_A_WITH}")
+        return self.noted()
+
+    def noted(self) -> Compiles:
+        """What was traced and compiled until now, which is nothing before the first context."""
         with _recorder.lock:
             every = list(self.entries)
         shown = [one.row for one in every if self._eager or not one.eager or _again(one)]
@@ -106,26 +114,31 @@ class CompileLog:
                 for row in changed_since(one.row.function, one.seen, held):
                     self._stale[row.function, row.variable] = row
 
-    @contextlib.contextmanager
-    def listening(self) -> Generator[CompileLog, None, None]:
-        """A context of which it takes all that is compiled."""
+    def __enter__(self) -> CompileLog:
         with _recorder.lock:
             _compat.hear(_recorder.hear)
-            _recorder.logs.append(self.entries)
-        try:
-            yield self
-        finally:
-            with _recorder.lock:
+            if not self._within:
+                _recorder.logs.append(self.entries)
+            self._within += 1
+        self._unused = False
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with _recorder.lock:
+            self._within -= 1
+            if not self._within:
                 left = [one for one in _recorder.logs if one is not self.entries]
                 _recorder.logs = left
                 if not left:
                     _compat.hear_no_more(_recorder.hear)
-            self.look()
+        self.look()
 
     def __repr__(self) -> str:
-        return repr(self.compiles)
+        return _IN_A_WITH if self._unused else repr(self.compiles)
 
     def _repr_mimebundle_(self, **words: object) -> dict[str, str]:
+        if self._unused:
+            return {"text/plain": repr(self)}
         shown: Any = self.compiles
         return shown._repr_mimebundle_(**words)
 
@@ -134,8 +147,8 @@ def _again(entry: Entry) -> bool:
     return entry.row.cause != FIRST
 
 
-@told_how("Use it in a with: with taxpr.compiles() as log.")
-def compiles(*, eager: bool = False) -> contextlib.AbstractContextManager[CompileLog]:
+@told_how(_IN_A_WITH)
+def compiles(*, eager: bool = False) -> CompileLog:
     """Note what is traced and compiled within a ``with``, and why.
 
     For each there is the line that called, and what differs from the calls before: the shape of
@@ -147,7 +160,7 @@ def compiles(*, eager: bool = False) -> contextlib.AbstractContextManager[Compil
             compiles for itself. Those that are compiled again always are.
 
     Returns:
-        A context, whose ``as`` is a `CompileLog`. What was compiled before one asked is not known,
+        A `CompileLog`, to be used in a ``with``. What was compiled before one asked is not known,
         so that the first call which is seen is a ``"first call"``.
 
     Example:
@@ -161,7 +174,7 @@ def compiles(*, eager: bool = False) -> contextlib.AbstractContextManager[Compil
         [('first call', ''), ('dtype', 'x')]
     """
     refuse_no_flag("compiles", eager=eager)
-    return CompileLog("compiles", eager).listening()
+    return CompileLog("compiles", eager)
 
 
 class WhyCompiled(Generic[_P, _R]):
@@ -187,14 +200,14 @@ class WhyCompiled(Generic[_P, _R]):
     @property
     def compiles(self) -> Compiles:
         """What was traced and compiled in all calls, and why."""
-        return self._log.compiles
+        return self._log.noted()
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         jitted: Any = self._call if hasattr(self._call, "_cache_size") else None
         if jitted is not None and jitted._cache_size() < self._size:
             _recorder.drop(jitted.__wrapped__)
         fun, call = (None, None) if self._asked else called(self._call, args, kwargs)
-        with self._log.listening():
+        with self._log:
             try:
                 out = self._call(*args, **kwargs)
             finally:

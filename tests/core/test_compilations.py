@@ -12,6 +12,7 @@ from compiled_again import CASES, ONE, THREE, causes, new, rows, two_calls
 
 import taxpr
 from taxpr._compat import _compiling
+from taxpr.errors import ArgumentError
 
 scale = 2.0
 
@@ -93,6 +94,26 @@ def test_it_hears_again_where_all_listeners_were_taken_away():
         new()(ONE)
     assert len(log.compiles) == 1
     assert _compiling._listeners == []
+
+
+def test_without_a_with_it_says_how_it_is_used():
+    log = taxpr.compiles()
+    with pytest.raises(ArgumentError, match=r"nothing was noted. Use it in a with: with taxpr.co"):
+        log.compiles  # noqa: B018
+    assert repr(log) == "Use it in a with: with taxpr.compiles() as log."
+    with log:
+        assert not log.compiles
+
+
+def test_a_call_within_a_call_hears_what_follows():
+    def outer(x):
+        if x.shape == (3,):
+            why(x[:2])
+            new()(x)
+
+    why = taxpr.why_compiled(outer)
+    why(THREE)
+    assert [row.function for row in why.compiles.rows] == ["double"]
 
 
 def test_threads_have_calls_of_their_own():
