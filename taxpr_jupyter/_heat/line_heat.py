@@ -1,10 +1,11 @@
-"""Measured numbers by the lines of the source."""
+"""Measured numbers, and the kernels of XLA, by the lines of the source."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._heat.as_compiled import AsCompiled, PlaceAsCompiled
 from taxpr_jupyter._heat.measured import Measured
 from taxpr_jupyter._lines.source import SourceRows
 
@@ -46,3 +47,12 @@ def line_heat(source: SourceRows, measured: Measured) -> dict[int, LineHeat]:
     if rest > 0:
         told[ELSEWHERE] = LineHeat(rest, rest / measured.whole, measured.text(rest))
     return told
+
+
+def line_kernels(source: SourceRows, compiled: AsCompiled) -> dict[int, PlaceAsCompiled]:
+    """The equations of lines as XLA has compiled them, by the numbers of the lines."""
+    return {
+        number: compiled.at(*(one.address for one in row.line.equations))
+        for number, row in enumerate(source.rows)
+        if row.line.equations
+    }

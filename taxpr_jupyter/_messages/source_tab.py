@@ -79,14 +79,20 @@ class RecordedValues(TypedDict):
 
 
 class LineShare(TypedDict):
-    """The measured share of a line, 0 to 1, and the amount in words."""
+    """The measured share of a line, 0 to 1, and the amount in words.
+
+    Of a line as XLA has compiled it: the kernels that it shares, and the mark that a node of these
+    equations has. Else both are empty.
+    """
 
     share: float
     words: str
+    sign: str
+    mark: str
 
 
 class SourceHeat(TypedDict):
-    """Measured numbers of lines, by the numbers of the lines, and the rest in words.
+    """Measured numbers or kernels of lines, by the numbers of the lines, and the rest in words.
 
     Without lines nothing is shown.
     """

@@ -9,7 +9,8 @@ from taxpr_jupyter._analysis.slices import Slice, Slices
 from taxpr_jupyter._edits.edited import Place
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._heat.line_heat import LineHeat, line_heat
+from taxpr_jupyter._heat.as_compiled import AsCompiled, PlaceAsCompiled
+from taxpr_jupyter._heat.line_heat import LineHeat, line_heat, line_kernels
 from taxpr_jupyter._heat.measured import Measured, asked_for
 from taxpr_jupyter._lines.source import LinesOf, SourceRows
 from taxpr_jupyter._model.kinds import (
@@ -294,6 +295,30 @@ class Navigator:
         """
         colours = self._renderer.colours
         return line_heat(self.source(), colours) if isinstance(colours, Measured) else {}
+
+    def line_kernels(self) -> dict[int, PlaceAsCompiled]:
+        """The lines of the source as XLA has compiled them, if nodes are coloured by kernels.
+
+        Returns:
+            For each row of `source` that made equations, from 0: the kernels that it shares with
+            other lines, what is removed, what it moves between devices. Empty if nodes have other
+            colours.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(x):
+            ...     unused = jnp.cos(x)
+            ...     y = jnp.sin(x)
+            ...     return y * 2
+            >>> session = Session(f, (jnp.ones(50),))
+            >>> answer = session.ask("compiled")
+            >>> session.heat = "compiled"
+            >>> [(one.kernels, one.removed) for one in session.line_kernels().values()]
+            [((), True), ((1,), False), ((1,), False)]
+        """
+        colours = self._renderer.colours
+        return line_kernels(self.source(), colours) if isinstance(colours, AsCompiled) else {}
 
     # ---- within ------------------------------------------------------------------
 

@@ -174,6 +174,7 @@ class Session:
     line = of("_navigator", Navigator.line)
     lines_of = of("_navigator", Navigator.lines_of)
     line_heat = of("_navigator", Navigator.line_heat)
+    line_kernels = of("_navigator", Navigator.line_kernels)
     show_only = of("_navigator", Navigator.show_only)
     show_all = of("_navigator", Navigator.show_all)
     fold = of("_navigator", Navigator.fold)

@@ -150,3 +150,25 @@ def test_the_kernels_of_what_is_pointed_at_or_selected_are_outlined(panel, schem
     page.get_by_label("Colour by").select_option("")
     page.evaluate("idle()")
     assert page.evaluate(KERNELS) == [{}, []]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_lines_have_the_colours_and_numbers_of_their_kernels(panel, scheme):
+    it = panel(scheme)
+    page = it.page
+    page.get_by_label("Colour by").select_option("compiled")
+    page.evaluate("idle()")
+    page.get_by_role("tab", name="Source").click()
+    page.evaluate("idle()")
+    marks = page.get_by_role("img", name=re.compile("^kernels of XLA: "))
+    expect(marks).not_to_have_count(0)
+    shown = it.session.line_kernels()
+    line = next(k for k, one in shown.items() if one.signs and not one.moved)
+    mark = page.locator(".tx-source-row").nth(line).locator(".tx-measured b")
+    expect(mark).to_have_text(shown[line].signs[0])
+    look = "(item) => getComputedStyle(item.querySelector('rect, path') ?? item)"
+    node = page.locator(f".tx-stage g.node.{shown[line].marks[0]}").first
+    assert mark.evaluate(f"{look}.backgroundColor") == node.evaluate(f"{look}.fill")
+    expect(page.locator(".tx-key")).to_contain_text(re.compile(r"kernels of XLA; \d+ kernels"))
+    it.root.screenshot(path=BUILD / f"kernels-source-{scheme}.png")
+    assert found(page, ".taxpr-panel") == []

@@ -170,6 +170,53 @@ def test_a_program_whose_tracing_failed_cannot_be_compiled():
         draw(error, heat="compiled")
 
 
+def test_each_line_has_the_kernels_that_it_shares_with_others_and_gray_are_those_without(session):
+    answer = session.ask("compiled")
+    hidden = next(one for row in session.source().rows for one in row.line.variables)
+    session.tag(hidden.address, hidden.name)  # which changes no kernel
+    assert session.line_kernels() == {}
+    session.heat = "compiled"
+    found, rows = session.line_kernels(), session.source().rows
+    assert [row.line.number for k, row in enumerate(rows) if k in found] == [
+        row.line.number for row in rows if row.line.equations
+    ]
+    removed = {one for row in answer.removed.rows for one in row.equations}
+    seen = 0
+    for k, one in found.items():
+        own = {each.address for each in rows[k].line.equations}
+        every = enumerate(answer.rows, 1)
+        shared = [n for n, row in every if own & set(row.equations) and set(row.equations) - own]
+        assert list(one.kernels) == shared
+        assert one.removed == (own <= removed)
+        seen += bool(shared)
+    assert seen > 1
+    [unused] = [k for k, row in enumerate(rows) if "unused = " in row.line.text]
+    assert found[unused].removed
+
+
+def test_the_tab_source_has_a_mark_for_each_line_of_kernels(session):
+    view = view_for(session)
+    view.graph.view = "source"
+    view.graph._handle_custom_msg({"do": "heat", "address": "compiled"}, [])
+    while view.jobs.tasks():
+        assert view.wait(100)
+    heat, found = view.graph.source_heat, session.line_kernels()
+    assert heat["title"] == "kernels of XLA"
+    assert re.match(r"\d+ kernels, \d+ of several statements; \d+ equations gone", heat["rest"])
+    told = {k for k, one in found.items() if one.kernels or one.removed or one.moved}
+    assert set(heat["lines"]) == {str(k) for k in told}
+    for k, shown in heat["lines"].items():
+        one = found[int(k)]
+        numbers = re.findall(r"k(\d+)", shown["sign"])
+        assert numbers == [str(number) for number in one.kernels[:3]]
+        assert (shown["mark"] == "removed") == (shown["sign"] == "gone") == one.removed
+        assert shown["mark"] == one.marks[0]
+    session.heat = None
+    while view.jobs.tasks():
+        assert view.wait(100)
+    assert view.graph.source_heat == {"title": "", "rest": "", "lines": {}}
+
+
 def test_in_the_panel_a_choice_asks_for_it(session):
     view = view_for(session)
     view.graph._handle_custom_msg({"do": "heat", "address": "compiled"}, [])

@@ -137,14 +137,21 @@ export class SourceLines {
     this.reveal();
   }
 
-  /** What was measured of each line. @param {SourceHeat | Empty} heat */
+  /** What was measured of each line, or its kernels. @param {SourceHeat | Empty} heat */
   warm(heat) {
     this.heat = heat;
     const { title = "", rest = "", lines = {} } = /** @type {Partial<SourceHeat>} */ (heat);
-    fill(this.measured, title ? [h("i", { class: "tx-hot" }), ` ${title}${rest && `; ${rest}`}`] : []);
+    const amounts = Object.values(lines).every(({ mark }) => !mark);
+    fill(this.measured, title ? [amounts ? h("i", { class: "tx-hot" }) : null, ` ${title}${rest && `; ${rest}`}`] : []);
     this.rows.forEach(({ measured }, k) => {
-      const { share, words } = lines[k] ?? { share: 0, words: "" };
-      const bar = h("i", { role: "img", "aria-label": `${title}: ${words}`, title: words });
+      const { share, words, sign, mark } = lines[k] ?? { share: 0, words: "", sign: "", mark: "" };
+      const told = { role: "img", "aria-label": `${title}: ${words}`, title: words };
+      if (mark) {
+        const made = h("b", { ...told, class: "tx-mark" }, sign);
+        made.style.setProperty("background", `var(--taxpr-${mark})`);
+        return fill(measured, [made]);
+      }
+      const bar = h("i", told);
       bar.style.setProperty("--share", String(share));
       fill(measured, words ? [bar, h("small", { "aria-hidden": "true" }, share < LEAST ? "<1%" : percent(share))] : []);
     });
