@@ -63,6 +63,11 @@ class PanelPage:
         sent, self._sent = self._sent, []
         return sent
 
+    def look(self):
+        """Lets the page hear of changes that it did not ask for."""
+        self.page.evaluate("look()")
+        self.page.evaluate("idle()")
+
     def line(self, text):
         """The row of the tab with this text."""
         return self.panel.get_by_role("row").filter(has=self.page.get_by_text(text, exact=True))

@@ -21,6 +21,7 @@ START = """async ([code, state]) => {
       changed.forEach(call);
     });
   };
+  window.look = () => ask("set", {});
   const model = {
     get: (name) => state[name],
     set: (name, value) => {

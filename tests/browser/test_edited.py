@@ -122,6 +122,29 @@ def test_a_mistake_goes_with_the_text_that_it_is_about(it):
     expect(row.locator(".tx-of-line")).to_be_focused()
 
 
+def test_what_is_being_typed_stays_when_the_lines_are_drawn_again(it):
+    def draw_again(note):
+        it.panel.get_by_text("def loss(w, x):").evaluate("(line) => (line.id = 'of-before')")
+        it.view.graph.source = {**it.view.graph.source, "note": note}
+        it.look()
+        expect(it.panel.get_by_role("note")).to_have_text(note)
+        expect(it.panel.locator("#of-before")).to_have_count(0)
+        expect(field).to_be_focused()
+
+    it.line("h = h + x").locator(".tx-of-line").dblclick()
+    field = it.panel.get_by_role("textbox", name=RIGHT)
+    draw_again("Nothing is typed yet.")
+    field.fill("h - x")
+    draw_again("Something is typed.")
+    it.page.keyboard.press("End")
+    it.page.keyboard.type(" * 2.0")
+    expect(field).to_have_value("h - x * 2.0")
+    field.press("Enter")
+    expect(it.panel.get_by_text("edited", exact=True)).to_be_visible()
+    expect(field).to_have_count(0)
+    assert [one.text for one in it.session.written] == ["h - x * 2.0"]
+
+
 def test_undo_and_redo_in_order(it):
     bar = it.page.get_by_role("group", name="History")
     undo, redo = (bar.get_by_role("button", name=re.compile(name)) for name in ("Undo", "Redo"))

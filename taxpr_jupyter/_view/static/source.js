@@ -86,7 +86,8 @@ export class SourceLines {
       width = this.panel.clientWidth;
     }).observe(this.panel);
     this.grid.addEventListener("dblclick", (event) => {
-      const row = this.rows[this.#at(event.target).k];
+      // Lines that are drawn again between two clicks leave the grid alone as the target.
+      const row = this.rows[this.#at(document.elementFromPoint(event.clientX, event.clientY)).k];
       if (row?.line.right && this.act.edit) this.act.light(""); // as the first click did
       this.#open(row);
     });
@@ -119,6 +120,10 @@ export class SourceLines {
       rest ? `${rest}.` : "",
     ].filter(Boolean).join(" ");
     const focused = this.rows[this.#at(document.activeElement).k]?.place;
+    const typed = this.rows.flatMap(({ code, place }) => {
+      const field = code.querySelector("input");
+      return field ? [{ place, text: field.value, from: field.selectionStart, to: field.selectionEnd, here: field === document.activeElement, sent: field.dataset.sent === field.value }] : [];
+    });
     this.rows = [];
     const groups = parts.map(({ file, title, lines }, k) => {
       const rows = lines.map((line) => this.#draw(line, file));
@@ -134,6 +139,11 @@ export class SourceLines {
     this.edited(this.edits);
     this.warm(this.heat);
     this.#mark();
+    for (const one of typed) {
+      const row = this.rows[this.numberOf(one.place)];
+      const taken = one.sent && row?.line.text.endsWith(one.text.trim());
+      if (!taken) this.#open(row, one);
+    }
     this.reveal();
   }
 
@@ -209,8 +219,13 @@ export class SourceLines {
     fill(this.diff, diff ? [h("summary", {}, "The edits as a diff"), ...(this.act.copied?.(diff) ?? [])] : []);
   }
 
-  /** Lets a right-hand side be typed over. @param {Row | undefined} row */
-  #open(row) {
+  /**
+   * Lets a right-hand side be typed over.
+   * @param {Row | undefined} row
+   * @param {{ text: string, from: number | null, to: number | null, here: boolean, sent: boolean }} [typed] What was typed before the
+   *   lines were drawn again, what of it was selected, whether the field had the focus, and whether the text is sent.
+   */
+  #open(row, typed) {
     if (!row || !this.act.edit || !row.line.right || row.code.querySelector("input")) return;
     const { code, line, place } = row;
     const right = ("lines" in this.edits && this.edits.lines[place]) || line.right;
@@ -230,6 +245,7 @@ export class SourceLines {
         if (event.key !== "Enter" || event.isComposing) return;
         const text = field.value;
         if (text.trim() === right) return close();
+        field.dataset.sent = text;
         this.act.edit?.(place, text);
       },
       click: (event) => event.stopPropagation(),
@@ -239,8 +255,11 @@ export class SourceLines {
     field.size = Math.max(20, right.length + 4);
     code.replaceChildren(before, field);
     getSelection()?.removeAllRanges();
-    field.focus();
-    field.select();
+    if (typed) {
+      field.value = typed.text;
+      field.setSelectionRange(typed.from, typed.to);
+    } else field.select();
+    if (typed?.here ?? true) field.focus();
   }
 
   /** What variables held in a recorded run. @param {RecordedValues | Empty} values */
