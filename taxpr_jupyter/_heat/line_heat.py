@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.as_compiled import AsCompiled, PlaceAsCompiled
-from taxpr_jupyter._heat.measured import Measured
+from taxpr_jupyter._heat.measured import Colours, Measured
 from taxpr_jupyter._lines.source import SourceRows
+from taxpr_jupyter._messages.source_tab import LineShare, SourceHeat
+from taxpr_jupyter._model.kinds import HeatKind
 
 ELSEWHERE = -1  # what is of no line
+_TITLES: Mapping[HeatKind, str] = {
+    "time": "measured time",
+    "peak": "bytes at the peak",
+    "kept": "kept bytes",
+    "compiled": "kernels of XLA",
+}
 
 
 class LineHeat(NamedTuple):
@@ -26,8 +35,10 @@ class LineHeat(NamedTuple):
     words: str
 
 
-def line_heat(source: SourceRows, measured: Measured) -> dict[int, LineHeat]:
-    """Measured numbers by the numbers of lines; -1 has the rest."""
+def line_heat(source: SourceRows, measured: Colours) -> dict[int, LineHeat]:
+    """Measured numbers by the numbers of lines; -1 has the rest. Empty if nothing is measured."""
+    if not isinstance(measured, Measured):
+        return {}
     numbers = {id(row): number for number, row in enumerate(source.rows)}
     found: dict[int, tuple[float, float]] = {}
     rest = measured.whole
@@ -49,10 +60,47 @@ def line_heat(source: SourceRows, measured: Measured) -> dict[int, LineHeat]:
     return told
 
 
-def line_kernels(source: SourceRows, compiled: AsCompiled) -> dict[int, PlaceAsCompiled]:
-    """The equations of lines as XLA has compiled them, by the numbers of the lines."""
+def line_kernels(source: SourceRows, compiled: Colours) -> dict[int, PlaceAsCompiled]:
+    """The equations of lines as XLA has compiled them, by the numbers of the lines.
+
+    Empty if that is not known.
+    """
+    if not isinstance(compiled, AsCompiled):
+        return {}
     return {
         number: compiled.at(*(one.address for one in row.line.equations))
         for number, row in enumerate(source.rows)
         if row.line.equations
+    }
+
+
+def source_heat(
+    kind: HeatKind | None,
+    notes: Sequence[str],
+    heat: Mapping[int, LineHeat],
+    kernels: Mapping[int, PlaceAsCompiled],
+) -> SourceHeat:
+    """What a browser shows beside lines.
+
+    Args:
+        kind: What nodes are coloured by.
+        notes: How much there is of all kernels.
+        heat: Of `line_heat`.
+        kernels: Of `line_kernels`.
+    """
+    rest = heat.get(ELSEWHERE)
+    lines: dict[str, LineShare] = {
+        str(k): {"share": one.share, "words": one.words, "sign": "", "mark": ""}
+        for k, one in heat.items()
+        if k != ELSEWHERE
+    }
+    for k, made in kernels.items():
+        sign = "gone" if made.removed else " ".join([*made.signs, *("⇄" * bool(made.moved))])
+        if sign:
+            words = "; ".join(made.words)
+            lines[str(k)] = {"share": 0, "words": words, "sign": sign, "mark": made.marks[0]}
+    return {
+        "title": _TITLES.get(kind, "") if kind else "",
+        "rest": f"{rest.words} are of no line" if rest else "; ".join(notes),
+        "lines": lines,
     }

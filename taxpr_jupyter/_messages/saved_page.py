@@ -4,7 +4,8 @@ from typing import NotRequired, TypedDict
 
 from taxpr_jupyter._messages.panel_traits import PicturePlace
 from taxpr_jupyter._messages.selected import Empty, Facts
-from taxpr_jupyter._messages.source_tab import SourceText
+from taxpr_jupyter._messages.source_tab import SourceHeat, SourceText
+from taxpr_jupyter._messages.tabs import Timeline
 
 
 class Criterion(TypedDict):
@@ -71,6 +72,8 @@ class PageData(TypedDict):
     left: dict[str, Left]
     call: str
     source: SourceText | Empty
+    heat: SourceHeat | Empty
+    timeline: Timeline | Empty
     legend: Facts
     grammar: Grammar
     known: SearchTexts

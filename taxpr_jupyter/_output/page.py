@@ -26,6 +26,10 @@ from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._heat.as_compiled import AsCompiled
+from taxpr_jupyter._heat.line_heat import line_heat, line_kernels, source_heat
+from taxpr_jupyter._heat.measured import Colours, Found, Measured
+from taxpr_jupyter._heat.timeline import shown_timeline
 from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import plain
 from taxpr_jupyter._layout.layout import lay_out_all
@@ -33,7 +37,8 @@ from taxpr_jupyter._lines.source import LinesOf, SourceRows
 from taxpr_jupyter._messages.panel_traits import PicturePlace
 from taxpr_jupyter._messages.saved_page import PageData
 from taxpr_jupyter._messages.selected import Empty
-from taxpr_jupyter._messages.source_tab import SourceText
+from taxpr_jupyter._messages.source_tab import SourceHeat, SourceText
+from taxpr_jupyter._messages.tabs import Timeline
 from taxpr_jupyter._model.legend import legend_rows
 from taxpr_jupyter._model.model import Picture, count_of
 from taxpr_jupyter._output.inner import NO_ROOM, NO_TIME, Inner, walk
@@ -64,6 +69,8 @@ class Pictured(Protocol):
     def call(self) -> str: ...
     @property
     def timeout(self) -> float: ...
+    @property
+    def heat(self) -> Colours: ...
     @property
     def outline(self) -> Callable[[int | None], Sequence[tuple[str, str]]]: ...
     @property
@@ -100,7 +107,7 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
     # Half of the room at most: a search is worth little in a file without pictures.
     index = Index(drawing.program)
     known = known_places(index, drawing.builder.where, (max_bytes - size) // 2, shown)
-    source, lines_of = _source(index, (max_bytes - size) // 4)
+    source, heat, lines_of = _source(index, drawing.heat, (max_bytes - size) // 4)
     data: PageData = {
         "pages": {
             "": {
@@ -112,11 +119,13 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
         "left": {},
         "call": drawing.call,
         "source": source,
+        "heat": heat,
+        "timeline": _timeline(drawing),
         "legend": legend_rows(),
         "grammar": GRAMMAR,
         "known": known,
     }
-    size += len(_embedded(known)) + len(_embedded(source))
+    size += sum(len(_embedded(one)) for one in (known, source, heat, data["timeline"]))
     until = time.monotonic() + drawing.timeout
 
     def room() -> bool:
@@ -188,17 +197,33 @@ def _laid_out(
 
 
 def _source(
-    index: Index, room: int
-) -> tuple[SourceText | Empty, Callable[[Picture], dict[str, list[int]]]]:
-    """The source if there is room for it, and what gives the lines of the elements of a picture."""
+    index: Index, colours: Colours, room: int
+) -> tuple[SourceText | Empty, SourceHeat | Empty, Callable[[Picture], dict[str, list[int]]]]:
+    """The source if there is room for it, what was measured of its lines, and `lines_of`.
+
+    That gives the lines of the elements of a picture.
+    """
     source = SourceRows(index.program)
     state = source.state()
     if len(_embedded(state)) > room:
-        return {}, lambda _: {}
+        return {}, {}, lambda _: {}
+    kind = colours.kind if isinstance(colours, Found) else None
+    notes = colours.notes if isinstance(colours, AsCompiled) else ()
+    heat = source_heat(kind, notes, line_heat(source, colours), line_kernels(source, colours))
     lines = LinesOf(index, source)
-    return state, lambda picture: lines.of_all(
-        one.address for one in (*picture.nodes, *picture.clusters)
-    )
+
+    def lines_of(picture: Picture) -> dict[str, list[int]]:
+        return lines.of_all(one.address for one in (*picture.nodes, *picture.clusters))
+
+    return state, heat, lines_of
+
+
+def _timeline(drawing: Pictured) -> Timeline | Empty:
+    """The memory over the steps, where the picture has the colours of the bytes at the peak."""
+    colours = drawing.heat
+    use = colours.answer if isinstance(colours, Measured) and colours.kind == "peak" else None
+    known = use if isinstance(use, taxpr.questions.MemoryUse) else None
+    return shown_timeline(known, lambda: drawing.picture)
 
 
 def _ends(picture: Picture) -> list[tuple[int, int]]:

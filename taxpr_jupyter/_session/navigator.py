@@ -9,9 +9,9 @@ from taxpr_jupyter._analysis.slices import Slice, Slices
 from taxpr_jupyter._edits.edited import Place
 from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._heat.as_compiled import AsCompiled, PlaceAsCompiled
+from taxpr_jupyter._heat.as_compiled import PlaceAsCompiled
 from taxpr_jupyter._heat.line_heat import LineHeat, line_heat, line_kernels
-from taxpr_jupyter._heat.measured import Measured, asked_for
+from taxpr_jupyter._heat.measured import asked_for
 from taxpr_jupyter._lines.source import LinesOf, SourceRows
 from taxpr_jupyter._model.kinds import (
     HEAT_KINDS,
@@ -293,8 +293,7 @@ class Navigator:
             >>> abs(sum(one.share for one in heat.values()) - 1) < 1e-6
             True
         """
-        colours = self._renderer.colours
-        return line_heat(self.source(), colours) if isinstance(colours, Measured) else {}
+        return line_heat(self.source(), self._renderer.colours)
 
     def line_kernels(self) -> dict[int, PlaceAsCompiled]:
         """The lines of the source as XLA has compiled them, if nodes are coloured by kernels.
@@ -317,8 +316,7 @@ class Navigator:
             >>> [(one.kernels, one.removed) for one in session.line_kernels().values()]
             [((), True), ((1,), False), ((1,), False)]
         """
-        colours = self._renderer.colours
-        return line_kernels(self.source(), colours) if isinstance(colours, AsCompiled) else {}
+        return line_kernels(self.source(), self._renderer.colours)
 
     # ---- within ------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from taxpr_jupyter._heat.timeline import shown_timeline
 from taxpr_jupyter._messages.panel_traits import PicturePlace
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import wire
@@ -11,7 +12,6 @@ from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import LAYOUT, Jobs
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
-from taxpr_jupyter._view.parts.moments import shown_timeline
 from taxpr_jupyter._view.parts.state_fields import StateFields
 
 

@@ -110,6 +110,23 @@ def test_the_picture_follows_the_slider_of_the_memory(panel, scheme):
     expect(alive).to_have_count(0)
 
 
+def test_without_a_kernel_the_timeline_goes_on_and_other_colours_say_what_they_need(panel):
+    it = panel("light")
+    page = it.page
+    it.panel.get_by_role("button", name="Memory", exact=True).click()
+    page.evaluate("idle()")
+    gone = "(item) => item.classList.add('jupyter-widgets-disconnected')"
+    page.locator(".taxpr-panel").evaluate(gone)
+    expect(page.locator(".tx-orphan")).to_contain_text("No kernel is behind this panel")
+    expect(page.get_by_label("Colour by")).to_be_disabled()
+    slider = page.get_by_role("slider", name="Step of the program")
+    slider.focus()
+    slider.press("Home")
+    expect(page.locator(".tx-stage svg .tx-alive")).to_have_count(2)  # its arguments
+    page.get_by_role("tab", name="Source").click()
+    expect(page.get_by_role("img", name=re.compile("^bytes at the peak: "))).not_to_have_count(0)
+
+
 # The elements of each number of a kernel, and those that are outlined.
 KERNELS = """() => {
   const every = [...document.querySelectorAll(".tx-stage [data-kernels]")];

@@ -10,7 +10,7 @@ from browser.programs import HEAT
 from drawn_programs import HOSTILE, PROGRAMS
 
 import taxpr
-from taxpr_jupyter import draw
+from taxpr_jupyter import Session, draw
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._model.legend import KINDS
 from taxpr_jupyter._search.find import Finder
@@ -542,6 +542,81 @@ def test_colours_of_costs_are_those_of_the_legend_which_stays_in_sight(opened):
     walked.page.mouse.up()
     expect(legend).to_be_in_viewport(ratio=1)
     assert legend.bounding_box() == before
+
+
+def gradient(params, xs):
+    def loss(params):
+        def step(state, x):
+            state = jnp.tanh(state @ params + x)
+            return state, state
+
+        state, kept = jax.lax.scan(step, jnp.zeros((8, 64)), xs)
+        return jnp.sum(state) + jnp.sum(kept**2)
+
+    return jax.grad(loss)(params)
+
+
+def measured(question, heat):
+    """A session whose picture has the colours of an answer."""
+    shapes = jnp.ones((64, 64)), jnp.ones((10, 8, 64))
+    session = Session(gradient, shapes, names=True)
+    tanh = next(row for row in session.source().rows if "jnp.tanh" in row.line.text)
+    session.tag(tanh.line.variables[0].address, "state")
+    session.ask(question)
+    session.heat = heat
+    return session
+
+
+BESIDE = {
+    ("profile", "time"): "measured time: .*of the run",
+    ("memory", "peak"): "bytes at the peak: .*of the memory",
+    ("memory", "kept"): "kept bytes: .*of what is kept",
+    ("compiled", "compiled"): r"kernels of XLA: .*kernel \d",
+}
+
+
+@pytest.mark.parametrize(("question", "heat"), BESIDE)
+def test_what_was_measured_colours_a_page_and_stands_beside_the_lines(opened, question, heat):
+    session = measured(question, heat)
+    walked = opened(session)
+    page = walked.page
+    expect(page.locator(".tx-stage .legend")).to_contain_text(session.picture().heat.notes[0])
+    page.get_by_role("tab", name="Source").click()
+    marks = page.get_by_role("img", name=re.compile(f"^{BESIDE[question, heat]}"))
+    lines = [k for k in session.line_heat() if k >= 0]
+    lines += [k for k, one in session.line_kernels().items() if one.kernels or one.removed]
+    expect(marks).not_to_have_count(0)
+    expect(page.locator(".tx-measured:not(:empty)")).to_have_count(len(lines))
+    assert page.get_by_label("Colour by").count() == 0  # it needs Python
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_has_the_timeline_of_its_memory(opened, page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    session = measured("memory", "peak")
+    session.fold(next(at for at in session.picture().unfolded if at.endswith(":scan")))
+    walked = opened(session)
+    slider = page.get_by_role("slider", name="Step of the program")
+    use = session.memory_use
+    peak = int(use.line.argmax())
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(f"after step {peak} of"))
+    alive = page.locator(".tx-stage svg .tx-alive")
+    expect(alive).not_to_have_count(0)
+    page.screenshot(path=BUILD / f"page-timeline-{scheme}.png")
+    slider.focus()
+    slider.press("Home")
+    expect(alive).to_have_count(2)  # its arguments
+    slider.press("End")
+    page.locator(".tx-stage g.node[data-fold]").first.dispatch_event("dblclick")
+    expect(walked.path).to_contain_text("whole program")
+    expect(slider).to_be_hidden()
+    page.go_back()
+    expect(slider).to_be_visible()
+
+
+def test_a_page_of_other_colours_has_no_timeline(opened):
+    walked = opened(measured("memory", "kept"))
+    expect(walked.page.get_by_role("slider")).to_be_hidden()
 
 
 def test_shift_and_a_click_select_as_a_click_does(walked):

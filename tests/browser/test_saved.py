@@ -12,7 +12,7 @@ from browser.programs import IMPORTS, SCAN
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
-from taxpr_jupyter import compare, draw
+from taxpr_jupyter import Session, compare, draw
 from taxpr_jupyter._svg.in_cells import for_outputs
 
 CELLS = ".jp-CodeCell"
@@ -39,10 +39,19 @@ def branches(x):
     return jax.lax.cond(x > 0, lambda x: jax.lax.fori_loop(0, 3, lambda i, y: y * x, x), jnp.cos, x)
 
 
+def measured(question, heat):
+    session = Session(jax.grad(loss), (jnp.ones(3),))
+    session.ask(question)
+    session.heat = heat
+    return session
+
+
 SHEETS = {
     "gradient": lambda: draw(jax.grad(loss), jnp.ones(3)),
     "branches": lambda: draw(branches, 1.0),
     "heat": lambda: draw(branches, 1.0, heat="flops"),
+    "measured": lambda: measured("memory", "kept"),
+    "kernels": lambda: measured("compiled", "compiled"),
     "comparison": lambda: compare(jnp.sin, lambda x: jnp.cos(jnp.sin(x)) * 3, 1.0),
 }
 in_both = pytest.mark.parametrize("place", ["in_lab", "in_notebook7"])

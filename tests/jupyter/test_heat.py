@@ -7,8 +7,8 @@ import pytest
 import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._drawing.build import Builder
+from taxpr_jupyter._heat import timeline
 from taxpr_jupyter._heat.measured import Measured, measured_by
-from taxpr_jupyter._view.parts import moments
 from taxpr_jupyter._view.widget import view_for
 
 
@@ -235,7 +235,7 @@ def test_in_the_panel_a_choice_measures_what_was_not_measured_yet(session):
 def test_the_timeline_marks_the_boxes_whose_arrays_are_in_memory(session, monkeypatch):
     use = session.ask("memory")
     picture = session.picture()
-    shown = moments.timeline_state(use, picture)
+    shown = timeline.timeline_state(use, picture)
     assert shown["bytes"] == use.line.tolist()
     assert shown["at"] == list(range(len(use.line)))
     assert len(shown["loops"]) == len(use.loops) == 2
@@ -248,8 +248,8 @@ def test_the_timeline_marks_the_boxes_whose_arrays_are_in_memory(session, monkey
     computed = {shown["elements"][k] for step in shown["steps"] for k in step}
     assert all(picture.find(address) for address in computed | set(shown["elements"]))
     assert any("tanh" in words for words in shown["words"])
-    monkeypatch.setattr(moments, "MOST_STEPS", 10)
-    few = moments.timeline_state(use, picture)
+    monkeypatch.setattr(timeline, "MOST_STEPS", 10)
+    few = timeline.timeline_state(use, picture)
     assert len(few["at"]) <= 10
     assert max(few["bytes"]) == use.line.max()
     assert [int(use.line[step]) for step in few["at"]] == few["bytes"]

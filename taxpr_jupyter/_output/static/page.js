@@ -19,6 +19,7 @@ import { drawLegend } from "../../_view/static/legend.js";
 import { Picture } from "../../_view/static/picture.js";
 import { SourceLines } from "../../_view/static/source.js";
 import { Tabs } from "../../_view/static/text.js";
+import { Timeline } from "../../_view/static/timeline.js";
 import { Mistake, Search, placeOf, placesOf } from "./search.js";
 
 const INSIDE = "in:"; // begins the fragment of what is in an address
@@ -78,6 +79,8 @@ const picture = new Picture(
   {},
 );
 
+const timeline = new Timeline((alive, now) => picture.live(alive, now));
+message.before(timeline.element);
 const source = new SourceLines({ choose: fromSource, light: lightLine });
 source.follow(stage);
 
@@ -133,6 +136,7 @@ function draw(address) {
     edge.append(line);
   }
   picture.fit(false);
+  timeline.show(address ? {} : data.timeline); // its elements are those of the whole program
   source.know(page.lines);
   lightLine(source.lit, false);
   drawPath(address);
@@ -563,6 +567,7 @@ if ("parts" in data.source && data.source.parts.length) {
   $(".tx-outline").prepend(tabs.list);
   $(".tx-outline").append(source.panel);
   source.show(data.source);
+  source.warm(data.heat);
   tabs.show("text");
 }
 const text = $(".tx-outline pre");

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._heat.line_heat import ELSEWHERE
+from taxpr_jupyter._heat.line_heat import source_heat
 from taxpr_jupyter._lines.values import LineValues
 from taxpr_jupyter._messages.requests import Message
-from taxpr_jupyter._messages.source_tab import LineShare, SourceText
+from taxpr_jupyter._messages.source_tab import SourceText
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import stoppable
@@ -25,12 +25,6 @@ from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import EDITING, READING, RECORDING, Jobs
 from taxpr_jupyter._view.parts.line_marks import line_marks
 
-MEASURED = {
-    "time": "measured time",
-    "peak": "bytes at the peak",
-    "kept": "kept bytes",
-    "compiled": "kernels of XLA",
-}
 WITH, WITHOUT = "Values of a run with the changes.", "Values of a run without the changes."
 
 
@@ -65,24 +59,11 @@ class SourceView:
 
     def _warm(self) -> None:
         """Shows what was measured of lines, or their kernels, where nodes are coloured by that."""
-        found = dict(self._session.line_heat())
-        rest = found.pop(ELSEWHERE, None)
-        lines: dict[int, LineShare] = {
-            k: {"share": one.share, "words": one.words, "sign": "", "mark": ""}
-            for k, one in found.items()
-        }
-        for k, made in self._session.line_kernels().items():
-            sign = "gone" if made.removed else " ".join([*made.signs, *("⇄" * bool(made.moved))])
-            if sign:
-                words = "; ".join(made.words)
-                lines[k] = {"share": 0, "words": words, "sign": sign, "mark": made.marks[0]}
-        heat = self._session.picture().heat
+        session, heat = self._session, self._session.picture().heat
         notes = heat.notes if heat and heat.kind == "compiled" else ()
-        self._graph.source_heat = {
-            "title": MEASURED.get(self._session.heat or "", ""),
-            "rest": f"{rest.words} are of no line" if rest else "; ".join(notes),
-            "lines": {str(k): one for k, one in lines.items()},
-        }
+        self._graph.source_heat = source_heat(
+            session.heat, notes, session.line_heat(), session.line_kernels()
+        )
 
     def _elements(self) -> list[str]:
         picture = self._session.picture()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any
 
 import taxpr
 from taxpr import introspect
+from taxpr_jupyter._messages.selected import Empty
 from taxpr_jupyter._messages.tabs import Timeline
 from taxpr_jupyter._model.model import Picture
 
@@ -68,7 +68,9 @@ def _words(use: taxpr.questions.MemoryUse, step: int) -> str:
     return f"{size} after step {step} of {len(use.line) - 1}{code}"
 
 
-def shown_timeline(use: taxpr.questions.MemoryUse | None, picture: Callable[[], Picture]) -> Any:
+def shown_timeline(
+    use: taxpr.questions.MemoryUse | None, picture: Callable[[], Picture]
+) -> Timeline | Empty:
     """The data of a timeline; empty without the memory of a compiled program."""
     if use is None or not use.lives or len(use.line) < 2:
         return {}
