@@ -230,9 +230,11 @@ from taxpr._compat._settings import (
 from taxpr._compat._tangents import Identity, Tangents, Token
 from taxpr._compat._traces import (
     Layer,
+    code_of_lookups,
     current_trace,
     in_forward_rule,
     innermost_jaxpr_trace,
+    is_jax_file,
     is_traced_now,
     is_tracer,
     is_tracer_type,

@@ -74,6 +74,7 @@ NEEDED_BY = {
     "linear_util.wrap_init": _RULES,
     "mesh.empty_abstract_mesh": _SHARDED,
     "mesh.get_concrete_mesh": _SHARDED,
+    "pjit._infer_params": "`edit` of many functions, for each of which JAX traces its own anew",
     "pretty_printer.nil": _LETTERS,
     "sharding_impls.UNSPECIFIED": "a tag or a change in a `jax.jit` within the program",
     "source_info_util.NameStack": "`scope_of`, the name scopes of equations",

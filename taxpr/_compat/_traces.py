@@ -1,6 +1,9 @@
 """The traces and transformations that are active now in this thread."""
 
+import functools
+import os
 import sys
+import types
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -19,6 +22,9 @@ _source_info_util = private("source_info_util")
 _ad = private("interpreters.ad")
 _batching = private("interpreters.batching")
 _partial_eval = private("interpreters.partial_eval")
+_pjit = private("pjit")
+
+_HOME = os.path.dirname(jax.__file__) + os.sep
 
 
 class Layer(NamedTuple):
@@ -128,6 +134,22 @@ def user_context() -> Callable[[Hashable], AbstractContextManager[None]]:
     """Makes contexts whose value JAX includes in the keys of its tracing caches."""
     untyped: Any = jax
     return untyped.make_user_context(None)
+
+
+@functools.cache
+def code_of_lookups() -> types.CodeType | None:
+    """The code of JAX's function that looks up what a jitted function was traced to.
+
+    All versions call it `_infer_params` and hand it the function as ``fun``, and ``args`` and
+    ``kwargs``.
+    """
+    found: Any = or_else(lambda: _pjit._infer_params, None)
+    return getattr(found, "__code__", None)
+
+
+def is_jax_file(file: str) -> bool:
+    """Whether a file is one of JAX's own."""
+    return file.startswith(_HOME)
 
 
 def is_tracer_type(kind: type) -> bool:

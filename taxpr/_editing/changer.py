@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 from taxpr import _compat
 from taxpr._editing.alteration import Alteration, Bound
 from taxpr._editing.bindings import Binds, Plan, plan_of, puts
-from taxpr._editing.exchange import own_code
+from taxpr._editing.exchange import is_exchanging, own_code
 from taxpr._editing.functions import with_result
 from taxpr._editing.fused import FunctionVariable, FusedError
-from taxpr._editing.reached import every_function, is_users, reached
+from taxpr._editing.reached import every_function, is_users, names_in_jax, reached
 from taxpr._editing.spelled import Spelled, part_at, parts_of, with_part
 from taxpr._errors import SelectorError, TaxprError, say_where
 from taxpr._places import place_text
 from taxpr._source.files import is_user_file
 from taxpr._source.parsed import codes_in
-from taxpr._watching.frames import changers
+from taxpr._watching.frames import changers, keyed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +99,15 @@ class Edits:
                 raise
             known = self._plans[id(code)] = code, plan
         return known[1]
+
+    def in_jax(self) -> bool:
+        """Whether a variable of JAX's own functions may be meant, which is named with all of it."""
+        dotted = [one for one in self._wanted if "." in one.text]
+        first = {one.text.partition(".")[0] for one in dotted}
+        files = [one.within[0] for one in dotted if one.within is not None]
+        return any(map(_compat.is_jax_file, files)) or (
+            bool(first) and not first.isdisjoint(names_in_jax(len(sys.modules)))
+        )
 
     def look_for_fused(self, *given: Any) -> None:
         """Find what an instruction binds and reads, in the user's functions that are there.
@@ -325,8 +334,11 @@ class Changer:
             unbound = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.difference(own)
             return {k: v for k, v in {**frame.f_globals, **own}.items() if k not in unbound}
 
-        text = self.edits.edits[number].text
-        return self.edits.altered(number, Bound(part, text, place, count, names))
+        bound = Bound(part, self.edits.edits[number].text, place, count, names)
+        if is_exchanging():
+            return self.edits.altered(number, bound)
+        with keyed(without=lambda _: True):  # Python tells nobody what runs now
+            return self.edits.altered(number, bound)
 
 
 def changer_of(edits: Edits) -> Changer | None:

@@ -99,7 +99,7 @@ class EditedFunction:
         chosen = self._chosen(args, kwargs)
         changer = Changer(self._edits, chosen)
         key = object() if chosen else self._edits.key
-        with changing(changer, key) as told:
+        with changing(changer, key, self._edits.in_jax()) as told:
             if not told:
                 raise RefusedError(_TAKEN)
             with exchanged(dict(self._exchanges(changer))):

@@ -14,8 +14,10 @@ import weakref
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, cast
 
+from taxpr import _compat
 from taxpr._errors import ArgumentError, name_of
-from taxpr._watching.frames import keyed
+from taxpr._watching.frames import keyed, within_jax
+from taxpr._watching.listener import now as told
 
 Function = Callable[..., Any]
 
@@ -70,6 +72,8 @@ def exchanged(
     with contextlib.ExitStack() as stack:
         for function in changes:
             stack.enter_context(_with_another_code(function))
+        in_jax = any(_compat.is_jax_file(own_code(function).co_filename) for function in changes)
+        stack.enter_context(within_jax(told.in_jax or in_jax))
         stack.callback(setattr, _now, "changed", before)
         _now.changed = (by_id, *before)
         yield
@@ -98,6 +102,11 @@ def _with_another_code(function: types.FunctionType) -> Generator[None, None, No
                 function.__code__ = code
                 if isinstance(vars(function).get("__signature__"), _Signature):
                     del vars(function)["__signature__"]
+
+
+def is_exchanging() -> bool:
+    """Whether another function takes the place of one in this thread."""
+    return any(_now.changed) or bool(_now.meant)
 
 
 def own_code(function: types.FunctionType) -> types.CodeType:

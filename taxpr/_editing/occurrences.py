@@ -41,7 +41,11 @@ def occurrences(
         out = fun(*args, **kwargs)
         return [one for one in jax.tree.leaves(out) if isinstance(one, jax.Array)]
 
-    with jax.disable_jit(False), changing(changer, object()) as told, watching() as watch:
+    with (
+        jax.disable_jit(False),
+        changing(changer, object(), edits.in_jax()) as told,
+        watching() as watch,
+    ):
         if not told:
             return {}
         jaxpr, _ = _compat.make_jaxpr_and_shapes(of_arrays)(*(leaves[k] for k in places))

@@ -1,11 +1,13 @@
 """All functions, and the user's functions that a function may call."""
 
+import functools
 import gc
 import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
+from taxpr import _compat
 from taxpr._editing.exchange import own_code
 from taxpr._source.files import is_user_file
 
@@ -16,6 +18,22 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, types.CellType)
 def every_function() -> Iterator[types.FunctionType]:
     """All functions, which takes long."""
     yield from (one for one in gc.get_objects() if type(one) is types.FunctionType)
+
+
+@functools.lru_cache(maxsize=1)
+def names_in_jax(modules: int) -> frozenset[str]:
+    """The names of JAX's own functions and classes.
+
+    Args:
+        modules: How many modules there are: others have more names.
+    """
+    del modules
+    codes = map(own_code, every_function())
+    return frozenset(
+        code.co_qualname.partition(".")[0]
+        for code in codes
+        if _compat.is_jax_file(code.co_filename)
+    )
 
 
 def is_users(function: types.FunctionType) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping
 from taxpr import _compat
 from taxpr._primitives.tag import telling
 from taxpr._watching.events import TOLD_OF_CALLS, listening
+from taxpr._watching.jax_functions import JaxFunctions
 from taxpr._watching.listener import Listener, now
 from taxpr._watching.watch import Watch
 
@@ -55,12 +56,13 @@ def unwatched() -> Generator[None, None, None]:
 
 
 @contextlib.contextmanager
-def changing(listener: Listener, key: object) -> Generator[bool, None, None]:
+def changing(listener: Listener, key: object, in_jax: bool = False) -> Generator[bool, None, None]:
     """For the time in which a listener changes variables; whether it is told of anything.
 
     Args:
         listener: The listener.
         key: What JAX traces meanwhile is kept for further calls with an equal one.
+        in_jax: Whether it may change variables of JAX's own functions.
     """
     before = now.changing
     with contextlib.ExitStack() as stack:
@@ -70,8 +72,23 @@ def changing(listener: Listener, key: object) -> Generator[bool, None, None]:
             now.keys = (*now.keys, key)
             stack.enter_context(_changed(now.keys))
             stack.callback(lambda: now.set(now.watch, before))
-            now.set(now.watch, (listener, *before))
+            stack.enter_context(within_jax(now.in_jax or in_jax))
+            new: tuple[Listener, ...] = (listener,)
+            if not before:
+                new = (listener, JaxFunctions(lambda: _changed(None)))
+                stack.enter_context(listening(new[1], anew=True))
+            now.set(now.watch, (*new, *before))
         yield told
+
+
+@contextlib.contextmanager
+def within_jax(changed: bool) -> Generator[None, None, None]:
+    """For the time in which JAX's own functions may be changed, or are not."""
+    before, now.in_jax = now.in_jax, changed
+    try:
+        yield
+    finally:
+        now.in_jax = before
 
 
 @contextlib.contextmanager
@@ -87,7 +104,7 @@ def keyed(
     before = now.keys
     now.keys = (*(one for one in before if without is None or not without(one)), *more)
     try:
-        with _changed(now.keys):
+        with _changed(now.keys or None):
             yield
     finally:
         now.keys = before

@@ -66,9 +66,11 @@ class _Told(threading.local):
         changing: Those that change variables, the innermost first.
         listeners: All of them, in the order in which they are told: marks are of changed values.
         keys: What tells JAX's caches which ones change variables.
+        in_jax: Whether any of them changes JAX's own functions.
     """
 
     keys: tuple[object, ...] = ()
+    in_jax: bool = False
     watch: Watch | None = None
     changing: tuple[Listener, ...] = ()
     listeners: tuple[Listener, ...] = ()

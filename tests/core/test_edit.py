@@ -986,3 +986,35 @@ def test_one_line_that_binds_and_reads_it_without_a_source():
     bound = lambda x: (h := jnp.sin(x)) * h
     with pytest.raises(taxpr.RefusedError, match="Write what follows in a line of its own"):
         taxpr.edit(bound, "h", taxpr.zero())(X)
+
+
+def gelu_by_hand(x, factor=3.0, tanh=jnp.tanh):
+    inner = np.sqrt(2 / np.pi).astype(np.float32) * (x + 0.044715 * x**3)
+    return (x * (0.5 * (1.0 + tanh(inner)) * factor)).sum()
+
+
+@pytest.mark.parametrize(
+    ("where", "change", "expected"),
+    [
+        ("gelu.cdf", lambda cdf: cdf * 3.0, gelu_by_hand),
+        ("jax.nn.gelu.cdf", lambda cdf: cdf * 3.0, gelu_by_hand),
+        ("jax.nn.gelu.return", lambda y: y * 3.0, gelu_by_hand),
+        ("scale", lambda s: s * 3.0, gelu_by_hand),
+        ("jnp.tanh", lambda _: jnp.sin, lambda x: gelu_by_hand(x, 1.0, jnp.sin)),
+    ],
+)
+def test_jitted_functions_of_jax_are_changed_for_an_edit_of_them_and_for_no_others(
+    where, change, expected
+):
+    def fun(x):
+        scale = 1.0
+        return (jax.nn.gelu(x) * scale).sum()
+
+    x = jnp.linspace(-2.0, 2.0, 7)
+    plain = fun(x)
+    for ask in (taxpr.edit(fun, where, change), jax.jit(taxpr.edit(fun, where, change))):
+        np.testing.assert_allclose(ask(x), expected(x), rtol=1e-6)
+    for _ in range(2):
+        np.testing.assert_array_equal(fun(x), plain)
+        np.testing.assert_allclose(jax.jit(lambda x: fun(x))(x), plain, rtol=1e-6)
+        jax.clear_caches()

@@ -47,6 +47,7 @@ ASKED = {
     "patch": lambda f, x: taxpr.patch(f, taxpr.var("h"))(x, x * 2.0),
     "collect": lambda f, x: jax.jit(taxpr.collect(f, taxpr.var("h")))(x),
     "grad_at": lambda f, x: jax.jit(taxpr.grad_at(f, taxpr.var("h")))(x),
+    "edit": lambda f, x: jax.jit(taxpr.edit(f, "h", lambda h: h * 2.0))(x),
     "inject": lambda f, x: injected(taxpr.inject(f, taxpr.scale(2.0), where=taxpr.var("h")), x),
 }
 
