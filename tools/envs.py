@@ -94,13 +94,15 @@ ONCE = f"{marked('not newest_only')} -k 'not of_jit and not of_vmap and not of_g
 # is from, and, as these have another Python, too, how that runs comprehensions.
 ON_EACH_JAX = "hops table cached_helpers comprehensions"
 SELECTION = f"{' '.join(f'tests/core/test_{n}.py' for n in ON_EACH_JAX.split())} {LIGHT} {ONCE}"
+# With the newest jax beside this one; the calls of pytest begin once that is installed.
+VERSIONS = f"tests/versions {LIGHT}"
 JAX_0_10 = Env(
     name="jax-0.10",
     pythons=("3.11",),
     pins=("jax==0.10.2",),
     extra="test-core",
-    runs=(SELECTION,),
-    every=CORE,
+    runs=(SELECTION, VERSIONS),
+    every=(*CORE, VERSIONS),
 )
 JAX_0_8 = Env(
     name="jax-0.8",
@@ -120,8 +122,9 @@ JAX_0_7 = Env(
         "tests/core/test_program.py tests/core/test_collect.py tests/core/test_custom_rules.py"
         f" tests/core/test_state_rules.py tests/core/test_sources.py {LIGHT}"
         f" {marked('not newest_only')}",
+        VERSIONS,
     ),
-    every=CORE,
+    every=(*CORE, VERSIONS),
 )
 # What depends on the versions of IPython and ipywidgets, and pictures of all kinds of programs.
 OF_NOTEBOOKS = "build cell controls interrupt magic saved session states widget"
