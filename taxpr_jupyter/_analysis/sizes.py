@@ -28,8 +28,12 @@ class Size(NamedTuple):
         """The number of equations with tags."""
         return self.eqns + self.tags
 
+    def without(self, part: "Size") -> "Size":
+        """The size of the rest of it, without a part that is inside."""
+        return self._replace(eqns=self.eqns - part.eqns, tags=self.tags - part.tags)
 
-_NOTHING, _EQN, _TAG = Size(), Size(eqns=1), Size(tags=1)
+
+NOTHING, _EQN, _TAG = Size(), Size(eqns=1), Size(tags=1)
 
 
 class Sizes:
@@ -50,7 +54,7 @@ class Sizes:
         """The size of its nested jaxprs."""
         nested = introspect.nested_jaxprs(eqn)
         if not nested:
-            return _NOTHING
+            return NOTHING
         return total([Size(others=len(nested)), *(self.of_jaxpr(one.jaxpr) for one in nested)])
 
     def of_eqns(self, eqns: Iterable[Any]) -> Size:
@@ -65,7 +69,7 @@ class Sizes:
 
     def _count_eqn(self, eqn: introspect.JaxprEqn) -> Size:
         inside, size = self.inside(eqn), _TAG if introspect.is_tag(eqn) else _EQN
-        if inside is _NOTHING:
+        if inside is NOTHING:
             return size
         size = total([size, inside])
         return size._replace(loops=1, loop=eqn) if is_loop(eqn) else size

@@ -15,7 +15,7 @@ from taxpr_jupyter._heat.measured import Colours, Measured
 from taxpr_jupyter._model.kinds import CostKind
 from taxpr_jupyter._model.model import Cluster, Heat, Node
 from taxpr_jupyter._tree import labels
-from taxpr_jupyter._tree.tree import Block, Item
+from taxpr_jupyter._tree.tree import Block, Item, Lifted
 
 _DECADES = 3  # powers of ten on the scale: matmuls stand out, and differ from each other
 _OF_MEASURED = 2  # the same, of what was measured: a hundredth of the most is little
@@ -186,6 +186,8 @@ class Annotator:
             self._open[item.address] = of_group if item.is_group else [item.address]
         for child in (*item.children, *item.tags) if item.open else item.tags:
             self._item(child, runs)
+        for call in item.lifted:
+            self._lifted(item, call, runs)
         for block, nested in item.blocks if item.open else ():
             eqn = item.eqn
             trips = introspect.trips_of(eqn, nested)
@@ -199,6 +201,19 @@ class Annotator:
             for i, k in enumerate(nested.operands):
                 if k is not None:
                     self._trait(block.address / f"in{i}", _traits.traits_of_operand(eqn, k))
+
+    def _lifted(self, item: Item, call: Lifted, runs: int | None) -> None:
+        """Note the facts about a call that is lifted out of an item, and about the rest of it."""
+        for level in call.way:
+            trips = introspect.trips_of(level.item.eqn, level.nested)
+            runs = None if runs is None or trips is None else runs * trips
+        self._item(call.item, runs)
+        assert item.lift is not None
+        whole = self._known[item.address]
+        if item.lift.address not in self._known:
+            self._known[item.lift.address] = whole
+            lines = tuple(f"with the functions beside it: {line}" for line in whole.lines)
+            self._known[item.address] = replace(whole, lines=lines)
 
     def _trait(self, address: str, more: Iterable[Trait]) -> None:
         known = self._known.get(address, _KnownTexts())

@@ -241,7 +241,7 @@ class Builder:
             before.choose(opened)
         with after._lock:
             there = after._fold(None)
-            return alike(before.root, there.root, opened, there.unfolded_cost)
+            return alike(before.root, there.root, opened, there.look_into)
 
     def _extra(self, unfolded: Collection[str] | None, only: Only | None) -> int:
         """The `extra` with which `Fold.choose` opens what `picture` shows."""

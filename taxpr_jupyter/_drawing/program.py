@@ -19,6 +19,7 @@ from taxpr_jupyter._drawing import roles as _roles
 from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, DrawnInputs, Then
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
+from taxpr_jupyter._drawing.lifted_calls import LiftedCalls
 from taxpr_jupyter._drawing.opened import Opened
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
@@ -102,12 +103,12 @@ class ProgramDrawing:
         seen: DrawnInputs = SEEN,
         then: Then | None = None,
     ) -> DrawnEnds:
-        scope, start = self._scope(block), len(self.canvas.nodes)
+        scope, start = self.scope(block), len(self.canvas.nodes)
         self.borders.consts(scope, block, consts, cluster)
         ins = self.borders.inputs(scope, block, cluster, seen)
         if then:
             then(scope, ins)
-        self._items(scope, block, block.items, cluster)
+        self.items(scope, block, block.items, cluster)
         outs = self.borders.outputs(scope, block, own_outs, cluster)
         self.canvas.connect(scope)
         backward.draw(self.canvas, scope)
@@ -119,26 +120,36 @@ class ProgramDrawing:
             self.canvas.add(Node(address, address, "empty", ("nothing",), "", cluster))
         return DrawnEnds(self.canvas.nodes[start].id, ins, outs)
 
-    def _scope(self, block: Block) -> Scope:
+    def scope(self, block: Block) -> Scope:
+        """The values of a jaxpr."""
         del block  # `PartDrawing` has other scopes around the part
         return Scope()
 
     # --- equations --------------------------------------------------------------------------------
 
-    def _items(
-        self, scope: Scope, block: Block, items: Sequence[Item], cluster: str | None
-    ) -> None:
+    def items(self, scope: Scope, block: Block, items: Sequence[Item], cluster: str | None) -> None:
+        """Draw equations and groups."""
         for item in items:
             at = len(self.canvas.nodes)
-            if item.is_group:
-                self._group(scope, block, item, cluster)
-            elif item.open:
-                Opened(self, scope, item, cluster).draw()
+            if item.lift:
+                self.foldable.add(item.lift.address)
+                self.unfolded |= {item.lift.address} if item.lift.open else set()
+            if item.lifted:
+                LiftedCalls(self, scope, block, item, cluster).draw()
             else:
-                self._eqn(scope, block, item, cluster)
+                self.item(scope, block, item, cluster)
             if not item.open and block.flow.is_between(item.eqns):
                 self.canvas.keeps_nothing(self.canvas.nodes[at].id)
             scope.turn += backward.nodes(scope, block, item, self.canvas.nodes[at].id)
+
+    def item(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
+        """Draw an equation or a group, open or closed, without the calls lifted out of it."""
+        if item.is_group:
+            self._group(scope, block, item, cluster)
+        elif item.open:
+            Opened(self, scope, item, cluster).draw()
+        else:
+            self._eqn(scope, block, item, cluster)
 
     def _eqn(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
         """Draw an equation as one node: a tag, a first-order equation, or a folded one."""
@@ -154,11 +165,11 @@ class ProgramDrawing:
             lines = labels.tag_lines(eqn)
             lines += ["injected"] if kind == "injected" else []
         elif introspect.is_hop(eqn):
-            kind, fold = "hop", address
-            inside = self._fold.sizes.inside(eqn)
+            kind, fold = "hop", item.opens
+            inside = self._fold.sizes.inside(eqn).without(self._fold.lifted(item))
             self.foldable.add(address)
             self.folded[address] = inside.total
-            lines = labels.hop_lines(eqn, inside, item.title, name)
+            lines = labels.hop_lines(eqn, inside, item.title, name, item.rest)
         else:
             lines = labels.eqn_lines(eqn, item.title, name)
             marks += ("plumbing",) if len(lines) == 1 and labels.is_plumbing(eqn) else ()
@@ -207,7 +218,7 @@ class ProgramDrawing:
         """Draw a group of equations, as one node or as a cluster."""
         address = item.address
         self.foldable.add(address)
-        size = self._fold.of_item(item)
+        size = self._fold.of_item(item).without(self._fold.lifted(item))
         marks = marks_of(item)
         if item.open:
             self.unfolded.add(address)
@@ -216,20 +227,20 @@ class ProgramDrawing:
             self.canvas.clusters.append(
                 Cluster(address, "group", (title,), tip, cluster, address, marks, item.forward)
             )
-            self._items(scope, block, item.children, address)
+            self.items(scope, block, item.children, address)
             return
         self.folded[address] = size.total
         self.hidden[address] = self._fold.addresses(item)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         lines, tip, outs = self._folded.group(item, size, ends)
         node = Node(
-            *(address, address, "group", lines, tip, cluster, marks, address, item.forward),
+            *(address, address, "group", lines, tip, cluster, marks, item.opens, item.forward),
             titled=labels.titled(lines, item.title),
         )
         self.canvas.add(node, merging=True)
         scope.use_all(self._folded.uses(item, ends.ins, outs, cluster))
         scope.define_all(outs)
-        self._items(scope, block, item.tags, cluster)
+        self.items(scope, block, item.tags, cluster)
 
 
 def _heads(eqn: introspect.JaxprEqn, is_hop: bool) -> Sequence[Role | None]:

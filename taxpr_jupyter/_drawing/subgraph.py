@@ -127,20 +127,18 @@ class PartDrawing(ProgramDrawing):
     def _canvas(self) -> Canvas:
         return PartCanvas()
 
-    def _scope(self, block: Block) -> Scope:
+    def scope(self, block: Block) -> Scope:
         touched = self._touched.get(block.address)
         if touched is None:
             return Scope()
         many = {end.address for end in _every(block.ends) if end.children}
         return PartScope(touched.wanted, self._inside, many)
 
-    def _items(
-        self, scope: Scope, block: Block, items: Sequence[Item], cluster: str | None
-    ) -> None:
+    def items(self, scope: Scope, block: Block, items: Sequence[Item], cluster: str | None) -> None:
         touched = self._touched.get(block.address)
         if touched is not None:
             items = [item for item in items if item.open or touched.has(item)]
-        super()._items(scope, block, items, cluster)
+        super().items(scope, block, items, cluster)
 
 
 class Parts:
@@ -167,7 +165,7 @@ class Parts:
         """
         self._fold.choose(path)
         way = _way(self._fold.root, address)
-        if way is None or not way[-1][1].open:
+        if way is None or not _shows(way[-1][1]):
             return None
         drawing = PartDrawing(
             self._fold, self._folded, marked, self._around(way), _addresses_in(way[-1][1])
@@ -182,7 +180,7 @@ class Parts:
             if isinstance(part, BlockEnd):
                 wanted = _end_vars(block, part)
                 in_ends = True
-            elif k == 0 or in_ends:
+            elif k == 0 or in_ends or part.lifted:
                 wanted = _vars(eqn for _, eqn in _eqns(part))
                 in_ends = False
             else:
@@ -199,21 +197,33 @@ def _way(block: Block, address: str) -> list[tuple[Block, Item | BlockEnd]] | No
     if end is not None:
         return [(block, end)]
 
-    def search(items: Sequence[Item]) -> list[tuple[Block, Item | BlockEnd]] | None:
-        for item in items:
-            if item.address == address:
-                return [(block, item)]
-            if not item.open:
-                continue
-            found = search(item.children)
-            for inner, _ in item.blocks:
-                below = None if found else _way(inner, address)
-                found = [(block, item), *below] if below else found
-            if found:
-                return found
-        return None
+    return _way_in(block, block.items, address)
 
-    return search(block.items)
+
+def _way_in(
+    block: Block, items: Sequence[Item], address: str
+) -> list[tuple[Block, Item | BlockEnd]] | None:
+    """The same, of some items of a jaxpr."""
+    for item in items:
+        if address in (item.address, item.lift and item.lift.address):
+            return [(block, item)]
+        for call in item.lifted:
+            if below := _way_in(call.block, [call.item], address):
+                return [(block, item), *below]
+        if not item.open:
+            continue
+        found = _way_in(block, item.children, address)
+        for inner, _ in item.blocks:
+            below = None if found else _way(inner, address)
+            found = [(block, item), *below] if below else found
+        if found:
+            return found
+    return None
+
+
+def _shows(part: Item | BlockEnd) -> bool:
+    """Whether it is open, or calls are lifted out of it."""
+    return part.open or (isinstance(part, Item) and bool(part.lifted))
 
 
 def _every(ends: Sequence[BlockEnd]) -> Iterator[BlockEnd]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from taxpr import Address
 
-_ROW = re.compile(r"(group|rest):(in|out|const)?(t?\d+)-(t?\d+)")
+_ROW = re.compile(r"(group|rest|lift):(in|out|const)?(t?\d+)-(t?\d+)")
 _NO_PLACE = re.compile(r"(@\d*)?(~\d+)?$|/empty$")
 
 
@@ -14,7 +14,8 @@ class ElementRow(NamedTuple):
 
     Attributes:
         home: The address of the jaxpr.
-        kind: ``"group"``, or ``"rest"`` for elements that were left out.
+        kind: ``"group"``; ``"rest"`` for elements that were left out; or ``"lift"`` for a call of a
+            library with the user's functions that it runs.
         word: ``"in"``, ``"out"`` or ``"const"``; ``""`` for equations.
         first: The number of the first element, as in `Address.short`.
         last: The number of the last element. Constants are in the order of their names.

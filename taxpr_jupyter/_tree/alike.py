@@ -25,6 +25,11 @@ def alike(
 
     def rows(ones: Sequence[Item], others: Sequence[Item]) -> None:
         for one, other in _pairs(ones, others):
+            if one.lift and one.lift.address in opened:
+                inside(other)
+                if other.lift:
+                    found[one.lift.address] = other.lift.address
+                    rows(*([call.item for call in lift.calls] for lift in (one.lift, other.lift)))
             if one.address not in opened:
                 continue
             found[one.address] = other.address

@@ -25,8 +25,8 @@ class SourceStep(NamedTuple):
     """A step on the way from the traced function to an equation.
 
     Attributes:
-        kind: ``"loop"``, ``"statement"``, ``"expression"``, or ``"function"``: a call in code of
-            which the source is not known.
+        kind: ``"loop"``, ``"statement"``, ``"expression"``; ``"callback"``: a call by a library; or
+            ``"function"``: a call in code without a known source.
         key: Tells it from others.
         title: The source; the name of the function.
         note: From where a function was called; may be empty.
@@ -245,6 +245,10 @@ def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Sou
     """
     library = list(itertools.takewhile(_of_library, stack))
     own = [frame for frame in stack[len(library) :] if not _of_library(frame)]
+    if own and _of_library(stack[-1]):  # the library calls a function of the user's
+        called = own[-1]
+        key = called.file, called.function, derived
+        yield SourceStep("callback", key, _derivative(_called(called), derived))
     caller: introspect.Statement | None = None
     last: Any = None
     handed = False
@@ -278,6 +282,14 @@ def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Sou
 
 def _name(frame: introspect.Statement) -> str:
     return frame.function.rpartition("<locals>.")[2]
+
+
+def _called(frame: introspect.Statement) -> str:
+    """The name of a function; of a module its class, of a lambda what it computes."""
+    around, _, name = _name(frame).rpartition(".")
+    if name == "__call__" and around:
+        return around
+    return frame.text if name == "<lambda>" and frame.text else name
 
 
 def _runs_another(frame: introspect.Statement, handed: bool) -> bool:

@@ -2,22 +2,24 @@
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from taxpr import introspect
 from taxpr_jupyter._analysis.names import is_of_jax
-from taxpr_jupyter._analysis.sizes import Size, Sizes
+from taxpr_jupyter._analysis.sizes import NOTHING, Size, Sizes, total
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.grow import Tree
 from taxpr_jupyter._tree.labels import takes_part
-from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
+from taxpr_jupyter._tree.lift import Lifts
+from taxpr_jupyter._tree.tree import Block, BlockEnd, Item, Lift
 
 BUDGET = 40  # nodes, unless the reader asks for more or fewer
 HARD_LIMIT = 500  # nodes, also when the reader asks for more: layout takes minutes beyond
 _ABOUT = 1.25  # of the budget may be used rather than less than half of it, by nothing open
-_PARTS = frozenset({"pass", "scope", "loop", "statement", "function"})
+_PARTS = frozenset({"pass", "scope", "loop", "statement", "function", "callback"})
 _DEEPER = 2  # what is a level deeper must hold so many times as much to be as important
 _BACKWARD = 8  # and what is in the backward pass so many times as much
 _FUNCTION = 16  # and a function, which is no module or jit, so many times as much
@@ -63,7 +65,8 @@ class Fold:
         self._plain = self.sizes.of_jaxpr(program).eqns <= few
         self._tree = Tree(few, keys, self._plain, only)
         self.root = self._tree.root(program)
-        self._opened: list[Item | BlockEnd] = []
+        self._lifts = Lifts(self._tree, self.sizes)
+        self._opened: list[Item | BlockEnd | Lift] = []
 
     # --- counting ---------------------------------------------------------------------------------
 
@@ -73,17 +76,28 @@ class Fold:
             item, lambda item: self.sizes.of_eqns(eqn for _, eqn in item.eqns)
         )
 
+    def lifted(self, item: Item) -> Size:
+        """The size of the functions beside the rest of a call of a library."""
+        return total([NOTHING, *(self.of_item(call.item) for call in item.lifted)])
+
     def addresses(self, item: Item) -> tuple[str, ...]:
         """The addresses of the equations of an item."""
         return self._addresses.of(item, lambda item: tuple(address for address, _ in item.eqns))
 
     # --- the tree ---------------------------------------------------------------------------------
 
-    def unfolded_cost(self, item: Item) -> int:
+    def unfolded_cost(self, item: Item | Lift) -> int:
         """How many nodes more there are when an item is open; makes its blocks."""
+        if isinstance(item, Lift):
+            return sum(call.item.nodes for call in item.calls)
         if item.is_group:
             return sum(child.nodes for child in item.children) - item.nodes
         return sum(block.nodes for block, _ in self._tree.inside(item)) - 1
+
+    def look_into(self, item: Item) -> None:
+        """Make the insides of an item, and find the functions to lift out of it."""
+        self._lifts.of(item)
+        self.unfolded_cost(item)
 
     def choose(
         self,
@@ -100,6 +114,7 @@ class Fold:
             extra: How many nodes there are besides those that stand for a part of the program:
                 stubs and literals, of which only the drawing knows.
         """
+        lifts = wants is None and not self._only
         wants = wants or self._opens_itself
         for opened in self._opened:
             opened.open = False
@@ -107,12 +122,16 @@ class Fold:
         self.note = ""
         self.most = limit = self.limit(unfolded)
         order = itertools.count()
-        heap: list[tuple[float, int, int, Item]] = []
+        heap: list[tuple[float, int, int, Item | Lift]] = []
 
         def reach(items: Sequence[Item], level: int) -> None:
             for item in items:
+                lift = item.lift = self._lifts.of(item) if lifts and _can_open(item) else None
+                if lift and (unfolded is None or lift.address in unfolded):
+                    weight = math.inf if unfolded is None else 0
+                    heapq.heappush(heap, (-weight, next(order), level, lift))
                 wanted = wants(item) if unfolded is None else item.address in unfolded
-                if wanted and _can_open(item):
+                if wanted and _can_open(item) and not (lift and unfolded is None):
                     weight = self._weight(item, level) if unfolded is None else 0
                     heapq.heappush(heap, (-weight, next(order), level, item))
 
@@ -131,6 +150,9 @@ class Fold:
             self.most = self._room(limit, visible, unfolded)
             visible += more
             self.open(item)
+            if isinstance(item, Lift):
+                reach([call.item for call in item.calls], level + 1)
+                continue
             # What only says how the same is arranged makes nothing deeper.
             reach(item.children, level + (item.kind not in ("pass", "repeat")))
             for block, _ in item.blocks:
@@ -152,7 +174,7 @@ class Fold:
         """Whether equations or groups are open."""
         return any(isinstance(part, Item) for part in self._opened)
 
-    def open(self, part: Item | BlockEnd) -> None:
+    def open(self, part: Item | BlockEnd | Lift) -> None:
         """Opens something until the next `choose`."""
         part.open = True
         self._opened.append(part)

@@ -36,11 +36,19 @@ class Groups:
         few: So many equations need no further order; and no more items stand side by side.
         keys: Numbers equations.
         plain: Whether the program is so short that it is shown equation by equation.
+        of_library: Whether a library traced the jaxpr, and not the user.
     """
 
     def __init__(
-        self, items: Sequence[Item], home: taxpr.Address, few: int, keys: Keys, plain: bool
+        self,
+        items: Sequence[Item],
+        home: taxpr.Address,
+        few: int,
+        keys: Keys,
+        plain: bool,
+        of_library: bool,
     ) -> None:
+        self._of_library = of_library
         self._items = items
         self._few = few
         self._plain = plain
@@ -53,7 +61,7 @@ class Groups:
         """The items, in groups."""
         if not len(self._units):
             return self._items
-        made = [*self._items[: self._units.starts[0]], *self._by_pass(0, len(self._units))]
+        made = [*self._items[: self._units.starts[0]], *self._by_callback()]
         for (name, what), items in self._made.items():
             forward = self._made.get(("forward", what))
             if name == "backward" and forward:
@@ -62,6 +70,25 @@ class Groups:
                 for item, partner in zip(items, alike, strict=True):
                     item.forward = partner.address
         return made
+
+    # --- calls by a library -----------------------------------------------------------------------
+
+    def _by_callback(self) -> list[Item]:
+        """Each call of a function of the user's by the library that traced the jaxpr is a group."""
+        stop = len(self._units)
+
+        def callback(unit: int) -> SourceStep | None:
+            step = self._units.step(unit, 0)
+            return step if step and step.kind == "callback" else None
+
+        runs = _runs(0, stop, callback) if self._of_library else []
+        if all(step is None for step, _, _ in runs):
+            return self._by_pass(0, stop)
+        made: list[Item] = []
+        for step, a, b in runs:
+            children = self._by_scope(a, b, 0)
+            made += [self._make.group(step.kind, step.title, a, b, children)] if step else children
+        return self._make.arranged(made, 0)
 
     # --- passes -----------------------------------------------------------------------------------
 

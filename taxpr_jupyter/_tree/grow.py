@@ -8,7 +8,7 @@ import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.def_use import DefUse
 from taxpr_jupyter._analysis.liveness import Flow
-from taxpr_jupyter._analysis.names import Names, names_inside, names_of
+from taxpr_jupyter._analysis.names import Names, is_of_library, names_inside, names_of
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text.variables_at import HeldVariables
@@ -136,7 +136,8 @@ class Tree:
             for local, eqn in itertools.islice(introspect.numbered(jaxpr), self._limit)
         ]
         if self._few is not None:
-            items = Groups(row, address, self._few, self._keys, self._plain).items()
+            of_library = nested is not None and is_of_library(nested)
+            items = Groups(row, address, self._few, self._keys, self._plain, of_library).items()
         if self._only:
             ins, outs = self._only.ends(ins, address), self._only.ends(outs, address)
             items = self._only.items(items, row, address)

@@ -279,8 +279,12 @@ def content(size: Size) -> str:
     return " · ".join(texts)
 
 
-def hop_lines(eqn: introspect.JaxprEqn, size: Size, source: str = "", name: str = "") -> list[str]:
-    """The label of a folded equation that holds so much, and is all of a statement."""
+def hop_lines(
+    eqn: introspect.JaxprEqn, size: Size, source: str = "", name: str = "", rest: str = ""
+) -> list[str]:
+    """The label of a folded equation that holds so much, and is all of a statement or the rest."""
+    if rest:
+        return [rest, content(size), *_result_lines(eqn, name)]
     title = short.shortened(hop_title(eqn), short.LINE)
     facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
@@ -292,6 +296,8 @@ def group_lines(item: Item, size: Size, leaving: Sequence[Any]) -> list[str]:
     """The label of a folded group: its title, what it is, how much, and what leaves it."""
     types = short.avals_text([var.aval for var in leaving], most=1, largest=True)
     lines = [*filter(None, (item.note, content(size), types))]
+    if item.rest:
+        return [item.rest, *lines]
     if item.kind in SOURCE:
         return [*source_lines(item.title), *(short.shortened(line, short.LINE) for line in lines)]
     lines = [*filter(None, (item.title, *lines))]

@@ -8,7 +8,7 @@ from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._text.elements import row_of
 from taxpr_jupyter._tree.fold import HARD_LIMIT, Fold
-from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
+from taxpr_jupyter._tree.tree import Block, BlockEnd, Item, Lift, Lifted
 
 NO_ROOM = (
     "{what} cannot be shown: with it there would be about {nodes} nodes in the picture, and "
@@ -28,16 +28,27 @@ class Revealed(NamedTuple):
     folded: tuple[str, ...]
 
 
-def path_to(fold: Fold, address: str) -> list[Item | BlockEnd]:
+Part = Item | BlockEnd | Lift  # what can be open
+
+
+def path_to(fold: Fold, address: str) -> list[Part]:
     """The addresses to open so that an address is in the picture, outermost first.
 
     Raises:
         PanelError: There is no such address.
     """
-    way: list[Item | BlockEnd] = []
+    way: list[Part] = []
     block, parts = fold.root, Address(address).parts
-    for local, label in zip(parts[::2], parts[1::2], strict=False):
-        found = _item_path(block.items, block.address / local)
+    items: Sequence[Item] = block.items
+    while len(parts) > 1:
+        local, label, *below = parts
+        found = _item_path(items, block.address / local)
+        if lifted := _lifted_to(found or (), address):
+            way += lifted[0]
+            call = lifted[1]
+            block, items = call.block, [call.item]
+            parts = Address(address.removeprefix(f"{block.address}/")).parts
+            continue
         if found:
             fold.unfolded_cost(found[-1])  # which makes its blocks
         blocks = found[-1].blocks if found else ()
@@ -45,18 +56,33 @@ def path_to(fold: Fold, address: str) -> list[Item | BlockEnd]:
         if not found or block is None:
             raise PanelError(f"There is no {address!r} in the program")
         way += found
-    return way if len(parts) % 2 == 0 else [*way, *_last_steps(block, block.address / parts[-1])]
+        items, parts = block.items, below
+    return [*way, *_last_steps(block, items, block.address / parts[0])] if parts else way
 
 
-def _last_steps(block: Block, target: Address) -> list[Item] | list[BlockEnd]:
+def _lifted_to(found: Sequence[Item], address: str) -> tuple[list[Part], Lifted] | None:
+    """The parts to open to see a call that is lifted out of one of some items, and the call."""
+    for k, item in enumerate(found):
+        for call in item.lifted:
+            home = call.block.address
+            local = Address(address.removeprefix(f"{home}/")).parts[0]
+            if Address(address).is_in(home) and _item_path([call.item], (home / local).eqn):
+                assert item.lift is not None
+                return [*found[:k], item.lift], call
+    return None
+
+
+def _last_steps(
+    block: Block, items: Sequence[Item], target: Address
+) -> list[Item] | list[BlockEnd]:
     """The addresses to open in a jaxpr so that something in it is drawn."""
     ends = _end_path(block.ends, _drawn_end(block, target))
     if ends is not None:
         return ends
     for known in (target, target.eqn):
-        items = _item_path(block.items, known)
-        if items is not None:
-            return [item for item in items if item.address != known]
+        path = _item_path(items, known)
+        if path is not None:
+            return [item for item in path if item.address != known]
     raise PanelError(f"There is no {target!r} in the program")
 
 
@@ -123,7 +149,7 @@ def reveal(
     visible = fold.visible
     for part in way:
         if not part.open:
-            if isinstance(part, Item):
+            if not isinstance(part, BlockEnd):
                 visible += fold.unfolded_cost(part)
             fold.open(part)
     places = _PlacesToShow(fold, {id(part) for part in way}, frozenset(by_hand))
@@ -165,6 +191,7 @@ class _PlacesToShow:
                 self._target = start
             if not item.open:
                 self._count += self._fold.of_item(item).total
+                stays |= self._walk([call.item for call in item.lifted], depth + 1)
                 continue
             below = self._walk(item.children, depth + 1)
             for block, _ in item.blocks:
@@ -200,7 +227,7 @@ def _holds(outer: Item, inner: Item) -> bool:
 def _open_nodes(item: Item) -> int:
     """How many nodes there are of an item as it is now."""
     if not item.open:
-        return item.nodes
+        return item.nodes + sum(_open_nodes(call.item) for call in item.lifted)
     if item.is_group:
         return sum(map(_open_nodes, item.children))
     return sum(
@@ -220,6 +247,8 @@ def _open_addresses(block: Block) -> set[str]:
 
     def walk(items: Sequence[Item]) -> None:
         for item in items:
+            found.update([item.lift.address] if item.lift and item.lift.open else ())
+            walk([call.item for call in item.lifted])
             if item.open:
                 found.add(item.address)
                 walk(item.children)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import taxpr
 from taxpr import introspect
@@ -22,6 +22,7 @@ GroupKind = Literal[
     "statement",  # a statement of the user's source
     "expression",  # a part of one
     "function",  # a call of a function of the user's, where its source is not known
+    "callback",  # a call of a function of the user's by a library, in what that traced
     "repeat",  # the same again and again
     "more",  # of a repeat, all but the first one
     "once",  # of a repeat, one
@@ -52,6 +53,7 @@ class Item:
         stop: Of a group, where it ends: a position in the equations of the jaxpr.
         within_backward: Whether it is in a nested jaxpr of an equation of a backward pass.
         within_recomputed: Whether it is in one that `jax.checkpoint` computes again.
+        lift: The user's functions that a call of a library runs, to be drawn beside the rest.
     """
 
     address: taxpr.Address
@@ -67,6 +69,7 @@ class Item:
     stop: int = 0
     within_backward: bool = False
     within_recomputed: bool = False
+    lift: Lift | None = None
 
     @property
     def is_recomputed(self) -> bool:
@@ -85,6 +88,21 @@ class Item:
         return bool(self.children)
 
     @property
+    def lifted(self) -> Sequence[Lifted]:
+        """The user's functions that are drawn beside the rest of it now."""
+        return self.lift.calls if self.lift and self.lift.open and not self.open else ()
+
+    @property
+    def rest(self) -> str:
+        """Its name beside them; "" of an item without any."""
+        return self.lift.rest if self.lift and self.lifted else ""
+
+    @property
+    def opens(self) -> taxpr.Address:
+        """The address to unfold when it is closed: first to lift functions, then to show all."""
+        return self.lift.address if self.lift and not self.lift.open else self.address
+
+    @property
     def nodes(self) -> int:
         """How many nodes it has when it is folded."""
         return int(self.is_group or not introspect.is_tag(self.eqn))  # tags are badges on others
@@ -93,6 +111,56 @@ class Item:
     def eqn(self) -> Any:
         """The equation, of an item that is no group."""
         return self.eqns[0][1]
+
+
+class Level(NamedTuple):
+    """A step from a call of a library down to a function of the user's.
+
+    Attributes:
+        item: An equation.
+        block: Its nested jaxpr with the next step.
+        nested: How it is nested.
+    """
+
+    item: Item
+    block: Block
+    nested: introspect.Nested
+
+
+class Lifted(NamedTuple):
+    """A call of a function of the user's, deep inside of a call of a library.
+
+    Attributes:
+        item: Its equations.
+        way: The equations around it, outermost first.
+    """
+
+    item: Item
+    way: tuple[Level, ...]
+
+    @property
+    def block(self) -> Block:
+        """The jaxpr that it is in."""
+        return self.way[-1].block
+
+
+@dataclass(eq=False)
+class Lift:
+    """The user's functions that a call of a library runs, each once.
+
+    Attributes:
+        address: Of the frame around them and the rest of the call.
+        calls: One call of each function.
+        title: The statement of the user's that calls the library, or the function that it calls.
+        rest: The name of all else.
+        open: Whether they are drawn beside the rest, as long as the call itself is not open.
+    """
+
+    address: taxpr.Address
+    calls: Sequence[Lifted]
+    title: str
+    rest: str
+    open: bool = False
 
 
 @dataclass(eq=False)
@@ -180,7 +248,7 @@ class Block:
 
     @functools.cached_property
     def loss(self) -> Loss | None:
-        """Where the backward pass of a gradient begins; None where there is none."""
+        """Where the backward pass of a gradient begins, or None."""
         return loss_of(self.flow.graph)
 
     def turns_in(self, item: Item) -> list[Any]:

@@ -1,0 +1,146 @@
+"""Find the user's functions that a call of a library runs in its loops."""
+
+import collections
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+from taxpr import introspect
+from taxpr_jupyter._analysis.names import is_of_jax
+from taxpr_jupyter._analysis.sizes import Sizes, is_loop
+from taxpr_jupyter._text.elements import ElementRow
+from taxpr_jupyter._tree.grow import Tree
+from taxpr_jupyter._tree.tree import SOURCE, Item, Level, Lift, Lifted
+
+_CALLS = frozenset({"statement", "expression", "function"})  # kinds of groups that may be calls
+_REST = 12  # equations: a library that does no more around the user's functions is no frame
+
+
+class Lifts:
+    """Finds the functions to lift out of the calls of libraries, for each call once.
+
+    Args:
+        tree: Makes what is in a nested jaxpr.
+        sizes: Counts equations.
+    """
+
+    def __init__(self, tree: Tree, sizes: Sizes) -> None:
+        self._tree = tree
+        self._sizes = sizes
+        self._runs: introspect.ByIdentity[bool] = introspect.ByIdentity()
+        self._known: introspect.ByIdentity[Lift | None] = introspect.ByIdentity()
+
+    def of(self, item: Item) -> Lift | None:
+        """The functions to lift out of an item; None if it is no call of a library."""
+        item.lift = self._known.of(item, self._lift)
+        return item.lift
+
+    def _lift(self, item: Item) -> Lift | None:
+        if item.kind and item.kind not in _CALLS:
+            return None
+        loose = list(_loose(item))
+        if not all(one.kind != "callback" and self._is_of_library(one) for one in loose):
+            return None
+        every = [call for one in loose for call in self._calls(one, ())]
+        inside = sum(self._size(call.item) for call in every)
+        loops = any(is_loop(level.item.eqn) for call in every for level in call.way)
+        if not loops or self._size(item) - inside <= _REST:
+            return None
+        places: dict[str, list[Lifted]] = collections.defaultdict(list)
+        for call in every:
+            places[call.item.title].append(call)
+        first, last = (item.eqns[k][0].short for k in (0, -1))
+        address = ElementRow(item.address.home, "lift", "", first, last).address
+        title = item.title if item.kind in SOURCE or not item.kind else ""
+        return Lift(
+            address,
+            [self._once(calls) for calls in places.values()],
+            title or _statement(item) or item.title,
+            _rest_of(every[0].way[0]),
+        )
+
+    def _size(self, item: Item) -> int:
+        return self._sizes.of_eqns(eqn for _, eqn in item.eqns).total
+
+    def _once(self, calls: Sequence[Lifted]) -> Lifted:
+        """One of the calls of a function, with a note on where it runs."""
+        call = max(calls, key=lambda call: (len(_loops(call)), self._size(call.item)))
+        beside = [one for one in calls if one.block is call.block]
+        note = "in " + " › ".join(_loops(call))
+        if len(beside) > 1:
+            note = f"1 of {len(beside)} places, {note}"
+        return call._replace(item=replace(call.item, note=note))
+
+    def _calls(self, item: Item, way: tuple[Level, ...]) -> Iterator[Lifted]:
+        """All calls of functions of the user's in an item of a library's code."""
+        if not introspect.is_hop(item.eqn) or not self._runs_users(item.eqn):
+            return
+        for block, nested in self._tree.inside(item):
+            if nested.idle:
+                continue
+            here = (*way, Level(item, block, nested))
+            for one in (part for part in block.items for part in _loose(part)):
+                if one.kind == "callback":
+                    yield Lifted(one, here)
+                else:
+                    yield from self._calls(one, here)
+
+    def _runs_users(self, eqn: introspect.JaxprEqn) -> bool:
+        """Whether a function of the user's made something inside of an equation."""
+        return any(
+            self._runs.of(nested.jaxpr, self._has_users) for nested in introspect.nested_jaxprs(eqn)
+        )
+
+    def _has_users(self, jaxpr: Any) -> bool:
+        return any(
+            bool(introspect.statements_of(eqn)) or self._runs_users(eqn) for eqn in jaxpr.eqns
+        )
+
+    @staticmethod
+    def _is_of_library(item: Item) -> bool:
+        """Whether an equation is no loop or call that the user made."""
+        nested = introspect.nested_jaxprs(item.eqn)
+        if not nested or all(map(is_of_jax, nested)):
+            return True
+        stack = introspect.statements_of(item.eqn, libraries=True)
+        return not stack or introspect.is_library_file(stack[0].file)
+
+
+def _loose(item: Item) -> Iterator[Item]:
+    """The equations of an item, and the calls of the user's functions in it."""
+    if not item.is_group or item.kind == "callback":
+        yield item
+    for child in item.children if item.kind != "callback" else ():
+        yield from _loose(child)
+
+
+def _statement(item: Item) -> str:
+    """The statement of the user's that made all of an item; "" where it is not one."""
+    first, last = (introspect.statements_of(item.eqns[k][1])[:1] for k in (0, -1))
+    return first[0].text if first and last and first[0].place == last[0].place else ""
+
+
+def _rest_of(level: Level) -> str:
+    """`rest of diffrax`: by the library that most in the outermost equation is from."""
+    stacks = (introspect.statements_of(eqn, libraries=True)[:1] for eqn in level.block.jaxpr.eqns)
+    names = collections.Counter(_library(frame.file) for stack in stacks for frame in stack)
+    name = next((name for name, _ in names.most_common() if name), "the library")
+    return f"rest of {name}"
+
+
+def _library(file: str) -> str:
+    """The name of the package that a file is from; "" of one that is not installed."""
+    parts = PurePath(file).parts
+    at = [k for k, part in enumerate(parts) if part in ("site-packages", "dist-packages")]
+    return PurePath(parts[at[-1] + 1]).stem if at else ""
+
+
+def _loops(call: Lifted) -> list[str]:
+    """The loops around a call: `while`, `scan ×100`."""
+    named = ((one.item.eqn, one.nested.trips) for one in call.way)
+    return [
+        eqn.primitive.name + (f" ×{trips}" if trips is not None else "")
+        for eqn, trips in named
+        if is_loop(eqn)
+    ]

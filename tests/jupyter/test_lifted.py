@@ -1,0 +1,182 @@
+"""The user's functions that a library runs in its loops stand beside the rest of the library."""
+
+import jax.numpy as jnp
+import pytest
+from called_functions import called_functions, hidden_functions
+
+import taxpr
+from taxpr_jupyter import draw
+
+LIBRARY = """
+import jax
+import jax.numpy as jnp
+
+def _controlled(step, y):
+    for _ in range(5):
+        step = jnp.clip(step * jnp.sqrt(1.0 + jnp.mean(y * y)), 0.01, 1.0)
+    return step
+
+def solve(field, y, args, steps=4):
+    def one(state, _):
+        y, step = state
+        step = _controlled(step, y)
+        middle = y + 0.5 * step * field(y, args)
+        return (y + step * field(middle, args), step), y.sum()
+
+    (y, _), sums = jax.lax.scan(one, (y, jnp.float32(0.1)), None, length=steps)
+    return y, sums
+
+def until(field, y, args):
+    def body(state):
+        y, k = state
+        y, sums = solve(field, y, args)
+        return y / (1.0 + jnp.sum(y * y)), k + jnp.int32(1)
+
+    return jax.lax.while_loop(lambda state: state[1] < 3, body, (y, jnp.int32(0)))[0]
+"""
+
+
+@pytest.fixture
+def library(tmp_path):
+    path = tmp_path / "site-packages" / "solving.py"
+    path.parent.mkdir()
+    path.write_text(LIBRARY)
+    names = {"__name__": "solving"}
+    exec(compile(LIBRARY, str(path), "exec"), names)
+    return names
+
+
+def field(y, args):
+    drag = args["rate"] * y
+    force = jnp.sin(drag) - args["force"]
+    return force
+
+
+Y, ARGS = jnp.ones(3), {"rate": jnp.float32(0.2), "force": jnp.ones(3)}
+
+
+def drawn(library, name="solve"):
+    def run(y, args):
+        found = library[name](field, y * 2.0, args)
+        return found
+
+    return draw(run, Y, ARGS)
+
+
+def titled(picture, title):
+    shown = [*picture.clusters, *picture.nodes]
+    return next(one for one in shown if " ".join(one.lines).startswith(title))
+
+
+def edges(picture):
+    names = {node.id: node.lines[0] for node in picture.nodes}
+    return {(names[edge.source], names[edge.target]) for edge in picture.edges}
+
+
+def eqns_in(picture):
+    counts = picture.counts
+    return counts.drawn + sum(counts.folded.values())
+
+
+@pytest.mark.parametrize("name", ["solve", "until"])
+def test_a_function_in_a_loop_of_a_library_is_seen(library, name):
+    picture = drawn(library, name).picture
+    call = titled(picture, "library[name](field, •, args)")
+    frame = titled(picture, "field")
+    rest = titled(picture, "rest of solving")
+    assert frame.parent == call.id == rest.cluster
+    loops = {"solve": "in scan ×4", "until": "in while › scan ×4"}[name]
+    assert frame.lines == (f"field · 1 of 2 places, {loops}",)
+    assert titled(picture, "drag = args").cluster == frame.id
+    assert eqns_in(picture) == picture.counts.total
+
+
+@pytest.mark.parametrize("name", ["solve", "until"])
+def test_its_lines_are_what_it_takes_and_returns(library, name):
+    picture = drawn(library, name).picture
+    rest, drag, force, rate, pull = (
+        titled(picture, title)
+        for title in ("rest of", "drag =", "force =", "args['rate']", "args['force']")
+    )
+    ends = {(edge.source, edge.target): edge.head for edge in picture.edges}
+    assert ends[rest.id, drag.id] == "y"
+    assert ends[force.id, rest.id] == "force"
+    # No iteration changes these, so they come from outside of the loop.
+    assert {(rate.id, drag.id), (pull.id, force.id), (drag.id, force.id)} <= ends.keys()
+    assert (rest.id, force.id) not in ends
+
+
+def test_every_function_is_named(library):
+    drawing = drawn(library, "until")
+    program = drawing.builder.program
+    assert [*called_functions(program)] == ["field"]
+    assert hidden_functions(program, drawing.picture) == []
+
+
+def test_the_call_closes_and_opens_in_two_steps(library):
+    drawing = drawn(library)
+    first = drawing.picture
+    closed = drawing.fold(titled(first, "library[name]").fold).picture
+    node = titled(closed, "library[name]")
+    assert node.address == "1:scan"
+    assert not closed.clusters
+    assert eqns_in(closed) == closed.counts.total
+    again = drawing.fold(node.fold).unfold(node.fold).picture
+    lines = "field", "1 of 2 places, in scan ×4", "3 equations", "f32[3]"
+    assert titled(again, "field").lines == lines
+    assert eqns_in(again) == again.counts.total
+    whole = drawing.unfold(titled(first, "rest of solving").fold)
+    frames = {one.id for one in whole.picture.clusters}
+    assert {"1:scan/body", "1:scan/body/group:36-38"} <= frames
+    assert eqns_in(whole.picture) == whole.picture.counts.total
+    assert whole.fold("1:scan").picture == first
+
+
+def test_every_address_stands_for_what_is_there(library):
+    """Of the call that is seen the own nodes; of the other one, and all else, the rest."""
+    drawing = drawn(library)
+    picture, builder = drawing.picture, drawing.builder
+    seen = {"36": "drag =", "37": "force =", "38": "force ="}
+    for address, _ in taxpr.iter_eqns(builder.program):
+        if address.startswith("1:scan"):
+            title = seen.get(address.short, "rest of") if address.home else "rest of"
+            assert picture.element_of(address) is titled(picture, title)
+
+
+@pytest.mark.parametrize("name", ["solve", "until"])
+def test_an_equation_of_it_is_revealed_where_it_stands(library, name):
+    builder = drawn(library, name).builder
+    first = builder.picture()
+    sub = next(n.address for n in first.nodes if n.lines[0].startswith("drag"))
+    inner = sub.replace("36:mul", "37:sin")
+    found = builder.reveal(inner, first.unfolded)
+    picture = builder.picture(found.unfolded)
+    assert picture.find(inner).cluster == titled(picture, "force =").id
+    assert titled(picture, "force =").parent == titled(picture, "field").id
+    assert titled(picture, "rest of solving")  # which stays closed
+    assert builder.path_to(inner)[0] == titled(first, "library[name]").fold
+    # What is not lifted needs the whole call.
+    other = inner.replace("37:sin", "0:mul")
+    opened = builder.picture(builder.reveal(other, first.unfolded).unfolded)
+    assert opened.find(other) is not None
+
+
+def test_parts_of_a_saved_page_are_those_of_the_picture(library):
+    builder = drawn(library).builder
+    picture = builder.picture()
+    call, force = titled(picture, "library[name]"), titled(picture, "force =")
+    path = [call.fold, titled(picture, "field").fold, force.fold]
+    part = builder.part(force.fold, path)
+    whole = builder.picture({*picture.unfolded, force.fold})
+    own = [node for node in whole.nodes if node.cluster == force.fold]
+    assert own
+    assert [n for n in part.nodes if n.cluster == force.fold] == own
+    part = builder.part("1:scan", [call.fold, "1:scan"])
+    assert {n.address for n in part.nodes} >= {"1:scan/body/37:sin"} or part.clusters
+
+
+def test_costs_count_each_iteration(library):
+    picture = drawn(library).picture
+    drag = titled(picture, "drag =")
+    assert "in all 4 runs" in drag.tooltip
+    assert "with the functions beside it" in titled(picture, "rest of").tooltip
