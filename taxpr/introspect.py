@@ -34,6 +34,7 @@ from taxpr._hops.table import injectable, is_hop, nested_jaxprs
 from taxpr._places import file_text
 from taxpr._primitives.tag_equation import is_tag, tag_avals, tag_params, tag_tree
 from taxpr._primitives.unfinished import Failure, failure_of, is_unfinished
+from taxpr._programs.divided import Division, Divisions, division_of, divisions
 from taxpr._programs.edit import iter_tags
 from taxpr._recent import Recent
 from taxpr._sites.walk import iter_eqns
@@ -46,11 +47,15 @@ __all__ = [
     "ByIdentity",
     "Cost",
     "Costs",
+    "Division",
+    "Divisions",
     "Failure",
     "Nested",
     "Recent",
     "Source",
     "Statement",
+    "division_of",
+    "divisions",
     "failure_of",
     "file_text",
     "injectable",

@@ -124,9 +124,11 @@ def draw(
             raise PanelError('heat="compiled" needs a whole program: tracing this one failed')
         colours = AsCompiled(program, taxpr.compiled(program)(*given, **named))
     edited = Edited(program, Edits())
+    known = colours.answer.shardings.values if isinstance(colours, AsCompiled) else None
+    divided = edited.tagged.divided(known)
     drawing = Drawing(
-        builder=Builder(program, budget, source_text),
-        outline=lambda limit: edited.rows(visible(program.name), limit),
+        builder=Builder(program, budget, source_text, divided),
+        outline=lambda limit: edited.rows(visible(program.name), limit, divided),
         timeout=timeout,
         heat=colours,
         notes=notes,

@@ -123,6 +123,7 @@ from taxpr._compat._meshes._shardings import (
     on_mesh_of,
     resharded,
     sharding_on,
+    spec_axes,
     spec_entries,
     spec_text,
     whole_axes,

@@ -83,7 +83,7 @@ def compiled(fun: Any, *, options: Mapping[str, Any] | None = None) -> Callable[
 def _answer(call: CompiledCall) -> Compiled:
     kernels = Kernels(call)
     moved = collectives(kernels)
-    divided, notes = shardings(kernels)
+    divided = shardings(kernels)
     device = call.executable.runtime_executable().local_devices()[0]
     return compiled_of(
         CompiledParts(
@@ -93,11 +93,12 @@ def _answer(call: CompiledCall) -> Compiled:
             rows=[_row(one, moved.get(one.instruction.name)) for one in kernels.every],
             removed=_removed(kernels),
             collectives=[*moved.values()],
-            shardings=divided,
-            shardings_notes=notes,
+            shardings=divided.rows,
+            shardings_notes=divided.notes,
             text=call.text,
         ),
         call.executable,
+        divided.values,
     )
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import operator
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from taxpr._answers.answer import Answer
@@ -19,6 +19,7 @@ from taxpr._given import file_to_write, refuse_no_path, told_how
 from taxpr._kernels.changes import CompiledChanges, changes
 from taxpr._kernels.collectives import CollectiveRow, Collectives
 from taxpr._kernels.shardings import ShardingRow, Shardings
+from taxpr._programs.divided import Division
 
 _MOVED = "What moves between devices, along which axes and for which statement: .collectives"
 _REMOVED = (
@@ -93,7 +94,7 @@ class RemovedRow:
     equations: tuple[str, ...]
 
 
-_NONE, _NO_COLLECTIVES = Answer("", []), Collectives("", [])
+_NONE, _NO_COLLECTIVES, _NO_SHARDINGS = Answer("", []), Collectives("", []), Shardings("", [])
 
 
 class _Removed(Answer):
@@ -150,7 +151,7 @@ class Compiled(_Kernels):
     added: Answer = _NONE
     removed: Answer = _NONE
     collectives: Collectives = _NO_COLLECTIVES
-    shardings: Answer = _NONE
+    shardings: Shardings = _NO_SHARDINGS
     text: str = ""
     executable: Any = None
     version: str = ""
@@ -235,8 +236,10 @@ class CompiledParts:
     text: str
 
 
-def compiled_of(parts: CompiledParts, executable: Any = None) -> Compiled:
-    """The answer that tells these parts."""
+def compiled_of(
+    parts: CompiledParts, executable: Any = None, values: Mapping[str, Division] | None = None
+) -> Compiled:
+    """The answer that tells these parts, and how each value is divided."""
     name, rows, moved, removed = parts.name, parts.rows, parts.collectives, parts.removed
     fusions = [row for row in rows if row.shared > 1]
     added = sorted((row for row in rows if not row.shared), key=lambda row: -row.bytes)
@@ -264,6 +267,7 @@ def compiled_of(parts: CompiledParts, executable: Any = None) -> Compiled:
             f"shardings of {name}: {counted(len(parts.shardings), 'variable')}",
             parts.shardings,
             tuple(parts.shardings_notes),
+            values=values or {},
         ),
         text=parts.text,
         executable=executable,
@@ -310,7 +314,7 @@ def load_compiled(path: str | pathlib.Path) -> Compiled:
     return compiled_of(parts)
 
 
-_FORMAT = "taxpr compiled 2"
+_FORMAT = "taxpr compiled 3"
 _ROWS: dict[str, Any] = {
     "rows": KernelRow,
     "removed": RemovedRow,

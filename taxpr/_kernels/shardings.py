@@ -13,6 +13,7 @@ from taxpr._compiled.compile_call import CompiledCall
 from taxpr._compiled.hlo import Instruction, hlo_module
 from taxpr._kernels.kernels import Kernels
 from taxpr._kernels.mesh_axes import axes_of, mesh_of
+from taxpr._programs.divided import Division, division, short_type
 from taxpr._sites.values import Value, values_of
 from taxpr._untyped import np
 
@@ -34,6 +35,7 @@ class ShardingRow:
         local: The type of the part that one device has.
         spec: The axes of the mesh along which it is divided, as a `PartitionSpec` is written; ""
             where they are not known.
+        bytes: The size of the part.
         address: The value.
 
     Example:
@@ -48,6 +50,7 @@ class ShardingRow:
     type: str
     local: str
     spec: str
+    bytes: int
     address: str
 
 
@@ -57,6 +60,8 @@ class Shardings(Answer):
 
     Attributes:
         rows: A `ShardingRow` for each variable; none on one device.
+        values: How each value is divided, by its address, those without a variable, too; {} of what
+            `questions.load_compiled` reads.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -64,7 +69,9 @@ class Shardings(Answer):
         shardings of sin: 0 variables
     """
 
-    _columns = "variable", "line", "code", "type", "local", "spec"
+    values: Mapping[str, Division] = dataclasses.field(default_factory=dict[str, Division])
+
+    _columns = "variable", "line", "code", "type", "local", "spec", "bytes"
 
 
 # By the equation or input, the shape, and whether there is a tuple of several: for each instruction
@@ -82,40 +89,50 @@ class _Divided(NamedTuple):
     axes: Sequence[tuple[str, ...]] | None  # None where they are not known, or divided themselves
 
 
-def shardings(kernels: Kernels) -> tuple[list[ShardingRow], list[str]]:
-    """How the variables of a call are divided, and notes on those that have no row.
+class FoundShardings(NamedTuple):
+    """How the values of a call are divided.
+
+    Attributes:
+        rows: Those that a variable held.
+        notes: Notes on those that have no row.
+        values: All, by their addresses.
+    """
+
+    rows: list[ShardingRow]
+    notes: list[str]
+    values: dict[str, Division]
+
+
+def shardings(kernels: Kernels) -> FoundShardings:
+    """How the values of a call are divided.
 
     Nothing on one device. A variable with several shardings has a row for each. Arrays in a
     `jax.shard_map` are left out: they have the types of their parts.
     """
     call, words = kernels.call, kernels.words
     if not call.whole:
-        return [], []
+        return FoundShardings([], [], {})
     mesh, made = mesh_of(call) or {}, _made(call)
     rows: dict[tuple[str, ...], ShardingRow] = {}
+    values: dict[str, Division] = {}
     left_out: dict[str, dict[str, None]] = {}
     for value in values_of(call.program.jaxpr):
         aval: Any = value.aval
         told, found = words.of(value.address), _of(value, made)
-        if not found or not told.variable:
+        if not found:
             continue
         divided = _divided(f"sharding={found[0]}", aval.ndim, mesh) if len(found) == 1 else None
         if divided is None:
             why = _UNKNOWN if len(found) > 1 else _PARTS if "manual" in found[0] else ""
             left_out.setdefault(why, {})[told.variable] = None
             continue
-        local = [-(-n // k) for n, k in zip(aval.shape, divided.parts, strict=True)]
-        whole = aval.str_short(short_dtypes=True)
-        part = f"{whole.partition('[')[0]}[{','.join(map(str, local))}]"
-        said = *told[:3], _short(whole), part, _spec(divided)
-        rows.setdefault(said, ShardingRow(*said, value.address))
-    notes = [f"{why}: {', '.join(names)}." for why, names in left_out.items() if why]
-    return list(rows.values()), notes
-
-
-def _short(text: str) -> str:
-    """A type without the axes of an explicit mesh."""
-    return re.sub(r"@[^,\]]+", "", text)
+        one = values[value.address] = division(aval, divided.parts, divided.axes, mesh)
+        said = *told[:3], short_type(aval), one.local, _spec(divided)
+        if told.variable:
+            rows.setdefault(said, ShardingRow(*said, one.bytes, value.address))
+    told_out = ((why, [*filter(None, names)]) for why, names in left_out.items() if why)
+    notes = [f"{why}: {', '.join(names)}." for why, names in told_out if names]
+    return FoundShardings(list(rows.values()), notes, values)
 
 
 def _made(call: CompiledCall) -> _Made:

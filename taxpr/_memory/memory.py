@@ -127,7 +127,8 @@ def _parts(program: Program, words: Attributions) -> list[tuple[str, int]]:
 def _devices(program: Program, given: PyTree) -> int:
     """How many devices a call uses, by the largest mesh in it."""
     leaves = jax.tree.leaves(given)
-    meshes = meshes_in(program, [getattr(leaf, "sharding", None) for leaf in leaves])
+    shardings = [getattr(leaf, "sharding", None) for leaf in leaves] or program.shardings
+    meshes = meshes_in(program, shardings)
     return max((math.prod(one.values()) for one in meshes), default=1)
 
 

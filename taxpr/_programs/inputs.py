@@ -68,6 +68,28 @@ def _off_device(array: Array) -> Any:
     return np.asarray(array)
 
 
+def placed_sharding(leaf: Any) -> Any:
+    """The sharding of an argument that was put on devices, or of its type; else None."""
+    if _compat.is_tracer(leaf):
+        return None
+    placed = not isinstance(leaf, jax.Array) or getattr(leaf, "committed", False)
+    return getattr(leaf, "sharding", None) if placed else None
+
+
+def mesh_sharding(leaf: Any) -> Any:
+    """The same, if the argument is on a mesh of several devices."""
+    sharding = placed_sharding(leaf)
+    on_mesh = isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh.size > 1
+    return sharding if on_mesh else None
+
+
+def on_devices(aval: Any, sharding: Any) -> Any:
+    """A type with a sharding, if that has devices."""
+    if sharding is None or not isinstance(sharding.mesh, jax.sharding.Mesh):
+        return aval
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
+
+
 def input_struct(program: str, name: str, leaf: Any, aval: Aval) -> Any:
     """The type of an argument; of an array that was put on devices with these; a Ref as it is.
 
@@ -86,7 +108,6 @@ def input_struct(program: str, name: str, leaf: Any, aval: Aval) -> Any:
             f"{program} was traced with {name}: {aval.str_short()} and was called with "
             f"{known.dtype}{list(known.shape)}. Convert it, or trace again."
         )
-    placed = not isinstance(leaf, jax.Array) or getattr(leaf, "committed", False)
-    sharding: Any = getattr(leaf, "sharding", None) if placed and leaf is not aval else None
+    sharding: Any = None if leaf is aval else placed_sharding(leaf)
     weak: Any = {"weak_type": True} if aval.weak_type else {}
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, **weak)

@@ -21,6 +21,9 @@ _SHAPES = 3  # of one variable that are told
 _NAMED = 3  # functions without a source whose names are told
 
 
+TypeAt = Callable[[str, Any], str]  # of the value at an address, given its aval
+
+
 class PlacedEquation(NamedTuple):
     """An equation in its place.
 
@@ -119,11 +122,21 @@ class Listing(NamedTuple):
     unknown: tuple[PlacedEquation, ...]
     without_source: tuple[str, ...]
 
-    def text(self, notes: Callable[[list[PlacedEquation]], str] | None = None) -> str:
-        """All of it as text; see `Program.source`."""
+    def text(
+        self,
+        notes: Callable[[list[PlacedEquation]], str] | None = None,
+        typed: TypeAt | None = None,
+    ) -> str:
+        """All of it as text; see `Program.source`.
+
+        Args:
+            notes: Says more about a line.
+            typed: Writes the type of a value, given its address and aval.
+        """
+        typed = typed or _type
         files: dict[str, list[str]] = {}
         for part in self.parts:
-            files.setdefault(part.file, []).append(_part_text(part, notes))
+            files.setdefault(part.file, []).append(_part_text(part, notes, typed))
         text = [
             "\n".join([f"# {file_text(file)}", "\n\n".join(parts)]) for file, parts in files.items()
         ]
@@ -186,31 +199,35 @@ def listing(program: Any, variables: Sequence[Variable]) -> Listing:
     return Listing(every, tuple(unknown), tuple(without))
 
 
-def _part_text(part: SourcePart, notes: Callable[[list[PlacedEquation]], str] | None) -> str:
+def _part_text(
+    part: SourcePart, notes: Callable[[list[PlacedEquation]], str] | None, typed: TypeAt
+) -> str:
     width = min(_WIDEST, max(len(line.text) for line in part.lines))
     number_width = len(str(part.lines[-1].number))
     rows: list[str] = []
     for line in part.lines:
-        said = _said(line, notes)
+        said = _said(line, notes, typed)
         row = f"{line.number:>{number_width}}  "
         row += f"{line.text:<{width}}  # {said}" if said else line.text
         rows.append(row.rstrip())
     return "\n".join(rows)
 
 
-def _said(line: SourceLine, notes: Callable[[list[PlacedEquation]], str] | None) -> str:
+def _said(
+    line: SourceLine, notes: Callable[[list[PlacedEquation]], str] | None, typed: TypeAt
+) -> str:
     own = [found for found in line.equations if not found.derivative]
     derived = len(line.equations) - len(own)
     words = [
         f"{name}: {len(held)} arrays"
         if len(held) > 1
-        else f"{name}{path}: {_distinct(_type(one.aval) for one in every)}"
+        else f"{name}{path}: {_distinct(typed(one.address, one.aval) for one in every)}"
         for name, held in line.held.items()
         for path, every in [*held.items()][:1]
     ]
     calls = {found.call for found in own}
     if own and not words and not derived:  # else JAX may have left its last equation out
-        words.append(_distinct(map(_results, _last(line))))
+        words.append(_distinct(_results(found, typed) for found in _last(line)))
     in_calls = f" in {len(calls)} calls" if len(calls) > 1 and None not in calls else ""
     words += [_counted(len(own)) + in_calls] if own else []
     words += [f"∂ {derived}"] if derived else []
@@ -221,12 +238,14 @@ def _said(line: SourceLine, notes: Callable[[list[PlacedEquation]], str] | None)
     return " · ".join(filter(None, words))
 
 
-def _type(aval: Any) -> str:
+def _type(address: str, aval: Any) -> str:
+    del address
     return aval.str_short(short_dtypes=True)
 
 
-def _results(found: PlacedEquation) -> str:
-    return ", ".join(_type(var.aval) for var in found.eqn.outvars[:2])
+def _results(found: PlacedEquation, typed: TypeAt) -> str:
+    every = enumerate(found.eqn.outvars[:2])
+    return ", ".join(typed(found.address.value(k), var.aval) for k, var in every)
 
 
 def _distinct(texts: Iterable[str]) -> str:

@@ -70,6 +70,8 @@ class Program(Traced):
         closed: The arrays that variables outside of the function hold; see `const_name`.
         door: How the arguments of a call are taken apart; None where they are arrays alone.
         after: Of the result what objects of libraries hold after a call; see `states_after`.
+        shardings: How the flat inputs were divided, a `jax.sharding.NamedSharding` for each that
+            was on a mesh of several devices, else None; () where nobody knows.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -239,6 +241,7 @@ class Program(Traced):
             in_tree=jax.tree.structure(((attached.ctx, *args), kwargs)),
             out_tree=jax.tree.structure((out, attached.ctx)),
             in_names=names + self.in_names,
+            shardings=self.shardings and (None,) * len(names) + self.shardings,
             out_names=self.out_names + names,
             name=self.name,
             first_ctx=first_ctx,

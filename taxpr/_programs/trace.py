@@ -24,6 +24,7 @@ from taxpr._given import refuse_unfit
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import arguments_of
 from taxpr._programs.closed import closed_over
+from taxpr._programs.inputs import mesh_sharding
 from taxpr._programs.program import Program
 from taxpr._programs.static_arguments import asked_static, say_static, static_both_ways
 from taxpr._programs.until import keep_until
@@ -92,7 +93,7 @@ def trace(
 
         def program(jaxpr: Any, shapes: PyTree, named: Variables | None) -> Program:
             debug = _compat.open_jaxpr(jaxpr).debug_info
-            in_tree = jax.tree.structure(taken_of(door, dynamic, words))
+            leaves, in_tree = jax.tree.flatten(taken_of(door, dynamic, words))
             in_names = debug.arg_names or (None,) * in_tree.num_leaves
             out_names = tuple(name for name, _ in named_leaves("out", shapes))
             if door is not None and door.states is not None:
@@ -110,6 +111,7 @@ def trace(
                 door=door,
                 arranged=door and door.result,
                 after=door and door.after,
+                shardings=tuple(map(mesh_sharding, leaves)),
             )
 
         def until(jaxpr: Any) -> Program:

@@ -17,7 +17,8 @@ from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._given import refuse_no_text
 from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.closed import Closed, identity
-from taxpr._programs.inputs import as_input, input_struct
+from taxpr._programs.divided import divisions
+from taxpr._programs.inputs import as_input, input_struct, on_devices
 from taxpr._programs.listing import Listing, PlacedEquation, listing
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.walk import find_sites
@@ -47,6 +48,7 @@ class Traced:
     closed: Closed = dataclasses.field(default_factory=dict[Any, Any], kw_only=True)
     door: Door | None = dataclasses.field(default=None, kw_only=True)
     after: Callable[[Any], States] | None = dataclasses.field(default=None, kw_only=True)
+    shardings: tuple[Any, ...] = dataclasses.field(default=(), kw_only=True, repr=False)
 
     @property
     def eqns(self) -> Sequence[JaxprEqn]:
@@ -224,7 +226,7 @@ class Traced:
     def structs(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[Any]:
         """The types of the flat inputs of a call, with the devices on which arrays are.
 
-        Without arguments these are the types of the trace.
+        Without arguments these are the types and the meshes of the trace.
 
         Args:
             args: The positional arguments; also `jax.ShapeDtypeStruct` in the place of arrays.
@@ -236,9 +238,11 @@ class Traced:
         Raises:
             ArgumentError: If tree, shapes or dtypes are not those of the trace.
         """
-        leaves: Sequence[Any] = self.in_avals
         if args or kwargs:
             leaves, _ = self._leaves(args, kwargs)
+        else:
+            shardings = self.shardings or [None] * len(self.in_avals)
+            leaves = [*map(on_devices, self.in_avals, shardings)]
         rows = zip(self.in_names, leaves, self.in_avals, strict=True)
         return [input_struct(self.name, *row) for row in rows]
 
@@ -326,7 +330,7 @@ class Traced:
         """
         if notes is not None:
             refuse_no_function("source: notes", notes)
-        return self.listing().text(notes)
+        return self.listing().text(notes, divisions(self).typed)
 
     def listing(self) -> Listing:
         """The source of the user's functions that the program went through, as data.

@@ -52,7 +52,10 @@ def traits(eqn: introspect.JaxprEqn) -> Iterator[Trait]:
     if effects := _effects(eqn):
         yield Trait("effect", "effect", f"effect: {'; '.join(effects)}")
     if specs := _specs(eqn):
-        yield Trait("sharded", specs[0], f"sharded {', '.join(specs)}")
+        # The label has the types. These do not say it on one device, or if an axis is left to XLA.
+        asked, aval = eqn.params.get("sharding"), eqn.outvars[0].aval
+        is_told = not spec_text(asked) or introspect.division_of(aval, asked)
+        yield Trait("sharded", "" if is_told else specs[0], f"sharded {', '.join(specs)}")
     if donated := [str(k) for k in range(len(eqn.invars)) if _donates(eqn, k)]:
         word = "operand" if len(donated) == 1 else "operands"
         yield Trait("donated", "donates", f"takes the memory of {word} {', '.join(donated)}")

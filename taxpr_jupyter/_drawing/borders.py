@@ -80,7 +80,7 @@ class Borders:
             node = self._end("const", block, end, list(end.indices), names, around)
             if not end.children:
                 var = variables[end.indices[0]]
-                value = short.scalar_text(known.get(var)) or short.aval_text(var.aval)
+                value = short.scalar_text(known.get(var)) or self._tips.type(var)
                 words = "const", labels.short_path(names[end.indices[0]]), value
                 node = replace(node, lines=(" ".join(filter(None, words)),))
             self._canvas.add(node, merging=bool(end.children))
@@ -199,13 +199,13 @@ class Borders:
             role = roles[end.indices[0]] if roles else None
             name = names[end.indices[0]]
             per_device = nested is not None and "in_specs" in nested.facts
-            lines = labels.end_lines(name, role, atoms[end.indices[0]].aval, per_device)
+            lines = labels.end_lines(name, role, self._tips.type(atoms[end.indices[0]]), per_device)
             marks = ("choice",) if role == "predicate" else ()
         if kind == "input" and (only := _hands_on(block, end, names)):
             lines = [only]
         about: list[str] = [end.address]
         if end.state:
-            lines = state_nodes.lines_of(end, block, names)
+            lines = state_nodes.lines_of(end, block, names, self._tips.type)
             marks = (*marks, *state_nodes.marks_of(end))
             about.append(state_nodes.use_of(end))
             finals = self.hidden.get(end.address, ()), end.finals

@@ -36,12 +36,18 @@ class Builder:
         budget: About how many nodes to show. Code too long for it is cut into groups, so the
             addresses of groups depend on it.
         where: Writes the source lines in tooltips; the default writes file and line.
+        divided: How values are divided among devices, as far as that is known.
     """
 
     def __init__(
-        self, program: taxpr.Program, budget: int = BUDGET, where: Where | None = None
+        self,
+        program: taxpr.Program,
+        budget: int = BUDGET,
+        where: Where | None = None,
+        divided: introspect.Divisions | None = None,
     ) -> None:
         self.program = program
+        self.divided = divided or introspect.divisions(program)
         self.budget = budget
         self.where: Where = where or file_and_line
         self._keys = Keys()
@@ -55,7 +61,8 @@ class Builder:
     @functools.cached_property
     def _folded(self) -> Folded:
         held = HeldVariables(self.program).name
-        return Folded(Tooltips(introspect.var_names(self.program), self.where, held))
+        letters = introspect.var_names(self.program)
+        return Folded(Tooltips(letters, self.where, held, self.divided))
 
     def picture(
         self,

@@ -178,7 +178,9 @@ class Opened:
         Such as the index of a cond, which chooses a branch, or all operands of a scatter.
         """
         address, eqn, operands = self._item.address, self._item.eqn, self._bare_operands
-        lines = ("which?",) if self._chooses else tuple(labels.eqn_lines(eqn))
+        lines = (
+            ("which?",) if self._chooses else tuple(labels.eqn_lines(eqn, typed=self._tips.type))
+        )
         marks = ("choice",) if self._chooses else ()
         tip, name = self._tips.eqn(address, eqn), operands_of(address)
         self._canvas.add(Node(name, address, "eqn", lines, tip, self._outer, marks))
@@ -218,7 +220,7 @@ class Opened:
         item, atoms = self._item, [self._item.eqn.invars[k] for k in group]
         address, first = item.address, names[group[0]]
         if len(group) == 1:
-            lines = labels.end_lines(first, "operand", atoms[0].aval)
+            lines = labels.end_lines(first, "operand", self._tips.type(atoms[0]))
             origin = None if introspect.is_literal(atoms[0]) else self._scope.origins.get(atoms[0])
             address, marks = origin.value if origin else address, ("bar",)
         else:
@@ -247,11 +249,11 @@ class Opened:
             return Origin(operands_of(item.address), "", "")
         if len(origins) == 1:
             return origins[0]
-        aval = short.aval_text(item.eqn.outvars[k].aval)
+        kind = self._tips.type(item.eqn.outvars[k])
         address = item.address.value(k)
         name = self._tips.held(address) or (f"out {k}" if len(item.eqn.outvars) > 1 else "out")
         tip = short.tooltip([address, self._tips.value(item.eqn.outvars[k])])
-        self._canvas.add(Node(address, address, "result", (f"{name} {aval}",), tip, self._outer))
+        self._canvas.add(Node(address, address, "result", (f"{name} {kind}",), tip, self._outer))
         for origin in origins:
             tail = origin.tail.name if origin.tail else ""
             self._canvas.edge(origin.node, address, tooltip=origin.tooltip, tail=tail)

@@ -24,7 +24,7 @@ def around_function(canvas: Canvas, block: Block, name: str, nodes: int) -> str 
     return FUNCTION
 
 
-def lines_of(end: BlockEnd, block: Block, names: Sequence[str]) -> list[str]:
+def lines_of(end: BlockEnd, block: Block, names: Sequence[str], typed: short.TypeOf) -> list[str]:
     """The label of a state, or of a part of its value."""
     if end.states:
         return [labels.short_path(end.title), count_of(end.states, "state")]
@@ -33,7 +33,7 @@ def lines_of(end: BlockEnd, block: Block, names: Sequence[str]) -> list[str]:
         title = _short(title)
     if end.children:
         return labels.bundle_lines(title, len(end.indices))
-    return [labels.short_path(title), short.aval_text(block.jaxpr.invars[end.indices[0]].aval)]
+    return [labels.short_path(title), typed(block.jaxpr.invars[end.indices[0]])]
 
 
 def _short(title: str) -> str:

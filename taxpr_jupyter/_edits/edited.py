@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any, TypeAlias
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._analysis.index import Index
 from taxpr_jupyter._analysis.stateful import injected_program
 from taxpr_jupyter._edits import outline
@@ -42,6 +43,7 @@ class Edited:
     def __init__(self, program: taxpr.Program, edits: Edits, before: Edited | None = None) -> None:
         self.base = program
         self.edits = edits
+        self._inspector: Inspector | None = None
         if before is not None and before.edits.tags == edits.tags:
             self.tagged = before.tagged
         else:
@@ -87,10 +89,12 @@ class Edited:
         what = "1 tag that cannot" if n == 1 else f"{n} tags that cannot"
         return f"A run passes over {what} be injected, {of}."
 
-    @functools.cached_property
-    def inspector(self) -> Inspector:
-        """Looks at the places of the program."""
-        return Inspector(self.tagged, self.sites)
+    def inspector(self, divided: introspect.Divisions) -> Inspector:
+        """Looks at the places of the program, whose values are so divided among devices."""
+        kept = self._inspector
+        if kept is None or kept.divided is not divided:
+            kept = self._inspector = Inspector(self.tagged, self.sites, divided)
+        return kept
 
     def injected(self) -> taxpr.Program:
         """The program with its tags and injectors.
@@ -120,14 +124,19 @@ class Edited:
             frozenset(site.address for site in self.sites if site.added),
         )
 
-    def lines(self, limit: int | None = None) -> list[ProgramLine]:
+    def lines(
+        self, limit: int | None = None, divided: introspect.Divisions | None = None
+    ) -> list[ProgramLine]:
         """Every equation as a line, regardless of folding; at most `limit` lines."""
-        names = Tooltips(self.tagged.letters, held=self.tagged.held.name)
+        divided = divided or self.tagged.divided()
+        names = Tooltips(self.tagged.letters, held=self.tagged.held.name, divided=divided)
         return list(ProgramLines(names, marked=self.marked).all(self.program, limit))
 
-    def rows(self, call: str, limit: int | None, color: bool = False) -> list[tuple[str, str]]:
+    def rows(
+        self, call: str, limit: int | None, divided: introspect.Divisions, color: bool = False
+    ) -> list[tuple[str, str]]:
         """The first lines of the program as text, each with its address."""
-        lines = self.lines(limit)
+        lines = self.lines(limit, divided)
         size = self.tagged.size
         more = size.total + size.others - len(lines)
         return outline.rows(lines, self.sites, call=call, color=color, eqns=size.eqns, more=more)

@@ -12,7 +12,7 @@ from taxpr_jupyter._analysis.stateful import state_leaves
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._edits.tagged import Tagged
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._text.short import aval_text, literal_text, shortened, visible
+from taxpr_jupyter._text.short import literal_text, shortened, type_of, visible
 from taxpr_jupyter._tracing.sources import source_line, source_text
 
 _LONGEST = 200  # characters of one param
@@ -90,9 +90,16 @@ class Inspection:
 
 
 class Inspector:
-    """Looks at the places of one program."""
+    """Looks at the places of one program.
 
-    def __init__(self, tagged: Tagged, sites: tuple[SiteRow, ...]) -> None:
+    Attributes:
+        divided: How its values are divided among devices.
+    """
+
+    def __init__(
+        self, tagged: Tagged, sites: tuple[SiteRow, ...], divided: introspect.Divisions
+    ) -> None:
+        self.divided = divided
         self._tagged = tagged
         self._program = tagged.program
         self._index = tagged.index
@@ -127,7 +134,7 @@ class Inspector:
             address=address,
             kind="state" if address in self._states else kind or "eqn",
             title=self._input_title(value, home) if kind else self._held.name(address) or address,
-            params=self._variables(address),
+            params=(*self._variables(address), *self._devices(variable)),
             outputs=(self._text(variable),),
             values=self._values(address, home),
             refused=home.refused,
@@ -171,7 +178,13 @@ class Inspector:
 
     def _params(self, address: str, eqn: introspect.JaxprEqn) -> tuple[tuple[str, str], ...]:
         params = tuple((key, _param(value)) for key, value in eqn.params.items())
-        return (*self._variables(taxpr.Address(address).value(0)), *params)
+        held = self._variables(taxpr.Address(address).value(0))
+        return (*held, *self._devices(*eqn.outvars), *params)
+
+    def _devices(self, *variables: introspect.Var) -> tuple[tuple[str, str], ...]:
+        """The parts of values that each device has."""
+        words = dict.fromkeys(one.words for var in variables if (one := self.divided.of(var)))
+        return (("devices", "; ".join(words)),) if words else ()
 
     def _variables(self, address: str) -> tuple[tuple[str, str], ...]:
         """All variables that held a value, each with its line."""
@@ -230,7 +243,8 @@ class Inspector:
         if introspect.is_literal(atom):
             return literal_text(atom)
         letter = "_" if introspect.is_dropped(atom) else self._tagged.letters.get(atom, "_")
-        text = f"{letter}:{aval_text(atom.aval)}"
+        divided = self.divided.of(atom)
+        text = f"{letter}:{divided.type if divided else type_of(atom)}"
         return f"{name} · {text}" if (name := self._names.get(atom)) else text
 
 

@@ -27,6 +27,7 @@ class Tagged:
             program = program.tag_at(address, **params)
         self.program = program
         self._tags = tags
+        self._divided: tuple[Any, introspect.Divisions] | None = None
 
     @functools.cached_property
     def index(self) -> Index:
@@ -59,6 +60,19 @@ class Tagged:
     def held(self) -> HeldVariables:
         """The variables of the source."""
         return HeldVariables(self.program)
+
+    def divided(
+        self, known: Mapping[str, introspect.Division] | None = None
+    ) -> introspect.Divisions:
+        """How its values are divided among devices; the last answer is kept.
+
+        Args:
+            known: Divisions by XLA, if it has compiled the program.
+        """
+        kept = self._divided
+        if kept is None or kept[0] is not known:
+            kept = self._divided = known, introspect.divisions(self.program, known)
+        return kept[1]
 
     @functools.cached_property
     def costs(self) -> introspect.Costs:

@@ -160,7 +160,7 @@ class ProgramLines:
             made=tuple(self._names.typed(a) for a in several) if kind != "output" else (),
             used=tuple(self._names.operand(a) for a in several) if kind == "output" else (),
             note=count_of(len(several), "array"),
-            types=short.avals_text([a.aval for a in several]),
+            types=short.types_text(several, self._names.type),
             marks=("many",),
             # The final value of a state folds together with the state.
             fold=None if end.state and kind == "output" else end.address,
@@ -176,7 +176,7 @@ class ProgramLines:
     ) -> ProgramLine:
         made = () if kind == "output" else (self._names.typed(a),)
         used = (self._names.operand(a),) if kind == "output" else ()
-        types = short.aval_text(a.aval)
+        types = self._names.type(a)
         return ProgramLine(address, depth, kind, text, made=made, used=used, types=types)
 
     # --- equations --------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class ProgramLines:
             labels.group_title(item),
             made=tuple(self._names.typed(var) for _, var in ends.outs),
             used=tuple(self._names.operand(var) for var in ends.ins if var not in own),
-            types=short.avals_text([var.aval for var in ends.results]),
+            types=short.types_text(ends.results, self._names.type),
             note=labels.content(size),
             marks=_marks(item),
             fold=item.address,
@@ -241,7 +241,7 @@ class ProgramLines:
             params=tuple(params),
             made=tuple(self._names.typed(var) for var in eqn.outvars),
             used=tuple(self._names.operand(atom) for atom in eqn.invars),
-            types=short.avals_text([var.aval for var in eqn.outvars]),
+            types=short.types_text(eqn.outvars, self._names.type),
             note=note,
             marks=marks,
             fold=fold,

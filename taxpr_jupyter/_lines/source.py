@@ -16,7 +16,7 @@ from taxpr_jupyter._analysis.traits import precision_change
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.assignments import Assignment, assignments, in_one_line
 from taxpr_jupyter._messages import source_tab
-from taxpr_jupyter._text.short import aval_text, visible
+from taxpr_jupyter._text.short import visible
 
 LEAST = 0.01  # of all operations; lines with less are quiet
 MOST_LINES = 2000  # that a page gets
@@ -56,11 +56,13 @@ class SourceRows:
 
     Args:
         program: The program as traced; with names its variables are known.
+        divided: How its values are divided among devices, as far as that is known.
 
     Attributes:
         program: The program.
+        divided: How its values are divided.
         rows: The lines, function by function in the order of calls.
-        breaks: The numbers of the rows at which a function begins.
+        breaks: The numbers of the rows where a function begins.
         rest: What there is besides, in a sentence; may be empty.
         note: What is not known of the lines, and how to get it; may be empty.
 
@@ -74,8 +76,9 @@ class SourceRows:
         [(2, 1.0, ('most FLOPs', 'most bytes'))]
     """
 
-    def __init__(self, program: taxpr.Program) -> None:
+    def __init__(self, program: taxpr.Program, divided: introspect.Divisions | None = None) -> None:
         self.program = program
+        self.divided = divided or introspect.divisions(program)
         with without_collection():
             self.listing = listing = program.listing()
         costs = introspect.Costs()
@@ -118,7 +121,7 @@ class SourceRows:
             share = flops.get(id(found)) or 0.0
             return f"{share:.0%} of FLOPs" if share >= LEAST else ""
 
-        return self.listing.text(said)
+        return self.listing.text(said, self.divided.typed)
 
     def at(self, place: str) -> SourceRow:
         """The line at a place such as ``"model.py:12"`` or ``"cell 3:12"``.
@@ -148,7 +151,7 @@ class SourceRows:
             typed = self.typed(row)
             right = in_one_line(typed.text) if typed else ""
             left = typed.head if typed else ""
-            parts[-1]["lines"].append(_line_state(row, left, right))
+            parts[-1]["lines"].append(_line_state(row, left, right, self.divided))
         return {
             "note": self.note,
             "rest": self.rest,
@@ -239,14 +242,18 @@ def _wider(line: taxpr.program.SourceLine) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _line_state(row: SourceRow, left: str, right: str) -> source_tab.SourceLine:
+def _line_state(
+    row: SourceRow, left: str, right: str, divided: introspect.Divisions
+) -> source_tab.SourceLine:
     line = row.line
     derived = sum(found.derivative for found in line.equations)
     looping = len({found.runs for found in line.equations}) == 1 and line.runs != 1
     return {
         "number": line.number,
         "text": visible(line.text.expandtabs()),
-        "variables": [one for name, held in line.held.items() for one in _held(name, held)],
+        "variables": [
+            one for name, held in line.held.items() for one in _held(name, held, divided)
+        ],
         "equations": len(line.equations) - derived,
         "derivative": derived,
         "holds": bool(line.holding),
@@ -259,14 +266,24 @@ def _line_state(row: SourceRow, left: str, right: str) -> source_tab.SourceLine:
     }
 
 
-def _held(name: str, held: Any) -> Iterator[source_tab.SourceVariable]:
+def _held(
+    name: str, held: Any, divided: introspect.Divisions
+) -> Iterator[source_tab.SourceVariable]:
     """A variable, or the arrays in it one by one."""
     for path, values in list(held.items())[:MOST_PATHS]:
-        types = list(dict.fromkeys(aval_text(one.aval) for one in values))
+        found = [divided.at(one.address) for one in values]
+        types = list(dict.fromkeys(divided.typed(one.address, one.aval) for one in values))
+        words = list(dict.fromkeys(at.words for at in found if at))
         yield {
             "name": visible(name + path),
             "type": " | ".join(types[:2]) + (" | …" if len(types) > 2 else ""),
+            "devices": " | ".join(words[:2]) + (" | …" if len(words) > 2 else ""),
             "addresses": [str(one.address) for one in values[:MOST_VALUES]],
         }
     if (more := len(held) - MOST_PATHS) > 0:
-        yield {"name": visible(name), "type": f"{more:,} more arrays", "addresses": []}
+        yield {
+            "name": visible(name),
+            "type": f"{more:,} more arrays",
+            "devices": "",
+            "addresses": [],
+        }

@@ -4,10 +4,14 @@ from typing import Literal, TypedDict
 
 
 class SourceVariable(TypedDict):
-    """A variable of a line, or a part of one; one address for each value that it held."""
+    """A variable of a line, or a part of one; one address for each value that it held.
+
+    ``devices`` says what each of several devices has of it.
+    """
 
     name: str
     type: str
+    devices: str
     addresses: list[str]
 
 

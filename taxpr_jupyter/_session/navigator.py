@@ -50,7 +50,9 @@ class Navigator:
             address: Of a value, an equation, a group or a tag.
         """
         with self._store.lock:
-            inspector, address = self._store.edited.inspector, self._at(address)
+            edited = self._store.edited
+            inspector = edited.inspector(self._renderer.divided(edited))
+            address = self._at(address)
             return _described(self._renderer.picture(), address, inspector.look(address))
 
     def find(self, text: str) -> list[Hit]:
@@ -158,10 +160,11 @@ class Navigator:
             [0, 2]
         """
         with self._reading:
-            program = self._store.program
-            if self._source is None or self._source.program is not program:
-                self._source = SourceRows(program)
-            return self._source
+            program, kept = self._store.program, self._source
+            divided = self._renderer.divided(self._store.edited)
+            if kept is None or (kept.program, kept.divided) != (program, divided):
+                kept = self._source = SourceRows(program, divided)
+            return kept
 
     def line(self, place: str) -> Slice:
         """The equations that a line of the source made.
@@ -333,7 +336,8 @@ class Navigator:
 
     def _at(self, address: Place) -> str:
         edited = self._store.edited
-        return edited.inspector.address_of(edited.address_of(address))
+        inspector = edited.inspector(self._renderer.divided(edited))
+        return inspector.address_of(edited.address_of(address))
 
     def _refold(self, address: str, *, opened: bool) -> None:
         with self._store.change("folding"):

@@ -8,12 +8,14 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from taxpr import introspect
 from taxpr_jupyter._code.code import CallSource, Changed, code_of
 from taxpr_jupyter._code.state_code import StatesOf
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._edits import outline as _outline
 from taxpr_jupyter._edits.edited import Edited
 from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._heat.as_compiled import AsCompiled
 from taxpr_jupyter._heat.measured import Colours, Found
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._lines.line import ProgramLine
@@ -85,6 +87,12 @@ class Renderer:
         """Keeps the numbers or kernels of an answer."""
         self._measured[found.kind] = found
 
+    def divided(self, edited: Edited) -> introspect.Divisions:
+        """How values are divided among devices, all of them once XLA has compiled the program."""
+        found = self.measured("compiled")
+        known = found.answer.shardings.values if isinstance(found, AsCompiled) else None
+        return edited.tagged.divided(known)
+
     def folding(self, after: Edited) -> dict[str, Any]:
         """The open addresses, as a program has them that is to take the place of this one."""
         before, now = self._store.edited, self._store.edits
@@ -150,7 +158,8 @@ class Renderer:
         if folded:
             return self._folded_text(False, color, limit)
         with self._store.lock:
-            rows = self._store.edited.rows(self._store.call, limit, color)
+            edited = self._store.edited
+            rows = edited.rows(self._store.call, limit, self.divided(edited), color)
         return "\n".join(text for _, text in rows)
 
     def outline(self, color: bool = False, limit: int | None = None) -> str:
@@ -269,7 +278,8 @@ class Renderer:
         edits = edited.edits
         # Values of injectors are shown in the text, not in the picture.
         attached = frozenset(edits.attached)
-        key = (edited.base, edits.tags, attached, edits.unfolded, edits.only, self.colours)
+        divided = self.divided(edited)
+        key = (edited.base, edits.tags, attached, edits.unfolded, edits.only, self.colours, divided)
         kept = self._kept
         if kept is not None and kept[0] == key:
             return kept[1]
@@ -291,8 +301,9 @@ class Renderer:
     def builder(self, edited: Edited) -> Builder:
         """The builder of a program's drawings; the last one is cached."""
         builder = self._builder  # another thread may replace the attribute
-        if builder is None or builder.program is not edited.program:
-            builder = self._builder = Builder(edited.program, self.budget, source_text)
+        divided = self.divided(edited)
+        if builder is None or (builder.program, builder.divided) != (edited.program, divided):
+            builder = self._builder = Builder(edited.program, self.budget, source_text, divided)
         return builder
 
     def _folded_text(self, outline: bool, color: bool, limit: int | None) -> str:
@@ -305,4 +316,4 @@ class Renderer:
     def _outline(self, limit: int | None) -> list[tuple[str, str]]:
         edited = self._drawn
         assert edited is not None
-        return edited.rows(edited.program.name, limit)
+        return edited.rows(edited.program.name, limit, self.divided(edited))

@@ -62,22 +62,35 @@ def _known_bytes(aval: Any) -> int:
         return 0
 
 
-def avals_text(avals: Sequence[Any], most: int = 2, largest: bool = False) -> str:
+def type_of(atom: introspect.Atom) -> str:
+    """The type of a value, such as `f32[3,4]`."""
+    return aval_text(atom.aval)
+
+
+TypeOf = Callable[[introspect.Atom], str]
+
+
+def types_text(
+    atoms: Sequence[introspect.Atom], typed: TypeOf = type_of, most: int = 2, largest: bool = False
+) -> str:
     """Types in one line of a label: `f32[3,4], i32[]`, `3×f32[3]`, or `f32[3,4], +4` of many.
 
     Args:
-        avals: The types.
+        atoms: The values.
+        typed: Writes the type of one.
         most: How many are told of many.
         largest: Whether these are the largest; otherwise the first ones.
     """
-    texts = [aval_text(aval) for aval in avals]
+    texts = list(map(typed, atoms))
     if len(texts) > 1 and len(set(texts)) == 1:
         return f"{len(texts)}×{texts[0]}"
     text = ", ".join(texts)
     if len(texts) <= most + 1 and len(text) <= LINE:
         return text
     if largest:
-        texts = [aval_text(one) for one in sorted(avals, key=_known_bytes, reverse=True)]
+        sizes = [_known_bytes(atom.aval) for atom in atoms]
+        order = sorted(range(len(texts)), key=sizes.__getitem__, reverse=True)
+        texts = [texts[k] for k in order]
     for shown in range(min(most, len(texts) - 1), 0, -1):
         text = ", ".join([*texts[:shown], f"+{len(texts) - shown}"])
         if len(text) <= LINE:
@@ -134,6 +147,7 @@ class Tooltips:
         letters: The letters.
         where: Writes a source, for example as "cell 3, line 4".
         held: The variable of the source that held the value at an address, or "".
+        divided: How values are divided among devices.
     """
 
     def __init__(
@@ -141,8 +155,10 @@ class Tooltips:
         letters: Mapping[Any, str],
         where: Where | None = None,
         held: Callable[[str], str] = lambda address: "",
+        divided: introspect.Divisions | None = None,
     ):
         self.held = held
+        self._divided = divided or introspect.Divisions()
         self._letters = letters
         self._where = where or file_and_line
         self._values: dict[int, tuple[Any, str]] = {}  # by id, with the atom to keep it alive
@@ -154,11 +170,15 @@ class Tooltips:
         return ", ".join(name or "_" for name in names) if any(names) else ""
 
     def value(self, atom: introspect.Atom) -> str:
-        """A value: `d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal."""
+        """A value: `d:f32[3,4], 48 B`, `d:f32[] weak, 4 B`, or `2.0` for a literal.
+
+        If several devices share it, also the part on each of them.
+        """
         known = self._values.get(id(atom))
         if known is None:
             size = "" if introspect.is_literal(atom) else size_text(atom.aval)
-            known = self._values[id(atom)] = atom, self.typed(atom) + size
+            shared = f"; {divided.words}" if (divided := self._divided.of(atom)) else ""
+            known = self._values[id(atom)] = atom, self.typed(atom) + size + shared
         return known[1]
 
     def typed(self, atom: introspect.Atom) -> str:
@@ -166,7 +186,12 @@ class Tooltips:
         if introspect.is_literal(atom):
             return literal_text(atom)
         letter = "_" if introspect.is_dropped(atom) else self._letters.get(atom, "")
-        return f"{letter}:{aval_text(atom.aval)}" if letter else aval_text(atom.aval)
+        return f"{letter}:{self.type(atom)}" if letter else self.type(atom)
+
+    def type(self, atom: introspect.Atom) -> str:
+        """The type of a value, with the axes of the mesh that divide it."""
+        divided = self._divided.of(atom)
+        return divided.type if divided else type_of(atom)
 
     def eqn(self, address: str, eqn: introspect.JaxprEqn) -> str:
         """An equation: address, line as in `print(jaxpr)`, tag params, scope, source line."""
@@ -177,6 +202,8 @@ class Tooltips:
         held = self.results(address, eqn)
         outs = f"{held} · {outs}" if held else outs
         lines = [address, f"{outs} = {eqn.primitive.name} {operands}".strip()]
+        divided = (one for var in eqn.outvars if (one := self._divided.of(var)))
+        lines += dict.fromkeys(one.words for one in divided)
         if introspect.is_tag(eqn):
             params = introspect.tag_params(eqn)
             lines += [f"{key}={param_text(value)}" for key, value in params.items()]

@@ -58,15 +58,18 @@ def ordered(eqn: introspect.JaxprEqn) -> bool:
     return values > 1 and eqn.primitive not in _COMMUTATIVE
 
 
-def eqn_lines(eqn: introspect.JaxprEqn, title: str = "", name: str = "") -> list[str]:
+def eqn_lines(
+    eqn: introspect.JaxprEqn, title: str = "", name: str = "", typed: short.TypeOf = short.type_of
+) -> list[str]:
     """The label of a first-order equation, such as `mul(•, 2.0)` and `f32[3]`.
 
     Args:
         eqn: The equation.
         title: The source of which it is all.
         name: The variables that held its results.
+        typed: Writes the type of a value.
     """
-    lines = [*operation_lines(eqn), *_result_lines(eqn, name)]
+    lines = [*operation_lines(eqn), *_result_lines(eqn, typed, name)]
     if not title and not name and len(lines) == 2 and is_plumbing(eqn):
         return [" ".join(lines)]
     return [*source_lines(title), *lines]
@@ -158,9 +161,9 @@ def _sides(sizes: Sequence[Any]) -> str:
     return "×".join(map(str, sizes))
 
 
-def _result_lines(eqn: introspect.JaxprEqn, name: str = "") -> list[str]:
+def _result_lines(eqn: introspect.JaxprEqn, typed: short.TypeOf, name: str = "") -> list[str]:
     """The types of the results with their variables; no line where there are none."""
-    text = short.avals_text([var.aval for var in eqn.outvars])
+    text = short.types_text(eqn.outvars, typed)
     if name and len(eqn.outvars) == 1:
         name, text = "", f"{short.shortened(name, max(short.LINE - len(text) - 2, 8))}: {text}"
     return [short.shortened(text, short.LINE) for text in (name, text) if text]
@@ -204,7 +207,7 @@ def _is_empty(value: Any) -> bool:
     return value is None or value is False or (type(value) in (tuple, str) and not value)
 
 
-def tag_lines(eqn: introspect.JaxprEqn) -> list[str]:
+def tag_lines(eqn: introspect.JaxprEqn, typed: short.TypeOf = short.type_of) -> list[str]:
     """The label of a tag: its name, its other params, its type."""
     params = introspect.tag_params(eqn)
     name = params.pop("name", None)
@@ -216,7 +219,7 @@ def tag_lines(eqn: introspect.JaxprEqn) -> list[str]:
     lines += texts[:3]
     if len(params) > 3:
         lines.append(f"+{len(params) - 3}")
-    return [*lines, *_result_lines(eqn)]
+    return [*lines, *_result_lines(eqn, typed)]
 
 
 def open_title(eqn: introspect.JaxprEqn, source: str) -> tuple[str, ...]:
@@ -280,21 +283,26 @@ def content(size: Size) -> str:
 
 
 def hop_lines(
-    eqn: introspect.JaxprEqn, size: Size, source: str = "", name: str = "", rest: str = ""
+    eqn: introspect.JaxprEqn,
+    size: Size,
+    typed: short.TypeOf,
+    source: str = "",
+    name: str = "",
+    rest: str = "",
 ) -> list[str]:
     """The label of a folded equation that holds so much, and is all of a statement or the rest."""
     if rest:
-        return [rest, content(size), *_result_lines(eqn, name)]
+        return [rest, content(size), *_result_lines(eqn, typed, name)]
     title = short.shortened(hop_title(eqn), short.LINE)
     facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
-    return [*source_lines(source), title, *rules, content(size), *_result_lines(eqn, name)]
+    return [*source_lines(source), title, *rules, content(size), *_result_lines(eqn, typed, name)]
 
 
-def group_lines(item: Item, size: Size, leaving: Sequence[Any]) -> list[str]:
+def group_lines(item: Item, size: Size, leaving: Sequence[Any], typed: short.TypeOf) -> list[str]:
     """The label of a folded group: its title, what it is, how much, and what leaves it."""
-    types = short.avals_text([var.aval for var in leaving], most=1, largest=True)
+    types = short.types_text(leaving, typed, most=1, largest=True)
     lines = [*filter(None, (item.note, content(size), types))]
     if item.rest:
         return [item.rest, *lines]
@@ -309,24 +317,24 @@ def group_title(item: Item) -> str:
     return short.shortened(" · ".join(filter(None, (item.title, item.note))), 2 * short.LINE)
 
 
-def end_lines(name: str, role: str | None, aval: Any, per_device: bool = False) -> list[str]:
+def end_lines(name: str, role: str | None, kind: str, per_device: bool = False) -> list[str]:
     """The label of an input or output.
 
     Args:
         name: What it is called.
         role: Its role in the equation around it; None for the program's own.
-        aval: Its type.
+        kind: Its type.
         per_device: Whether that is another type than outside, that of one device's part.
     """
-    name, aval_text = short_path(name), short.shortened(short.aval_text(aval), short.LINE)
+    name, kind = short_path(name), short.shortened(kind, short.LINE)
     if role is None:
-        return [name, aval_text]
+        return [name, kind]
     if role == "predicate":
         return ["continue?"]
     if per_device:
-        return [name, aval_text]
+        return [name, kind]
     # What only enters or leaves a call has its type at the other end of the edge.
-    return [name] if role in {"arg", "out"} else [f"{name} {aval_text}"]
+    return [name] if role in {"arg", "out"} else [f"{name} {kind}"]
 
 
 def short_path(name: str) -> str:

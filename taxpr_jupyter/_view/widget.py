@@ -82,6 +82,7 @@ class PanelView(ipywidgets.VBox):
         graph.views = list(session.views)
         self._look(graph.view)
         graph.observe(self._sourcing.refresh, "svg")
+        graph.observe(self._sourcing.asked, "answer")
 
     start_run = of("_running", Running.start)
     cancel = of("jobs", Jobs.cancel)

@@ -3,14 +3,18 @@
 import jax
 import jax.numpy as jnp
 import pytest
-from jax.core import ShapedArray
 
 import taxpr
 from taxpr_jupyter import PanelError, draw
-from taxpr_jupyter._text.short import LINE, avals_text
+from taxpr_jupyter._text.short import LINE, types_text
 from taxpr_jupyter._tree.labels import eqn_lines
 
 F32, I32 = jnp.float32, jnp.int32
+
+
+def values(*types):
+    structs = [jax.ShapeDtypeStruct(*one) for one in types]
+    return jax.make_jaxpr(lambda *xs: ())(*structs).jaxpr.invars
 
 
 def step(carry, x):
@@ -81,14 +85,14 @@ def test_a_title_in_the_place_of_an_address_is_answered_by_the_address():
     ],
 )
 def test_types_in_a_line(shapes, how, text):
-    found = avals_text([ShapedArray(shape, F32) for shape in shapes], **how)
+    found = types_text(values(*[(shape, F32) for shape in shapes]), **how)
     assert found == text
     assert len(found) <= LINE
 
 
 def test_the_largest_of_what_leaves_stands_first():
-    avals = [ShapedArray((), I32), ShapedArray((2, 8), F32), ShapedArray((3,), F32)]
-    assert avals_text(avals, most=1, largest=True) == "f32[2,8], +2"
+    found = values(((), I32), ((2, 8), F32), ((3,), F32))
+    assert types_text(found, most=1, largest=True) == "f32[2,8], +2"
 
 
 def test_a_long_name_leaves_its_type_whole():

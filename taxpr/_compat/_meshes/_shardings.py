@@ -32,6 +32,14 @@ def spec_entries(spec: Any) -> tuple[str | tuple[str, ...] | None, ...]:
     return spec.partitions if hasattr(spec, "partitions") else tuple(spec)
 
 
+def spec_axes(spec: Any, rank: int) -> list[tuple[str, ...]] | None:
+    """The mesh axes that divide each axis of an array; None if one is left open."""
+    entries = [*spec_entries(spec), *[None] * rank][:rank]
+    if any(entry is jax.sharding.PartitionSpec.UNCONSTRAINED for entry in entries):
+        return None
+    return [() if one is None else one if is_tuple(one) else (one,) for one in entries]
+
+
 def spec_text(spec: Any) -> str:
     """A spec as text, such as `P('x', None, unreduced={'y'})`: equal in all versions and runs."""
     parts = [repr(entry) for entry in spec_entries(spec)]

@@ -104,6 +104,15 @@ class SourceView:
         else:
             self._graph.source = {}
 
+    def asked(self, change: Any) -> None:
+        """Shows the source again with what an answer says of how variables are divided."""
+        answer = change.new
+        if answer.get("question") == "compiled" and answer["headline"]:
+            if self._seen:
+                self._read()
+            else:
+                self._graph.source = {}
+
     def edited(self, place: str = "", mistake: str = "") -> None:
         """Shows which lines were typed over, and what is wrong with one."""
         written = self._session.written

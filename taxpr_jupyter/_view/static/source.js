@@ -461,11 +461,11 @@ export class SourceLines {
 }
 
 /** @param {SourceVariable} variable */
-function drawVariable({ name, type, addresses }) {
+function drawVariable({ name, type, devices, addresses }) {
   const values = addresses.length > 1 ? `: ${addresses.length} values, one with each click` : "";
   const what = [h("b", {}, name), h("span", {}, `: ${type}`), h("small", {}), h("em", {})];
   if (!addresses.length) return h("span", { class: "tx-variable" }, ...what);
-  const more = { class: "tx-variable", tabindex: "-1", "aria-pressed": "false", title: `Select what ${name} held${values}` };
+  const more = { class: "tx-variable", tabindex: "-1", "aria-pressed": "false", title: [devices, `Select what ${name} held${values}`].filter(Boolean).join("\n") };
   const item = button("", () => {}, more);
   item.replaceChildren(...what);
   return item;
