@@ -93,6 +93,7 @@ from taxpr._compat._letters import var_names
 from taxpr._compat._meshes._mesh import (
     as_traced,
     in_parts,
+    is_manual,
     made_different,
     made_equal,
     manual_axes,
@@ -105,6 +106,7 @@ from taxpr._compat._meshes._mesh import (
     pvary,
     side_by_side,
     under,
+    under_no_mesh,
     varying,
     waits_for,
 )
@@ -119,6 +121,7 @@ from taxpr._compat._meshes._shardings import (
     jitted,
     moved_here,
     moved_to,
+    on_automatic_axes,
     on_mesh_here,
     on_mesh_of,
     resharded,

@@ -1,11 +1,13 @@
-"""`devices_of`: the devices that a program runs on."""
+"""`devices_of`: the devices that a program runs on, and `mesh_of`: their mesh."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
+from jax.sharding import Mesh
 
 from taxpr import _compat
 from taxpr._compat import StoredJaxpr
@@ -31,19 +33,43 @@ def devices_of(jaxpr: StoredJaxpr, arrays: Iterable[object]) -> frozenset[Any]:
     return bound | in_it or every
 
 
+def mesh_of(jaxpr: StoredJaxpr, arrays: Iterable[object]) -> Mesh | None:
+    """The mesh of several devices that a program runs on; None if it is not known.
+
+    JAX allows one mesh in a program.
+
+    Args:
+        jaxpr: The program.
+        arrays: Its arguments and constants.
+    """
+    placed = [x.sharding for x in arrays if isinstance(x, jax.Array)]
+    eqns = (eqn for _, eqn in iter_eqns(jaxpr))
+    in_it = (one for eqn in eqns for one in _shardings(eqn.params.values()))
+    meshes = (getattr(one, "mesh", one) for one in itertools.chain(placed, in_it))
+    found = (one for one in meshes if isinstance(one, Mesh) and one.size > 1)
+    return next(found, None)
+
+
 def processes_of(devices: Iterable[Any]) -> frozenset[int]:
     """The numbers of the processes that some devices belong to."""
     return frozenset(device.process_index for device in devices)
 
 
 def _of_params(params: Iterable[Any]) -> Iterator[Any]:
-    for one in params:
-        if _compat.is_sequence(one):
-            yield from _of_params(one)
+    for one in _shardings(params):
         mesh = one.mesh if isinstance(one, jax.sharding.NamedSharding) else one
         if isinstance(mesh, jax.sharding.AbstractMesh):
             yield from () if mesh.empty else _compat.devices_here()
-        elif isinstance(mesh, jax.sharding.Mesh):
+        elif isinstance(mesh, Mesh):
             yield from () if mesh.empty else mesh.devices.flat
-        elif isinstance(one, jax.sharding.Sharding):
+        else:
             yield from one.device_set
+
+
+def _shardings(params: Iterable[Any]) -> Iterator[Any]:
+    """The shardings and meshes among the parameters of an equation."""
+    for one in params:
+        if _compat.is_sequence(one):
+            yield from _shardings(one)
+        elif isinstance(one, (jax.sharding.Sharding, jax.sharding.AbstractMesh, Mesh)):
+            yield one

@@ -131,7 +131,8 @@ class _HandingOut:
 
         def put(atom: Atom, slot: Slot, local: str) -> None:
             if (summary := wanted.at[slot]) is not None:
-                [atom] = splice.inline(_piece(summary, atom.aval), [atom], again=True)
+                piece = _piece(summary, atom.aval, _compat.mesh_here())
+                [atom] = splice.inline(piece, [atom], again=True)
             leaves: list[Any] = [atom]
             emits[label / local] = Emission(leaves, None)
 
@@ -298,7 +299,8 @@ def _fence() -> JaxprEqn:
 
 
 @functools.lru_cache(maxsize=1024)
-def _piece(summary: Summary, aval: Aval) -> ClosedJaxpr:
+def _piece(summary: Summary, aval: Aval, mesh: Mesh) -> ClosedJaxpr:
+    del mesh  # what it is computed under counts, too
     return _compat.make_jaxpr(summary)(aval)
 
 

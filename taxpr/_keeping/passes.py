@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+from jax.sharding import Mesh
 
 from taxpr import _compat
 from taxpr._answers.progress import Progress
@@ -70,8 +71,9 @@ class Passes:
         keep: str,
         reductions: Mapping[str, Reduction],
         how: tuple[bool, bool, bool],
+        mesh: Mesh | None,
     ) -> None:
-        self._jaxpr, self._flat, self._reductions = jaxpr, flat, reductions
+        self._jaxpr, self._flat, self._reductions, self._mesh = jaxpr, flat, reductions, mesh
         self._how = how  # the last arguments of `Handing.made`
         *_, self._is_alone = how
         self.raised = Raised()
@@ -167,7 +169,8 @@ class Passes:
         first = len(_compat.open_jaxpr(jaxpr).outvars) if self._ran else 0
         inner = summed.intersection(one.address for one in values)
         key = "recording", tuple(one.address for one in values), frozenset(inner), steps, first
-        summaries = {one: beside(self._reductions[one].of) for one in inner}
+        key = *key, self._mesh if inner else None
+        summaries = {one: beside(self._reductions[one], self._mesh) for one in inner}
         handing = made_of(
             jaxpr,
             (),
@@ -231,6 +234,9 @@ class Passes:
         kept = KeptValue(axes, tuple(type_of(value).shape), type_of(value).dtype, fired=fired)
         if found.is_summary:
             kept.table = fetched(leaf)
+            reduction = self._reductions[value.address]
+            if reduction.joined is not None and leaf.ndim > len(axes) + len(reduction.shape):
+                kept.table = reduction.joined(kept.table)
         else:
             kept.value = leaf
         return kept

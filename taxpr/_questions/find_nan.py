@@ -28,7 +28,12 @@ from taxpr._sites.values import Value, value_at
 from taxpr._transforms.question import question
 from taxpr._untyped import np
 
-_BITS = Reduction(kinds, (), has_stats)
+
+def _bits_of_all(bits: Any) -> Any:
+    return np.bitwise_or.reduce(bits, -1)
+
+
+_BITS = Reduction(kinds, (), has_stats, _bits_of_all)
 _MADE_BY = {
     "Gradient of ": "grad",
     "Value and gradient of ": "value_and_grad",

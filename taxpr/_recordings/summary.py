@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+from jax.sharding import Mesh
 
 from taxpr import _compat
 from taxpr._compat import Array
+from taxpr._devices.by_parts import by_parts
 from taxpr._devices.fetched import is_shared, on_all_devices
 from taxpr._recordings.blocks import BINS, numbers
 from taxpr._untyped import jax as _jax
@@ -42,8 +44,8 @@ class Stats:
         neginf: The share of -inf.
         size: The number of elements.
         histogram: How many finite elements are in each of 16 equally wide bins from the least to
-            the greatest. For several iterations of which only statistics were kept it is made of
-            the middles of their bins.
+            the greatest. For several iterations, or devices, of which only statistics were kept it
+            is made of the middles of their bins.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -179,11 +181,14 @@ class Reduction(NamedTuple):
             `jax.numpy`.
         shape: The shape of what it computes of a value without leading axes.
         takes: Whether there is such a thing of a dtype; other values are kept whole.
+        joined: What it is of a whole, of those of parts of one size, which are on one further axis
+            before that of `shape`; zeros are no part. None where parts do not tell that.
     """
 
     of: Callable[[Any, int, Any], Any]
     shape: tuple[int, ...]
     takes: Callable[[Any], bool]
+    joined: Callable[[Any], Any] | None = None
 
 
 def _takes_none(dtype: Any) -> bool:
@@ -191,7 +196,6 @@ def _takes_none(dtype: Any) -> bool:
     return False
 
 
-STATS = Reduction(summary, (WIDTH,), has_stats)
 WHOLE = Reduction(summary, (WIDTH,), _takes_none)
 
 
@@ -231,11 +235,22 @@ def on_device(of: Callable[[Any, int, Any], Any], axes: int) -> Any:
 
 
 @functools.cache
-def beside(of: Callable[[Any, int, Any], Any]) -> Any:
-    """A reduction of one value, to be computed in the program that makes it."""
+def beside(reduction: Reduction, mesh: Mesh | None) -> Any:
+    """A reduction of one value, to be computed in the program that makes it.
+
+    Each device of a mesh computes that of its part, on a further axis before that of the shape,
+    except in a `jax.shard_map`, where all it has is its part.
+    """
+
+    def of_all(x: Array) -> Array:
+        return reduction.of(x, 0, jnp)
+
+    of_parts = None if mesh is None or reduction.joined is None else by_parts(of_all, mesh)
 
     def run(x: Array) -> Array:
-        return of(x, 0, jnp)
+        if of_parts is None or _compat.is_manual(x):
+            return _compat.on_automatic_axes(of_all, x)
+        return _compat.on_automatic_axes(of_parts, x, leading=True)
 
     return run
 
@@ -251,22 +266,29 @@ def stats_of(table: Any, size: int, fired: Any = None) -> Stats:
     rows = np.asarray(table, np.float64).reshape(-1, WIDTH)
     if fired is not None:
         rows = rows[np.asarray(fired, bool).reshape(-1)]
-    if len(rows) < 2:
-        return each_of(rows[0] if len(rows) else np.array(_NOTHING), size * len(rows))
-    numbers = dict(zip(_FIELDS, rows.T, strict=False))
-    counts = numbers["finite"] * size
-    live = counts > 0
-    shares = [numbers[name].mean() for name in _FIELDS[5:9]]
-    if not live.any():
-        return _stats([*_NOTHING[:5], *shares], size * len(rows), np.zeros(BINS, np.int64))
-    numbers = {name: column[live] for name, column in numbers.items()}
-    counts, total = counts[live], counts.sum()
-    mean = (numbers["mean"] * counts).sum() / total
-    square = (numbers["std"] ** 2 + (numbers["mean"] - mean) ** 2) * counts
-    low, high = numbers["min"].min(), numbers["max"].max()
-    std, norm = np.sqrt(square.sum() / total), np.sqrt((numbers["norm"] ** 2).sum())
-    histogram = _rebinned(rows[live], low, high)
-    return _stats([mean, std, low, high, norm, *shares], size * len(rows), histogram)
+    return each_of(rows[0] if len(rows) == 1 else joined(rows), size * len(rows))
+
+
+def joined(table: Any) -> Any:
+    """One summary of several, on the last axis but one, of as many elements each.
+
+    Zeros are the summary of nothing, and do not count. A histogram is made of the middles of bins.
+    """
+    table = np.asarray(table, np.float64)
+    by_name = dict(zip(_FIELDS, np.moveaxis(table, -1, 0), strict=False))
+    share = by_name["finite"]
+    is_live, total = share > 0, share.sum(-1)
+    parts = np.maximum((table[..., _FIELDS.index("nan") : len(_FIELDS)].sum(-1) > 0).sum(-1), 1)
+    shares = [by_name[name].sum(-1) / parts for name in _FIELDS[5:]]
+    mean, std, low, high, norm = (np.where(is_live, by_name[name], 0) for name in _FIELDS[:5])
+    weight = share / np.where(total > 0, total, 1)[..., None]
+    middle = (mean * weight).sum(-1)
+    spread = (std**2 + (mean - middle[..., None]) ** 2) * weight
+    low = np.where(is_live, low, np.inf).min(-1, initial=np.inf)
+    high = np.where(is_live, high, -np.inf).max(-1, initial=-np.inf)
+    numbers = middle, np.sqrt(spread.sum(-1)), low, high, np.sqrt((norm**2).sum(-1))
+    numbers = [np.where(total > 0, one, np.nan) for one in numbers]
+    return np.stack([*numbers, *shares, *_rebinned(table, low, high)], -1)
 
 
 def _stats(numbers: Sequence[Any], size: int, histogram: Any) -> Stats:
@@ -276,11 +298,19 @@ def _stats(numbers: Sequence[Any], size: int, histogram: Any) -> Stats:
     return Stats(**by_name, size=size, histogram=histogram)
 
 
-def _rebinned(rows: Any, low: float, high: float) -> Any:
+def _rebinned(table: Any, low: Any, high: Any) -> list[Any]:
+    """The numbers of all in each bin between two numbers."""
+    counts = table[..., len(_FIELDS) :]
     middles = (np.arange(BINS) + 0.5) / BINS
-    at = rows[:, 2:3] + middles * (rows[:, 3:4] - rows[:, 2:3])
-    ends = (low, high) if high > low else (low, low + 1)
-    return np.histogram(at, BINS, ends, weights=rows[:, len(_FIELDS) :])[0].astype(np.int64)
+    least, greatest = table[..., 2:3], table[..., 3:4]
+    with np.errstate(invalid="ignore"):  # where there are no numbers
+        at = least + middles * (greatest - least) - low[..., None, None]
+        width = np.where(high > low, high - low, 1)[..., None, None]
+        bins = np.clip(np.nan_to_num(np.floor(at / width * BINS)), 0, BINS - 1)
+    return [np.where(bins == k, counts, 0).sum((-2, -1)) for k in range(BINS)]
+
+
+STATS = Reduction(summary, (WIDTH,), has_stats, joined)
 
 
 def each_of(table: Any, size: int, fired: Any = None) -> Stats:

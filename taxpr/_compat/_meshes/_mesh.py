@@ -128,6 +128,16 @@ def under(mesh: Mesh) -> Generator[None, None, None]:
         yield
 
 
+def is_manual(x: Array) -> bool:
+    """Whether a value is in a shard_map, in which each device has its own part of it."""
+    return bool(mesh_here().manual_axes or type_of(x).sharding.mesh.manual_axes)
+
+
+def under_no_mesh() -> contextlib.AbstractContextManager[None]:
+    """Trace under no mesh, whatever mesh is set."""
+    return under(_mesh.empty_abstract_mesh)
+
+
 @contextlib.contextmanager
 def as_traced(eqn: JaxprEqn, mesh: Mesh) -> Generator[None, None, None]:
     """Restore the surroundings in which an equation was traced: mesh and axes of its shard_map.

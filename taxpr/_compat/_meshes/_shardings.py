@@ -193,6 +193,21 @@ def sharding_on(aval: Typed, mesh: Mesh) -> Sharding | None:
     return _sharding(mesh, [_without(one, lost) for one in spec_entries(found.spec)])
 
 
+def on_automatic_axes(fun: Callable[[Array], Array], x: Array, leading: bool = False) -> Array:
+    """The result of a function that knows nothing of explicit axes; whole on each device.
+
+    With ``leading`` its first axis is divided along all of them.
+    """
+    mesh = type_of(x).sharding.mesh
+    kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
+    explicit = tuple(name for name, kind in kinds if kind == jax.sharding.AxisType.Explicit)
+    if not explicit:
+        return fun(x)
+    spec = jax.sharding.PartitionSpec(*[explicit] * leading)
+    with under(mesh):
+        return _jax.sharding.auto_axes(fun, axes=explicit, out_sharding=spec)(x)
+
+
 def moved_to(x: Array, sharding: Sharding) -> Array:
     """Move ``x`` to a sharding on another mesh."""
     with under(sharding.mesh):
