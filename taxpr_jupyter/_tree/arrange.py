@@ -169,7 +169,7 @@ class Arranger:
     ) -> Item:
         if len(children) == 1 and children[0].is_group:  # the same equations twice
             only = children[0]
-            more = only.kind != "once" and kind not in SOURCE
+            more = only.kind != "once" and kind not in (*SOURCE, "callback")
             inner = only.title.removeprefix("∂ ") if title.startswith("∂ ") else only.title
             names = [title, *([inner] if more else [])]
             if kind == "pass" or only.kind == "repeat":

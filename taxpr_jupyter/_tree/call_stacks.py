@@ -197,6 +197,11 @@ class Units:
             runs.append((step, begin, start))
         return runs
 
+    def shared_step(self, start: int, stop: int, depth: int) -> SourceStep | None:
+        """The step at a depth, if some units have it in common."""
+        found = {self.step(unit, depth) for unit in range(start, stop)}
+        return found.pop() if len(found) == 1 else None
+
     def common_steps(self, start: int, stop: int) -> int:
         """How many steps some units have in common."""
         first, *others = dict.fromkeys(self.paths[start:stop])
@@ -245,10 +250,11 @@ def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Sou
     """
     library = list(itertools.takewhile(_of_library, stack))
     own = [frame for frame in stack[len(library) :] if not _of_library(frame)]
-    if own and _of_library(stack[-1]):  # the library calls a function of the user's
-        called = own[-1]
-        key = called.file, called.function, derived
-        yield SourceStep("callback", key, _derivative(_called(called), derived))
+    called = {
+        id(frame)
+        for frame, by in itertools.pairwise(stack)
+        if not _of_library(frame) and _of_library(by) and not _runs_another(by, False)
+    }
     caller: introspect.Statement | None = None
     last: Any = None
     handed = False
@@ -263,6 +269,9 @@ def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Sou
             handed = True
             continue
         handed = False
+        if id(frame) in called:
+            key = frame.file, frame.function, derived
+            yield SourceStep("callback", key, _derivative(_called(frame), derived))
         if frame.text:
             place = frame.file, frame.place
             if place != last:  # not of a comprehension, which is a function for Python

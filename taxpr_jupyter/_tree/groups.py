@@ -86,9 +86,23 @@ class Groups:
             return self._by_pass(0, stop)
         made: list[Item] = []
         for step, a, b in runs:
-            children = self._by_scope(a, b, 0)
-            made += [self._make.group(step.kind, step.title, a, b, children)] if step else children
+            made += [self._called(step, a, b, 0)] if step else self._by_scope(a, b, 0)
         return self._make.arranged(made, 0)
+
+    def _called(self, step: SourceStep, start: int, stop: int, depth: int) -> Item:
+        """A call of a function of the user's, which is the step at this depth."""
+        inner = self._units.shared_step(start, stop, depth + 1)
+        if inner is None or inner.kind != "statement":
+            inner = step
+        if stop - start == 1:
+            [item, *_] = self._units.items(start, stop)
+            item.title = inner.title
+        else:
+            children = self._by_scope(start, stop, 0)
+            item = self._make.group(inner.kind, inner.title, start, stop, children)
+        item.note = "" if inner is step else step.title
+        item.called = step.title
+        return item
 
     # --- passes -----------------------------------------------------------------------------------
 
@@ -176,7 +190,9 @@ class Groups:
             if beside and self._goes_on(step, a, b, depth, *beside):
                 made += self._by_source(a, b, depth + 1, beside=beside)
                 continue
-            if b - a == 1:
+            if step.kind == "callback":
+                items = [part := self._called(step, a, b, depth)]
+            elif b - a == 1:
                 items = self._units.items(a, b)
                 part = items[0]
                 part.title = step.title if step.kind != "function" else ""
@@ -248,7 +264,7 @@ def _tell_apart(step: SourceStep, parts: Sequence[Item]) -> None:
     for k, part in enumerate(parts):
         if len(parts) > 1 and not part.is_group:
             part.title = ""
-        elif len(parts) > 1 and not step.note:
+        elif len(parts) > 1 and not step.note and not part.called:
             part.note = f"{k + 1} of {len(parts)}"
 
 

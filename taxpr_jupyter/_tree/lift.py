@@ -1,6 +1,7 @@
 """Find the user's functions that a call of a library runs in its loops."""
 
 import collections
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
@@ -40,7 +41,7 @@ class Lifts:
         if item.kind and item.kind not in _CALLS:
             return None
         loose = list(_loose(item))
-        if not all(one.kind != "callback" and self._is_of_library(one) for one in loose):
+        if not all(not one.called and self._is_of_library(one) for one in loose):
             return None
         every = [call for one in loose for call in self._calls(one, ())]
         inside = sum(self._size(call.item) for call in every)
@@ -49,7 +50,7 @@ class Lifts:
             return None
         places: dict[str, list[Lifted]] = collections.defaultdict(list)
         for call in every:
-            places[call.item.title].append(call)
+            places[call.item.called].append(call)
         first, last = (item.eqns[k][0].short for k in (0, -1))
         address = ElementRow(item.address.home, "lift", "", first, last).address
         title = item.title if item.kind in SOURCE or not item.kind else ""
@@ -63,14 +64,15 @@ class Lifts:
     def _size(self, item: Item) -> int:
         return self._sizes.of_eqns(eqn for _, eqn in item.eqns).total
 
-    def _once(self, calls: Sequence[Lifted]) -> Lifted:
+    def _once(self, parts: Sequence[Lifted]) -> Lifted:
         """One of the calls of a function, with a note on where it runs."""
-        call = max(calls, key=lambda call: (len(_loops(call)), self._size(call.item)))
-        beside = [one for one in calls if one.block is call.block]
+        calls = _joined(parts)
+        call = max(calls, key=lambda call: (_depth(call), self._size(call.item)))
+        beside = sum(one.block is call.block for one in calls)
         note = "in " + " › ".join(_loops(call))
-        if len(beside) > 1:
-            note = f"1 of {len(beside)} places, {note}"
-        return call._replace(item=replace(call.item, note=note))
+        note = f"{note}, 1 of {beside}" if beside > 1 else note
+        call.item.note = ", ".join(filter(None, (call.item.note, note)))
+        return call
 
     def _calls(self, item: Item, way: tuple[Level, ...]) -> Iterator[Lifted]:
         """All calls of functions of the user's in an item of a library's code."""
@@ -81,7 +83,7 @@ class Lifts:
                 continue
             here = (*way, Level(item, block, nested))
             for one in (part for part in block.items for part in _loose(part)):
-                if one.kind == "callback":
+                if one.called:
                     yield Lifted(one, here)
                 else:
                     yield from self._calls(one, here)
@@ -109,10 +111,52 @@ class Lifts:
 
 def _loose(item: Item) -> Iterator[Item]:
     """The equations of an item, and the calls of the user's functions in it."""
-    if not item.is_group or item.kind == "callback":
+    if not item.is_group or item.called:
         yield item
-    for child in item.children if item.kind != "callback" else ():
+    for child in item.children if not item.called else ():
         yield from _loose(child)
+
+
+def _joined(parts: Sequence[Lifted]) -> list[Lifted]:
+    """The calls of a function, each with all of its parts between which others are.
+
+    Parts of one call are from different statements; a statement that comes again is of another.
+    """
+    calls: list[list[Lifted]] = []
+    places: set[tuple[int, ...]] = set()
+    for part in parts:
+        stacks = (introspect.statements_of(eqn) for _, eqn in part.item.eqns)
+        found = {stack[-1].place for stack in stacks if stack}
+        if calls and calls[-1][0].block is part.block and places.isdisjoint(found):
+            calls[-1].append(part)
+            places |= found
+        else:
+            calls.append([part])
+            places = found
+    return [call[0]._replace(item=_whole([part.item for part in call])) for call in calls]
+
+
+def _whole(parts: Sequence[Item]) -> Item:
+    """A call of a function with all of its parts."""
+    first, last = parts[0], parts[-1]
+    if len(parts) == 1:
+        return replace(first, open=False)
+    ends = (item.eqns[k][0].short for item, k in ((first, 0), (last, -1)))
+    inside = (
+        item.children if item.kind == "callback" else [replace(item, note="", open=False)]
+        for item in parts
+    )
+    return replace(
+        first,
+        address=ElementRow(first.address.home, "lift", "", *ends).address,
+        eqns=[pair for item in parts for pair in item.eqns],
+        kind="callback",
+        title=first.called,
+        note="",
+        open=False,
+        children=[child for children in inside for child in children],
+        tags=[tag for item in parts for tag in item.tags],
+    )
 
 
 def _statement(item: Item) -> str:
@@ -136,11 +180,17 @@ def _library(file: str) -> str:
     return PurePath(parts[at[-1] + 1]).stem if at else ""
 
 
+def _depth(call: Lifted) -> int:
+    return sum(is_loop(level.item.eqn) for level in call.way)
+
+
 def _loops(call: Lifted) -> list[str]:
-    """The loops around a call: `while`, `scan ×100`."""
+    """The loops around a call: `scan ×100`, `2 nested while`."""
     named = ((one.item.eqn, one.nested.trips) for one in call.way)
-    return [
+    every = [
         eqn.primitive.name + (f" ×{trips}" if trips is not None else "")
         for eqn, trips in named
         if is_loop(eqn)
     ]
+    runs = ((name, len(list(same))) for name, same in itertools.groupby(every))
+    return [name if number == 1 else f"{number} nested {name}" for name, number in runs]

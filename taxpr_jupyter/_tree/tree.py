@@ -53,6 +53,7 @@ class Item:
         stop: Of a group, where it ends: a position in the equations of the jaxpr.
         within_backward: Whether it is in a nested jaxpr of an equation of a backward pass.
         within_recomputed: Whether it is in one that `jax.checkpoint` computes again.
+        called: The name of the user's function that a library calls here; else "".
         lift: The user's functions that a call of a library runs, to be drawn beside the rest.
     """
 
@@ -69,6 +70,7 @@ class Item:
     stop: int = 0
     within_backward: bool = False
     within_recomputed: bool = False
+    called: str = ""
     lift: Lift | None = None
 
     @property

@@ -86,7 +86,7 @@ def test_a_function_in_a_loop_of_a_library_is_seen(library, name):
     rest = titled(picture, "rest of solving")
     assert frame.parent == call.id == rest.cluster
     loops = {"solve": "in scan ×4", "until": "in while › scan ×4"}[name]
-    assert frame.lines == (f"field · 1 of 2 places, {loops}",)
+    assert frame.lines == (f"field · {loops}, 1 of 2",)
     assert titled(picture, "drag = args").cluster == frame.id
     assert eqns_in(picture) == picture.counts.total
 
@@ -106,6 +106,62 @@ def test_its_lines_are_what_it_takes_and_returns(library, name):
     assert (rest.id, force.id) not in ends
 
 
+PIECES = """
+import jax
+import jax.numpy as jnp
+
+def sample(y):
+    return y * jnp.float32(2.0)
+
+def run(model, y, steps=5):
+    def one(y, _):
+        value = jax.grad(lambda y: model(y, sample) ** 2)(y)
+        for _ in range(9):
+            value = jnp.tanh(value) + jnp.cos(value * y)
+        return value, None
+
+    y = model(y, sample) - jnp.float32(1.0)
+    return jax.lax.scan(one, y, None, length=steps)[0]
+"""
+
+
+@pytest.fixture
+def sampler(tmp_path):
+    path = tmp_path / "site-packages" / "sampling.py"
+    path.parent.mkdir()
+    path.write_text(PIECES)
+    names = {"__name__": "sampling"}
+    exec(compile(PIECES, str(path), "exec"), names)
+    return names["run"]
+
+
+def test_a_function_that_calls_the_library_back_is_one_frame(sampler):
+    def model(y, sample):
+        drawn = sample(y)
+        shifted = drawn - jnp.float32(3.0)
+        return jnp.sin(shifted)
+
+    picture = draw(lambda y: sampler(model, y), jnp.float32(0.5)).picture
+    frames = [one.lines[0] for one in (*picture.clusters, *picture.nodes)]
+    assert frames.count("model · in scan ×5") == 1
+    assert frames.count("∂ model · in scan ×5") == 1
+    assert "model" in frames  # which it calls outside of the loop, too
+    assert eqns_in(picture) == picture.counts.total
+    [frame] = [one for one in picture.clusters if one.lines[0] == "model · in scan ×5"]
+    inside = [one.lines[0] for one in picture.nodes if one.cluster == frame.id]
+    assert inside[0].startswith("drawn = sample(y)")
+    assert any(title.startswith("shifted = drawn") for title in inside)
+
+
+def test_a_function_of_one_statement_is_titled_by_it(library):
+    def rate(y, args):
+        return -args["rate"] * y
+
+    picture = draw(lambda y, args: library["solve"](rate, y, args), Y, ARGS).picture
+    node = titled(picture, 'return -args["rate"] * y')
+    assert node.lines[1] == "rate, in scan ×4, 1 of 2"
+
+
 def test_every_function_is_named(library):
     drawing = drawn(library, "until")
     program = drawing.builder.program
@@ -122,7 +178,7 @@ def test_the_call_closes_and_opens_in_two_steps(library):
     assert not closed.clusters
     assert eqns_in(closed) == closed.counts.total
     again = drawing.fold(node.fold).unfold(node.fold).picture
-    lines = "field", "1 of 2 places, in scan ×4", "3 equations", "f32[3]"
+    lines = "field", "in scan ×4, 1 of 2", "3 equations", "f32[3]"
     assert titled(again, "field").lines == lines
     assert eqns_in(again) == again.counts.total
     whole = drawing.unfold(titled(first, "rest of solving").fold)
