@@ -88,7 +88,7 @@ class Recorded(AsArray):
         if self._is_tree:
             return {path: one.value for path, one in self._of_paths().items()}
         if self._is_stacked:
-            return jnp.stack([part.whole() for part in self.parts])
+            return _stacked([part.whole() for part in self.parts])
         first, *more = self.parts
         return (first.whole(), *(one.whole() for one in more)) if more else first.whole()
 
@@ -295,6 +295,17 @@ def _from_flat(_: None, arrays: tuple[Any]) -> Any:
 
 # JAX takes no other objects as arguments of jitted functions; these get the array itself.
 _jax.tree_util.register_pytree_node(Recorded, _flat, _from_flat)
+
+
+def _stacked(values: list[Any]) -> Any:
+    """Values on a new axis, with the sharding of the first where shardings are part of types."""
+    first, *rest = values
+    expected = _jax.typeof(first).sharding
+    alike = (
+        x if _jax.typeof(x).sharding == expected else _jax.device_put(x, first.sharding)
+        for x in rest
+    )
+    return jnp.stack([first, *alike])
 
 
 def _number(place: int, part: Part) -> int:

@@ -267,3 +267,25 @@ def test_statistics_of_values_of_all_kinds(kind, spec):
         for name in names:
             for each in (False, True):
                 assert_same_statistics(rec[name].stats(each=each), expected[name].stats(each=each))
+
+
+@pytest.mark.parametrize("is_set", [True, False], ids=["set", "not set"])
+def test_values_of_one_variable_with_several_shardings_are_one_array(is_set):
+    model = Model("explicit", True)
+
+    def moving(x):
+        h = jnp.sin(x)
+        h = jax.sharding.reshard(h * 2, P("m", None))
+        h = jax.sharding.reshard(h + 1, P("d", "m"))
+        return h.sum()
+
+    with model.set_mesh():
+        rec = taxpr.watch(moving)(jax.device_put(X, NamedSharding(model.mesh, P("d", None))))
+    specs = P("d", None), P("m", None), P("d", "m")
+    with model.set_mesh() if is_set else contextlib.nullcontext():
+        for k, spec in enumerate(specs):  # each as it was
+            assert rec["h"].at(k).sharding.is_equivalent_to(NamedSharding(model.mesh, spec), 2)
+        assert rec["h"].value.sharding.spec[1:2] == ("d",)  # the first one's
+        sin = np.sin(X)
+        assert_close(rec["h"].value, np.stack([sin, 2 * sin, 2 * sin + 1]))
+        assert_close(float(rec["h"].max()), float((2 * sin + 1).max()))
