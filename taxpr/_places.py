@@ -11,6 +11,7 @@ from typing import Any
 from taxpr._given import refuse_no_text
 
 _IPYTHON_7 = re.compile(r"<ipython-input-(\d+)-")
+_FILE_OF_CELL = re.compile(r"<ipython-input-\d+-\w+>|\S*ipykernel_\d+[/\\]\d+\.py")
 # Methods and wrappers that libraries write and compile. Some name the file; dataclasses only the
 # function around each, in a "<string>" as other code has.
 _GENERATED = ("<attrs generated ", "<cattrs generated ", "<@beartype(")
@@ -107,6 +108,17 @@ def cell_text(file: str) -> str:
         if file in (_name_of(compiler, code), _name_of(compiler, code + "\n")):
             return f"cell {number}"
     return "cell"
+
+
+def with_cells(text: str) -> str:
+    """A message with the names of cells in the place of their files, which differ in each kernel.
+
+    Example:
+        >>> from taxpr._places import with_cells
+        >>> with_cells("while tracing f at <ipython-input-3-c05d3b5cd0e1>:2 for jit")
+        'while tracing f at cell 3:2 for jit'
+    """
+    return _FILE_OF_CELL.sub(lambda file: cell_text(file[0]) or file[0], text)
 
 
 @functools.lru_cache(maxsize=4096)

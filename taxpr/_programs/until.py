@@ -18,6 +18,7 @@ import numpy as np
 from taxpr import _compat
 from taxpr._compat import ClosedJaxpr, RunningCall, Source
 from taxpr._errors import ArgumentError
+from taxpr._places import with_cells
 from taxpr._primitives.unfinished import Failure, failed_p, unfinished_p
 from taxpr._programs.program import Program
 from taxpr._source.files import is_user_file
@@ -198,7 +199,7 @@ class _Until:
         return next(filter(None, (tuple(_compat.jaxprs_held(call)) for call in after)), ())
 
     def _failure(self, site: int | None, given: Sequence[Any], begun: _compat.Begun) -> Failure:
-        message = str(self._error).strip()
+        message = with_cells(str(self._error).strip())
         kind = type(self._error)
         types = [jax.typeof(value).str_short(short_dtypes=True) for value in given]
         if site is None:  # of what the function returned

@@ -326,6 +326,20 @@ def test_the_error_is_as_without_taxpr():
     assert error.__notes__ == plain.value.__notes__
 
 
+def test_a_cell_of_a_notebook_is_called_as_people_call_it():
+    """JAX names the file that the kernel made up for it, with the number of the process."""
+    for file, name in {
+        "<ipython-input-3-c05d3b5cd0e1>": "cell 3",
+        "/tmp/ipykernel_7/31.py": "cell",
+    }.items():
+        cell: dict = {}
+        exec(compile("def f(x):\n    return int(x.sum())", file, "exec"), cell)
+        program = failed(cell["f"], (X,), jax.errors.ConcretizationTypeError)[1]
+        message = failure(program).message
+        assert f"f at {name}:1 " in message
+        assert file not in message
+
+
 def test_it_cannot_run():
     program = failed(bitwise, (X,), TypeError)[1]
     with pytest.raises(taxpr.RefusedError, match="can be looked at and not run"):

@@ -3,6 +3,8 @@
 import importlib.util
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 
@@ -148,3 +150,23 @@ def test_notebooks_open_on_colab(path):
     first, install = book.cells[:2]
     assert f"/blob/main/notebooks/{path.name})" in first.source
     assert "%pip install --quiet taxpr-jupyter" in install.source
+
+
+@pytest.mark.parametrize(("saved", "outcome"), [("h = x @ w", "passed"), ("h = w @ x", "failed")])
+def test_an_old_picture_is_red(saved, outcome, tmp_path):
+    """By its words: another engine draws the same ones at other places."""
+    picture = "<svg xmlns='http://www.w3.org/2000/svg'><text x='{x}'>{word}</text></svg>"
+    source = f"from IPython.display import SVG\nSVG({picture.format(x=1, word='h = x @ w')!r})"
+    shown = {
+        "text/plain": "<IPython.core.display.SVG object>",
+        "image/svg+xml": picture.format(x=2, word=saved),
+    }
+    output = nbformat.v4.new_output("execute_result", data=shown, execution_count=1)
+    cell = nbformat.v4.new_code_cell(source, outputs=[output], execution_count=1)
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "old.ipynb")
+    shutil.copy(ROOT / "notebooks" / "conftest.py", tmp_path)
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "old.ipynb"]
+    done = subprocess.run(
+        [*command, "-p", "no:playwright"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert f"1 {outcome}" in done.stdout, done.stdout
