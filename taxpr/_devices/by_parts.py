@@ -1,4 +1,4 @@
-"""`by_parts`: a reduction of which each device computes that of its part of the value.
+"""`by_parts`: each device reduces its own part of a value.
 
 XLA decides after the trace which device has which part, if the mesh axes are automatic. So it asks
 back when it knows that, and devices exchange nothing for the reduction.
@@ -20,11 +20,11 @@ _DEVICE = "device"
 def by_parts(of: Callable[[Array], Array], mesh: Mesh) -> Callable[[Array], Array]:
     """A function of a value: its reductions on all devices, on a leading axis.
 
-    Of equal parts only the first device has the reduction, and the others have zeros. If the
-    parts are not all of one size, XLA gathers the value.
+    If several devices have the same part, the first one has its reduction, the others have zeros.
+    If the parts are not all of one size, XLA gathers the value.
 
     Args:
-        of: The reduction, for which zeros are nothing.
+        of: The reduction; a zero means nothing to it.
         mesh: The mesh that the program runs on; the value is outside of a `jax.shard_map`.
     """
     line = Mesh(mesh.devices.ravel(), (_DEVICE,))

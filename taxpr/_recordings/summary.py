@@ -181,8 +181,9 @@ class Reduction(NamedTuple):
             `jax.numpy`.
         shape: The shape of what it computes of a value without leading axes.
         takes: Whether there is such a thing of a dtype; other values are kept whole.
-        joined: What it is of a whole, of those of parts of one size, which are on one further axis
-            before that of `shape`; zeros are no part. None where parts do not tell that.
+        joined: The result for a whole, made from the results for its parts of one size. They are
+            on one further axis before `shape`, and zeros count as no part. None if parts do not
+            tell it.
     """
 
     of: Callable[[Any, int, Any], Any]
@@ -238,8 +239,8 @@ def on_device(of: Callable[[Any, int, Any], Any], axes: int) -> Any:
 def beside(reduction: Reduction, mesh: Mesh | None) -> Any:
     """A reduction of one value, to be computed in the program that makes it.
 
-    Each device of a mesh computes that of its part, on a further axis before that of the shape,
-    except in a `jax.shard_map`, where all it has is its part.
+    Each device of a mesh reduces its own part; the results are on a further axis before the shape.
+    In a `jax.shard_map` there is no such axis: a device has nothing but its part.
     """
 
     def of_all(x: Array) -> Array:

@@ -85,8 +85,8 @@ class RecordedValues(TypedDict):
 class LineShare(TypedDict):
     """The measured share of a line, 0 to 1, and the amount in words.
 
-    Of a line as XLA has compiled it: the kernels that it shares, and the mark that a node of these
-    equations has. Else both are empty.
+    For a compiled program also the kernels that XLA made of it, and the mark of its nodes in the
+    picture; else both are empty.
     """
 
     share: float

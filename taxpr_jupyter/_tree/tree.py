@@ -151,7 +151,7 @@ class Lift:
     """The user's functions that a call of a library runs, each once.
 
     Attributes:
-        address: Of the frame around them and the rest of the call.
+        address: The frame around them and the rest of the call.
         calls: One call of each function.
         title: The statement of the user's that calls the library, or the function that it calls.
         rest: The name of all else.

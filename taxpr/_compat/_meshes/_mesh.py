@@ -129,7 +129,7 @@ def under(mesh: Mesh) -> Generator[None, None, None]:
 
 
 def is_manual(x: Array) -> bool:
-    """Whether a value is in a shard_map, in which each device has its own part of it."""
+    """Whether a value is in a shard_map: each device has its own part of it there."""
     return bool(mesh_here().manual_axes or type_of(x).sharding.mesh.manual_axes)
 
 
