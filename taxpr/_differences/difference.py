@@ -123,7 +123,8 @@ def first_difference(
             number, and what differs by another number each time that the arguments move.
         rtol: See ``atol``; one of them alone has 0 for the other.
         where: What is compared, as for `watch`; all variables if you do not give one.
-        memory: As for `watch`.
+        memory: As for `watch`. With too little each runs in up to 8 passes, and the host keeps the
+            values.
 
     Returns:
         A function of the arguments of ``fun``; without ``other`` of two inputs, each a tuple for a
@@ -135,7 +136,8 @@ def first_difference(
 
     Raises:
         ArgumentError: If ``other`` is none of these; if it is a dtype, and no argument is an array
-            of floats of another; if both have no value in common.
+            of floats of another; if both have no value in common; if the host has no room for the
+            values.
 
     Example:
         >>> import jax.numpy as jnp

@@ -28,7 +28,7 @@ from taxpr._hops.silent import silent
 from taxpr._hops.table import is_loop, nested_jaxprs
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._keeping.wanted import EVERY_VARIABLE
-from taxpr._keeping.watch import watch
+from taxpr._keeping.watch import watching
 from taxpr._programs.program import Injected, Program
 from taxpr._programs.trace import trace
 from taxpr._recordings.part import Part
@@ -164,7 +164,8 @@ class Run:
         if where == EVERY_VARIABLE:
             where = [where, *map(Address, dict.fromkeys(self.choices.values()))]
         with self._settings(), op_by_op:
-            rec = watch(self.program, where, keep="values", memory=memory)(*args, **kwargs)
+            record = watching(lambda *args, **kwargs: self.program, where, "host", memory)
+            rec = record(*args, **kwargs)
         if not rec.complete:
             raise KeyboardInterrupt
         names: dict[str, str] = {}

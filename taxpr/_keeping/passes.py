@@ -33,6 +33,12 @@ from taxpr._untyped import np
 
 _AT_ONCE = 1 << 18  # numbers of which NumPy makes statistics
 SMALL = 1 << 26  # bytes of statistics, whatever the memory, and of iterations that may not be
+_KEPT = "The values were kept in {passes} passes, on the host."
+_NO_ROOM = "the values have {size}, more than they may take. "
+_WHY = {
+    True: "It is more than half of what the host has free. Select fewer by where=.",
+    False: "The program has effects, and cannot run in several passes. Give more by memory=.",
+}
 
 
 @dataclasses.dataclass(eq=False)
@@ -82,6 +88,9 @@ class Passes:
         self._ran = False
         # Whether a second run has no effects that are seen, such as those of a callback.
         self.repeatable = not _compat.open_jaxpr(self._again).effects
+        # What all values may have that are kept on the host, a pass at a time.
+        is_beyond = keep == "host" and self.repeatable
+        self._beyond = free_on(jax.devices("cpu")[0]) // 2 if is_beyond else 0
         self.notes: tuple[str, ...] = ()
         self.on_host = False  # whether what is kept is to stay in the memory of the host
         self.stopped = False
@@ -89,8 +98,8 @@ class Passes:
 
     def too_many(self, values: Sequence[Value], steps: int) -> bool:
         """Whether so many iterations of while loops have no room, as what is kept of them."""
-        if self._keep == "values":
-            return sum(bytes_of(one, steps) for one in values) > self._room
+        if self._keep in ("values", "host"):
+            return sum(bytes_of(one, steps) for one in values) > max(self._room, self._beyond)
         sizes = (4 * math.prod(self._reductions[one.address].shape) for one in values)
         times = (times_kept(one, steps) for one in values)
         return sum(map(operator.mul, sizes, times)) > max(self._room, SMALL)
@@ -131,6 +140,13 @@ class Passes:
         total = sum(size.values())
         if self._keep != "stats" and total <= self._room:
             return [list(values)], [], True
+        if self._keep == "host":
+            if total > self._beyond:
+                raise ArgumentError(_NO_ROOM.format(size=size_text(total)) + _WHY[self.repeatable])
+            room = max(self._room, -(-total // PASSES))
+            groups = divided(values, lambda one: size[one.address], room)
+            self.notes = (_KEPT.format(passes=len(groups)),)
+            return groups, [], True
         if self._keep == "values":
             fits = max(size.values()) <= self._room and self.repeatable
             if self._device.platform == "cpu" or not fits or total > free_on(jax.devices("cpu")[0]):
@@ -140,7 +156,7 @@ class Passes:
                     'more by memory=, or keep="stats".'
                 )
             groups = divided(values, lambda one: size[one.address], self._room)
-            self.notes = (f"The values were kept in {len(groups)} passes, on the host.",)
+            self.notes = (_KEPT.format(passes=len(groups)),)
             return groups, [], True
         left = sorted(
             filter(self._takes, values),

@@ -73,7 +73,9 @@ def run(
         program: The program.
         flat: Its flat arguments.
         values: The values, each once.
-        keep: ``"auto"``, ``"values"`` or ``"stats"``.
+        keep: ``"auto"``, ``"values"`` or ``"stats"``; or ``"host"``, which keeps the values
+            whatever the memory: in at most `PASSES` passes, of which the host keeps what they
+            hand out.
         memory: As for `watch`.
         reduction: What is kept of a value if not all of it.
         of_some: In place of this, by the addresses of values.

@@ -89,19 +89,21 @@ def watch(
     if not isinstance(grads, str):
         refuse_no_flag("watch", grads=grads)
     if isinstance(fun, Program):
-        return _watching(lambda *args, **kwargs: fun, where, keep, memory, grads)
+        return watching(lambda *args, **kwargs: fun, where, keep, memory, grads)
     refuse_no_function("watch", fun)
     program_of = trace(fun, names=names_for(where) or True)
-    return called_as(fun)(_watching(program_of, where, keep, memory, grads))
+    return called_as(fun)(watching(program_of, where, keep, memory, grads))
 
 
-def _watching(
+def watching(
     program_of: Callable[..., Program],
     where: Selector,
     keep: str,
     memory: int | None,
-    grads: bool | str,
+    grads: bool | str = False,
 ) -> Callable[..., Recording]:
+    """As `watch`, with the programs that another function traces; ``keep`` is as for `run`."""
+
     def watched(*args: PyTree, **kwargs: PyTree) -> Recording:
         program = program_of(*args, **kwargs)
         flat = program.flat(args, kwargs)

@@ -185,6 +185,7 @@ class Begins:
                 meant = bits & INF & ~own
                 if meant.any():
                     mask = mask | given_on(eqn, k, depends.onward(k, number, meant))
+            handed, mask = fitted(handed, out), fitted(mask, out)
             made = np.where(handed, 0, out) & ~(np.uint8(INF) if meant_here else mask)
             # Without elements an infinity beside that of a mask may be the mask's.
             kept = out if self._values.fine else out & ~(mask & INF)

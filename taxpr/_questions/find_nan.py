@@ -1,7 +1,7 @@
 """`find_nan`: where the first value comes from that is not finite."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from taxpr import _compat
@@ -11,8 +11,9 @@ from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import as_dict
 from taxpr._compat import Array, PyTree
 from taxpr._devices.fetched import fetched, is_shared
-from taxpr._errors import name_of, refuse_no_function
+from taxpr._errors import ArgumentError, name_of, refuse_no_function
 from taxpr._given import refuse_no_flag
+from taxpr._hops.silent import silent
 from taxpr._keeping.passes import reduced_by
 from taxpr._keeping.run import Ran, device_of, reduced, run
 from taxpr._keeping.wanted import Wanted, every_value
@@ -105,7 +106,8 @@ def find_nan(
         everywhere: Whether to list each place where values that are not finite begin, also those of
             which no result has anything, such as a proposal that a sampler rejects; with how often
             that happens, and what became of it.
-        memory: As for `watch`. With too little it runs twice.
+        memory: As for `watch`. With too little it runs again, in at most 8 passes, for the values
+            that are not finite, which the host then keeps: the answer is the same.
 
     If a callback of the program raises an error, as solvers of lineax do where a solution is not
     finite, all places are rows that came before it, and a note has the error.
@@ -181,7 +183,7 @@ class _Finding:
         self._everywhere = everywhere
         self._wanted: dict[str, Wanted] = {}
         every, self._skipped = every_value(program)
-        also = deciders(program.jaxpr)
+        self._also = also = deciders(program.jaxpr)
         for one in every:
             if takes(_dtype(one.value)) or one.value.address in also:
                 self._wanted[one.value.address] = one
@@ -196,6 +198,7 @@ class _Finding:
         ran = dataclasses.replace(
             ran, kept=self._remade.made(ran.kept, lambda more: self._run(more).kept)
         )
+        ran = self._exact(ran)
         error = ran.raised.error
         if error is not None:  # what ended the run is of nothing that a result has
             self._everywhere = True
@@ -206,7 +209,9 @@ class _Finding:
         if self._everywhere:
             origins = found.everywhere(self._words.mapped)
             origins = [one for one in origins if not self._gave_nothing(one.address, ran)]
-        ran = self._with_values(ran, origins)
+        needed = {one.address for one in origins}
+        needed |= {address for one in origins for address, _ in one.operands if address}
+        ran = self._with_stats(self._with_values(ran, needed), needed)
         rows = [
             self._words.row(
                 one, ran.kept, "" if error else self._became(one, found), self._everywhere
@@ -231,6 +236,16 @@ class _Finding:
     def _run(self, values: Sequence[Value], reduction: Reduction = _BITS) -> Ran:
         given = self._program, self._flat, values, "auto", self._memory, reduction
         return run(*given, past=True, quickly=True)
+
+    def _exact(self, ran: Ran) -> Ran:
+        """With the elements of what is not finite, and of what decides, if bits were kept alone."""
+        tables = reduced(ran, _BITS)
+        return self._with_values(
+            ran, {at for at, one in self._wanted.items() if self._matters(one, tables)}
+        )
+
+    def _matters(self, one: Wanted, tables: Mapping[str, Any]) -> bool:
+        return one.value.address in self._also or np.any(tables.get(one.read.address, 0))
 
     def _what(
         self, rows: Sequence[NanRow], found: Nonfinite, error: Exception | None = None
@@ -302,19 +317,36 @@ class _Finding:
         eqn = value_at(self._program.jaxpr, address).eqn
         return eqn is not None and id(eqn.params.get("callback")) in ran.raised.callbacks
 
-    def _with_values(self, ran: Ran, origins: Sequence[Origin]) -> Ran:
-        """The values of origins and of their operands; of another run if they were not kept."""
-        needed = {one.address for one in origins}
-        needed |= {address for one in origins for address, _ in one.operands if address}
-        reads = {
-            self._wanted[address].read.address: self._wanted[address].read
-            for address in self._wanted  # in their order, which is the same on all processes
-            if address in needed
-        }
-        if all(ran.kept[address].value is not None for address in reads):
+    def _with_values(self, ran: Ran, addresses: Container[str]) -> Ran:
+        """With these values, of another run where they were not kept, if that is possible."""
+        reads = self._left(ran, addresses)
+        quiet = silent(self._program.jaxpr)
+        if not reads or _compat.open_jaxpr(quiet).effects:
             return ran
-        more = self._run(list(reads.values()), STATS)
+        again = dataclasses.replace(self._program, jaxpr=quiet)
+        try:
+            more = run(again, self._flat, reads, "host", self._memory, past=True, quickly=True)
+        except ArgumentError:  # the host has no room
+            return ran
         return dataclasses.replace(ran, kept={**ran.kept, **more.kept})
+
+    def _with_stats(self, ran: Ran, addresses: Container[str]) -> Ran:
+        """With statistics of what had to stay without values."""
+        if not (reads := self._left(ran, addresses)):
+            return ran
+        more = self._run(reads, STATS)
+        return dataclasses.replace(ran, kept={**ran.kept, **more.kept})
+
+    def _left(self, ran: Ran, addresses: Container[str]) -> list[Value]:
+        """Where values of these addresses are read that were not kept, each once."""
+        reads = {
+            one.read.address: one.read
+            for address, one in self._wanted.items()  # in an order that all processes have
+            if address in addresses
+            and (kept := ran.kept.get(one.read.address)) is not None
+            and kept.value is None
+        }
+        return list(reads.values())
 
 
 def _said(error: Exception) -> str:
@@ -328,7 +360,7 @@ def _unsure(found: Nonfinite, ran: Ran) -> list[str]:
     if found.places < 2:
         return []
     reasons: list[str] = []
-    if any(kept.value is None for kept in ran.kept.values()):
+    if any(kept.value is None and np.any(kept.table) for kept in ran.kept.values()):
         reasons.append("memory did not allow to tell the elements of values apart")
     if found.guessed:
         names = ", ".join(sorted(found.guessed))

@@ -330,10 +330,10 @@ def test_infinities_of_a_mask_are_no_elements_of_a_nan():
         return jax.nn.softmax(scores)
 
     lengths = jnp.array([3, 1, 0, 2])
-    for memory, examples in ((None, (2,)), (8, ())):  # with 8 bytes there are statistics only
+    for memory in (None, 8):
         [row] = find_nan(jax.vmap(shares), memory=memory)(jnp.ones((4, 3)), lengths).rows
         assert (row.what, row.elements[:16]) == ("NaN", "3 of 12 elements")
-        assert row.examples == examples
+        assert row.examples == (2,)
 
 
 def test_nan_in_an_argument_begins_there():
@@ -623,7 +623,12 @@ def test_it_says_where_it_is_not_sure():
 
     found = find_nan(f)(jnp.array([1.0, -1.0, -2.0]))
     assert any("not known which elements cumsum made of which" in note for note in found.notes)
-    found = find_nan(lambda x: jnp.log(x) + jnp.sqrt(x), memory=8)(jnp.array([1.0, -1.0]))
+
+    def with_effects(x):
+        x = jax.experimental.io_callback(lambda x: x, x, x, ordered=True)
+        return jnp.log(x) + jnp.sqrt(x)  # which runs once, and not again for the elements
+
+    found = find_nan(with_effects, memory=8)(jnp.array([1.0, -1.0]))
     assert any("memory did not allow" in note for note in found.notes)
 
 
