@@ -70,7 +70,7 @@ def write(path: str | pathlib.Path, contents: Contents) -> None:
     with open(
         own_file(pathlib.Path(path), processes), "wb"
     ) as file:  # else NumPy adds an ending to the name
-        np.savez_compressed(file, **arrays)
+        np.savez(file, **arrays)
 
 
 _OF_PART = "name", "path", "address", "file", "line", "function", "mapped", "cotangent"

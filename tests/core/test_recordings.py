@@ -4,6 +4,7 @@ That a variable is what plain Python saw in it, `test_variables` compares.
 """
 
 import io
+import zipfile
 
 import jax
 import jax.numpy as jnp
@@ -480,6 +481,11 @@ def test_a_recording_is_written_and_read(tmp_path):
     rec = taxpr.watch(f)(X, jax.random.key(1))
     rec.save(tmp_path / "run.npz")
     back = taxpr.load_recording(tmp_path / "run.npz")
+    with zipfile.ZipFile(tmp_path / "run.npz") as file:
+        assert {one.compress_type for one in file.infolist()} == {zipfile.ZIP_STORED}
+    with np.load(tmp_path / "run.npz") as file, open(tmp_path / "before.npz", "wb") as before:
+        np.savez_compressed(before, **file)
+    assert str(taxpr.load_recording(tmp_path / "before.npz").table()) == str(rec.table())
     assert str(back.table()) == str(rec.table())
     assert back.table().to_json() == rec.table().to_json()
     assert repr(back) == repr(rec)
