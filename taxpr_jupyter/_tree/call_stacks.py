@@ -1,4 +1,4 @@
-"""The equations of one jaxpr with their scopes and call stacks, by which they are grouped."""
+"""The equations of one jaxpr with their scopes and call stacks, to group them."""
 
 import functools
 import itertools
@@ -18,6 +18,8 @@ from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.rules import is_of_rule
 from taxpr_jupyter._tree.tree import GroupKind, Item
 
+# A transformation of an optimizer, as optax makes them: `scale_by_adam.<locals>.update_fn`.
+_UPDATE = re.compile(r"(\w+)\.<locals>\.update\w*")
 _DOTTED = re.compile(r"\w+(\.\w+)+")
 
 
@@ -210,6 +212,23 @@ class Units:
             depth = min(depth, _common(first, path))
         return depth
 
+    def library_call(self, start: int, stop: int) -> SourceStep | None:
+        """The statement of the user's that called a library for all of some units, if one did."""
+        depth = self.common_steps(start, stop)
+        steps = [step for step in self.paths[start][:depth] if step.kind in ("statement", "loop")]
+        called = all(path[-1:] and path[-1].kind == "function" for path in self.paths[start:stop])
+        return steps[-1] if called and steps and steps[-1].kind == "statement" else None
+
+    def updates(self, start: int, stop: int) -> str:
+        """`clip_by_global_norm → scale_by_adam`: the parts of an optimizer; "" of other units."""
+        rows = dict.fromkeys(
+            tuple(found[1] for step in path if (found := _update_of(step)))
+            for path in self.paths[start:stop]
+        )
+        outer = {row[:k] for row in rows for k in range(len(row))}  # these combine others
+        names = dict.fromkeys(row[-1] for row in rows if row and row not in outer)
+        return " → ".join(names) if len(names) > 1 else ""
+
     def sources(self, start: int, stop: int) -> list[introspect.Source]:
         """Where equations were made, as far as it is known."""
         found = map(introspect.source_of, self.eqns[start:stop])
@@ -230,6 +249,10 @@ class Units:
         """From where an equation is, from the coarse to the fine: scopes, function, line."""
         source = next(iter(self.sources(unit, unit + 1)), None)
         return self.scopes[unit], source and source.function, source and source.line
+
+
+def _update_of(step: SourceStep) -> re.Match[str] | None:
+    return _UPDATE.fullmatch(str(step.key[0])) if step.kind == "function" else None
 
 
 def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
@@ -253,7 +276,9 @@ def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Sou
     called = {
         id(frame)
         for frame, by in itertools.pairwise(stack)
-        if not _of_library(frame) and _of_library(by) and not _runs_another(by, False)
+        if not _of_library(frame) and _of_library(by)
+        # Between two functions of the user's, what only runs another one is no caller.
+        if frame is own[-1] or not _runs_another(by, False)
     }
     caller: introspect.Statement | None = None
     last: Any = None

@@ -37,7 +37,7 @@ _ONE_BOX = 3
 
 
 class Fold:
-    """A program as a tree, of which `choose` says what is open.
+    """A program as a tree, in which `choose` opens parts.
 
     The tree is made once; what is in a nested jaxpr, when it is opened for the first time.
 

@@ -116,6 +116,14 @@ class Groups:
             children = self._by_scope(a, b, 0)
             if name and b - a > 1 and len(runs) > 1:
                 children = [self._make.group("pass", f"{name} pass", a, b, children)]
+            elif b - a > 1 and not name and len(runs) > 1:
+                call = self._units.library_call(a, b)
+                note = self._units.updates(a, b)
+                children = (
+                    [self._make.group(call.kind, call.title, a, b, children, note)]
+                    if call and not self._plain
+                    else children
+                )
             made += children
         return self._make.arranged(made, start)
 
@@ -199,7 +207,8 @@ class Groups:
             else:
                 is_loop = step.kind == "loop"  # its title stands around what repeats itself
                 children = self._by_source(a, b, depth + 1, not is_loop, "" if is_loop else None)
-                part = self._make.group(step.kind, step.title, a, b, children, step.note)
+                note = self._units.updates(a, b) or step.note
+                part = self._make.group(step.kind, step.title, a, b, children, note)
                 steps = self._units.paths[a][: depth + 1]
                 self._note(part, a, tuple(one.key[:-1] for one in steps))
                 items = [part]
@@ -264,7 +273,7 @@ def _tell_apart(step: SourceStep, parts: Sequence[Item]) -> None:
     for k, part in enumerate(parts):
         if len(parts) > 1 and not part.is_group:
             part.title = ""
-        elif len(parts) > 1 and not step.note and not part.called:
+        elif len(parts) > 1 and not part.note:
             part.note = f"{k + 1} of {len(parts)}"
 
 

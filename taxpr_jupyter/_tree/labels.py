@@ -41,6 +41,7 @@ _PLUMBING = frozenset(
 # Facts about a nested jaxpr that its title says already.
 _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name"})
 
+_PARTS = 3  # lines that tell the parts of an optimizer
 FAILED = "✗"  # before what failed while it was traced
 _SOURCE = 36  # characters in a line of source
 _BREAK = re.compile(r"[ ,(\[]|\.(?=[^\W\d])")  # after which a line of source may end
@@ -303,7 +304,10 @@ def hop_lines(
 def group_lines(item: Item, size: Size, leaving: Sequence[Any], typed: short.TypeOf) -> list[str]:
     """The label of a folded group: its title, what it is, how much, and what leaves it."""
     types = short.types_text(leaving, typed, most=1, largest=True)
-    lines = [*filter(None, (item.note, content(size), types))]
+    notes = [item.note]
+    if "→" in item.note:  # the parts of an optimizer
+        notes = textwrap.wrap(item.note, short.LINE, max_lines=_PARTS, placeholder=" …")
+    lines = [*filter(None, (*notes, content(size), types))]
     if item.rest:
         return [item.rest, *lines]
     if item.kind in SOURCE:

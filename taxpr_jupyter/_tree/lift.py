@@ -44,22 +44,19 @@ class Lifts:
         if not all(not one.called and self._is_of_library(one) for one in loose):
             return None
         every = [call for one in loose for call in self._calls(one, ())]
-        inside = sum(self._size(call.item) for call in every)
-        loops = any(is_loop(level.item.eqn) for call in every for level in call.way)
-        if not loops or self._size(item) - inside <= _REST:
+        if not any(is_loop(level.item.eqn) for call in every for level in call.way):
             return None
         places: dict[str, list[Lifted]] = collections.defaultdict(list)
         for call in every:
             places[call.item.called].append(call)
+        calls = [self._once(found) for found in places.values()]
+        if self._size(item) - sum(self._size(call.item) for call in calls) <= _REST:
+            return None
         first, last = (item.eqns[k][0].short for k in (0, -1))
         address = ElementRow(item.address.home, "lift", "", first, last).address
         title = item.title if item.kind in SOURCE or not item.kind else ""
-        return Lift(
-            address,
-            [self._once(calls) for calls in places.values()],
-            title or _statement(item) or item.title,
-            _rest_of(every[0].way[0]),
-        )
+        title = title or _statement(item) or item.title
+        return Lift(address, calls, title, _rest_of(every[0].way[0]))
 
     def _size(self, item: Item) -> int:
         return self._sizes.of_eqns(eqn for _, eqn in item.eqns).total

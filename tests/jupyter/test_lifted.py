@@ -1,5 +1,6 @@
 """The user's functions that a library runs in its loops stand beside the rest of the library."""
 
+import jax
 import jax.numpy as jnp
 import pytest
 from called_functions import called_functions, hidden_functions
@@ -236,3 +237,54 @@ def test_costs_count_each_iteration(library):
     drag = titled(picture, "drag =")
     assert "in all 4 runs" in drag.tooltip
     assert "with the functions beside it" in titled(picture, "rest of").tooltip
+
+
+OPTIMIZER = """
+import jax
+import jax.numpy as jnp
+
+def chain(*parts):
+    def update_fn(updates, scale):
+        for part in parts:
+            updates = part(updates, scale)
+        return updates
+
+    return update_fn
+
+def clip_all(bound):
+    def update_fn(updates, scale):
+        return jax.tree.map(lambda u: jnp.clip(u * scale, -bound, bound), updates)
+
+    return update_fn
+
+def scale_all(factor):
+    def update_fn(updates, scale):
+        return jax.tree.map(lambda u: factor * u / (scale + 1.0), updates)
+
+    return update_fn
+"""
+
+
+def test_an_optimizer_is_titled_by_the_users_line_and_says_its_parts(tmp_path):
+    path = tmp_path / "site-packages" / "optimizing.py"
+    path.parent.mkdir()
+    path.write_text(OPTIMIZER)
+    names = {"__name__": "optimizing"}
+    exec(compile(OPTIMIZER, str(path), "exec"), names)
+    parts = names["clip_all"](1.0), names["scale_all"](0.1)
+    update = names["chain"](names["chain"](*parts))
+
+    def loss(w, x):
+        hidden = jnp.tanh(x @ w["in"])
+        return jnp.mean((hidden @ w["out"]) ** 2)
+
+    def step(w, x):
+        slopes = jax.grad(loss)(w, x)
+        return update(slopes, 0.5)
+
+    w = {"in": jnp.ones((3, 4)), "out": jnp.ones((4, 2))}
+    program = taxpr.trace(step)(w, jnp.ones((5, 3)))
+    picture = draw(program, budget=20).picture
+    node = titled(picture, "return update(slopes")
+    assert node.lines[1] == "clip_all → scale_all"
+    assert eqns_in(picture) == picture.counts.total
