@@ -171,8 +171,9 @@ class _HandingOut:
                     _compat.fresh_var(var.aval) if _compat.is_dropped(var) else var
                     for var in eqn.outvars
                 ]
-                splice.keep([eqn.replace(outvars=outvars)])
-                outs = _fenced(outvars, results.get(position, ()), splice)
+                eqn = eqn.replace(outvars=outvars)
+                splice.keep([eqn])
+                outs = _fenced(eqn, results.get(position, ()), splice)
             for k in results.get(position, ()):
                 put(outs[k], ("eqn", position, k), f"{local}.{k}")
         splice.keep(inner.eqns[done:])
@@ -272,7 +273,7 @@ class _Thread:
         return built.asked_by(self.eqn, label) if checked else built
 
 
-def _fenced(outvars: list[Any], wanted: Iterable[int], splice: Splice) -> list[Atom]:
+def _fenced(eqn: JaxprEqn, wanted: Iterable[int], splice: Splice) -> list[Atom]:
     """Results of an equation, of which XLA computes the wanted ones once.
 
     It would compute a value that has a buffer of its own anew in each kernel that uses it: the
@@ -280,13 +281,14 @@ def _fenced(outvars: list[Any], wanted: Iterable[int], splice: Splice) -> list[A
     in the last bits from what is handed out. A number is computed again in less time than a kernel
     of its own is compiled.
     """
+    outvars: list[Any] = list(eqn.outvars)
     avals = {k: _compat.aval_of(outvars[k]) for k in wanted}
     at = [k for k, one in avals.items() if one.size > 1 and not _compat.is_extended(one.dtype)]
     if not at:
         return outvars
     held = [outvars[k] for k in at]
     new = [_compat.fresh_var(one.aval) for one in held]
-    splice.keep([_fence().replace(invars=held, outvars=new)])
+    splice.keep([_fence().replace(invars=held, outvars=new, ctx=eqn.ctx)])
     splice.write(held, new)
     return splice.read(outvars)
 

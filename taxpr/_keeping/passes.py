@@ -15,7 +15,7 @@ from taxpr import _compat
 from taxpr._answers.progress import Progress
 from taxpr._answers.tables import size_text
 from taxpr._compat import Array, ClosedJaxpr
-from taxpr._devices.fetched import fetched, is_shared, on_all_devices
+from taxpr._devices.fetched import fetched, fetched_together, is_shared, on_all_devices
 from taxpr._engine.memo import made_of
 from taxpr._errors import ArgumentError
 from taxpr._hops.past_errors import Raised
@@ -226,6 +226,13 @@ class Passes:
                 out[address] = PassResult(_with_leaf(found[address].emission, table), True)
         return out
 
+    def fetched(self, found: Mapping[str, PassResult]) -> dict[str, PassResult]:
+        """The same with the summaries on the host."""
+        summed = {address: one.emission for address, one in found.items() if one.is_summary}
+        tables = zip(summed, fetched_together(list(map(_leaf, summed.values()))), strict=True)
+        of_host = {at: PassResult(_with_leaf(summed[at], table), True) for at, table in tables}
+        return {**found, **of_host}
+
     def kept(self, value: Value, found: PassResult) -> KeptValue:
         """A kept value without the places of iterations that a while loop did not have."""
         emission = found.emission
@@ -249,7 +256,7 @@ class Passes:
             fired = None if fired.all() and fired.size else fired
         kept = KeptValue(axes, tuple(type_of(value).shape), type_of(value).dtype, fired=fired)
         if found.is_summary:
-            kept.table = fetched(leaf)
+            kept.table = leaf
             reduction = self._reductions[value.address]
             if reduction.joined is not None and leaf.ndim > len(axes) + len(reduction.shape):
                 kept.table = reduction.joined(kept.table)

@@ -129,6 +129,7 @@ def run(
         steps = more
     if passes.stopped and not partly:
         raise KeyboardInterrupt
+    found = passes.fetched(found)
     for one in rest:
         if one.address in found:
             kept[one.address] = passes.kept(one, found[one.address])

@@ -289,3 +289,26 @@ def test_values_of_one_variable_with_several_shardings_are_one_array(is_set):
         sin = np.sin(X)
         assert_close(rec["h"].value, np.stack([sin, 2 * sin, 2 * sin + 1]))
         assert_close(float(rec["h"].max()), float((2 * sin + 1).max()))
+
+
+def test_a_shard_map_over_some_axes_leaves_nothing_for_the_next_program():
+    mesh = jax.make_mesh((2, 4), ("d", "m"), axis_types=(AxisType.Auto,) * 2)
+    x = jax.device_put(X, NamedSharding(mesh, P("d", "m")))
+
+    def body(x):
+        inner = jnp.sin(x)
+        return inner
+
+    @jax.jit
+    def partly(x):
+        names = {"axis_names": {"d"}}
+        return jax.shard_map(body, mesh=mesh, in_specs=P("d"), out_specs=P("d"), **names)(x)
+
+    def wholly(x):
+        y = jnp.cos(x) * 2
+        return y
+
+    rec = taxpr.watch(partly, keep="stats", memory=1)(x)
+    assert_close(rec["inner"].stats().mean, np.sin(X).mean())
+    assert_close(taxpr.watch(partly)(x)["inner"].stats().mean, np.sin(X).mean())
+    assert_close(taxpr.watch(wholly)(x)["y"].stats().mean, (np.cos(X) * 2).mean())
