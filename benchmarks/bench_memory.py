@@ -1,6 +1,7 @@
 """How near an estimate of memory is to what XLA says, and what asking costs.
 
-Prints the error of the estimate for gradients of layers in a scan, unrolled, and rematerialized;
+Prints the error of the estimate for gradients of layers in a scan, unrolled, and rematerialized,
+and for convolutions, without and with maxima over windows;
 the time of measuring against that of one compilation, and of an estimate against that of tracing a
 program of 10,000 equations.
 
@@ -60,6 +61,30 @@ def arguments():
     return weights, jnp.ones((BATCH, TIME, WIDTH))
 
 
+def convolved(x, w):
+    numbers = ("NHWC", "HWIO", "NHWC")
+    return jnp.tanh(jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=numbers))
+
+
+def images(weights, x):
+    for w in weights:
+        x = convolved(x, w)
+    return jnp.mean(x)
+
+
+def pooled(weights, x):
+    window = 1, 2, 2, 1
+    for w in weights:
+        x = convolved(x, w)
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, window, window, "VALID")
+    return jnp.mean(x)
+
+
+def image_arguments():
+    weights = [jnp.ones((3, 3, n, m)) for n, m in ((3, 16), (16, 32), (32, 32))]
+    return weights, jnp.ones((8, 32, 32, 3))
+
+
 def seconds(run: Callable[[], object], times: int = 3) -> float:
     """The least of several runs."""
     found: list[float] = []
@@ -86,16 +111,21 @@ def errors() -> None:
         ],
     }
     for kind, losses in kinds.items():
-        told: list[str] = []
-        for loss in losses:
-            guess = taxpr.memory(jax.grad(loss), compile=False)(*args)
-            stats = jax.jit(jax.grad(loss)).lower(*args).compile().memory_analysis()
-            total = guess.total - guess.temporaries + stats.temp_size_in_bytes
-            told.append(
-                f"{guess.temporaries / stats.temp_size_in_bytes - 1:+.0%} "
-                f"({guess.total / total - 1:+.0%})"
-            )
-        print(f"  {kind:16} {', '.join(told)}")
+        print(f"  {kind:16} {', '.join(error(jax.grad(loss), args) for loss in losses)}")
+    nets = [images, pooled]
+    args = image_arguments()
+    print(f"  convolutions     {', '.join(error(net, args) for net in nets)} without a gradient")
+    print(f"  convolutions     {', '.join(error(jax.grad(net), args) for net in nets)}")
+
+
+def error(fun: Callable[..., object], args: tuple[object, ...]) -> str:
+    """The error of an estimate, of the temporaries and of the total."""
+    guess = taxpr.memory(fun, compile=False)(*args)
+    stats = jax.jit(fun).lower(*args).compile().memory_analysis()
+    total = guess.total - guess.temporaries + stats.temp_size_in_bytes
+    return (
+        f"{guess.temporaries / stats.temp_size_in_bytes - 1:+.0%} ({guess.total / total - 1:+.0%})"
+    )
 
 
 def long_chain(x):

@@ -26,6 +26,7 @@ from taxpr._compat._compiling import (
     JittedCall,
     Stage,
     call_of_jitted,
+    computes_checkpoints_once,
     hands_on_donated,
     hear,
     hear_no_more,

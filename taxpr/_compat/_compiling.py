@@ -31,6 +31,15 @@ _HOME = os.path.dirname(jax.__file__) + os.sep
 _NO_OPTIONS = "fun_sourceinfo", "fun_signature", "use_resource_env"
 
 
+def computes_checkpoints_once() -> bool:
+    """Whether XLA computes once what `jax.checkpoint` computes again, outside of loops.
+
+    On CPUs XLA dropped the barrier that keeps both apart before it merged equal instructions, up to
+    0.11.0; from 0.11.1 it drops it later.
+    """
+    return jax.default_backend() == "cpu" and jax.__version_info__ < (0, 11, 1)
+
+
 class JittedCall(NamedTuple):
     """A call of a jitted function that is running.
 

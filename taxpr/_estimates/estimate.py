@@ -188,23 +188,46 @@ class _Simulation:
     def _before(self) -> dict[int, list[Datum]]:
         """What is made for an operation before it runs.
 
-        This is what a loop takes out of an array, for its first reader, and copies of operands in
-        another order of axes, which are computed with the operand where that is a fusion.
+        This is what a loop takes out of an array, for its first reader; copies of operands in
+        another order of axes; and tables of indices, which need nothing and come first.
         """
         found: dict[int, list[Datum]] = {}
         made = {x: one for one in self._program.operations for x in one.makes}
         for k, one in enumerate(self._program.operations):
-            for datum in _turned(one):
-                maker = made.get(datum)
-                at = self._position[maker] if maker and maker.eqn.primitive in FUSIBLE else k
-                copy = dataclasses.replace(datum)
-                self._stored[copy], self._last[copy] = True, k
-                found.setdefault(at if k - at <= _NEAR else k, []).append(copy)
+            copies = [
+                (self._copied(one, made.get(x)), dataclasses.replace(x)) for x in _turned(one)
+            ]
+            for at, datum in (*copies, *((0, table) for table in _tables(one))):
+                self._stored[datum], self._last[datum] = True, k
+                found.setdefault(at, []).append(datum)
         for datum in self._program.inputs:
             readers = self._readers.get(datum)
             if datum.role == "slice" and readers:
                 found.setdefault(self._position[readers[0]], []).append(datum)
         return found
+
+    def _copied(self, reader: Operation, maker: Operation | None) -> int:
+        """When an operand is copied for a product or convolution.
+
+        CPUs run what is ready, so that copies for a convolution are there as soon as the operand.
+        The copy for a product is computed with the operand where that is a fusion.
+        """
+        if reader.eqn.primitive is lax.conv_general_dilated_p:
+            return self._position[maker] if maker else 0
+        now = self._position[reader]
+        at = self._position[maker] if maker and maker.eqn.primitive in FUSIBLE else now
+        return at if now - at <= _NEAR else now
+
+
+def _tables(one: Operation) -> list[Datum]:
+    """The indices for the derivative of a maximum over windows.
+
+    XLA finds each maximum among the indices of all elements, an array for each axis.
+    """
+    if one.eqn.primitive is not lax.select_and_scatter_add_p:
+        return []
+    operand = _compat.aval_of(one.eqn.invars[1])
+    return [Datum(one.address.value(0), 4 * operand.size) for _ in operand.shape]
 
 
 def _replaced(dying: Iterable[Datum], made: Iterable[Datum]) -> list[Datum]:

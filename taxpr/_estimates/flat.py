@@ -11,7 +11,7 @@ from typing import Any
 
 from taxpr import _compat
 from taxpr._address import Address
-from taxpr._compat import JaxprEqn, StoredJaxpr
+from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr
 from taxpr._estimates.residuals import origin_of, size_of
 from taxpr._hops.nested import Nested
 from taxpr._hops.places import numbered
@@ -87,14 +87,11 @@ class FlatProgram:
         inputs: Its inputs.
         operations: What it does; what nobody reads is left out.
         outputs: Its outputs; None for a literal.
-        recomputes: Whether `jax.checkpoint` computes something again in it, outside of what an
-            operation holds.
     """
 
     inputs: list[Datum]
     operations: list[Operation]
     outputs: list[Datum | None]
-    recomputes: bool
 
 
 def flat_program(
@@ -127,16 +124,21 @@ def flat_program(
         inputs.append(Datum(home / f"in{k}", size_of(var.aval), role))
         known[id(var)] = inputs[-1]
     operations: list[Operation] = []
-    recomputes = _add(stored, home, known, operations)
+    # XLA merges equal operations everywhere. Only where that undoes a checkpoint it matters much.
+    merged = _compat.computes_checkpoints_once() and _recomputes(inner)
+    _add(stored, home, known, operations, {} if merged else None)
     outputs = [_read(known, atom) for atom in inner.outvars]
-    return FlatProgram(inputs, _needed(operations, outputs), outputs, recomputes)
+    return FlatProgram(inputs, _needed(operations, outputs), outputs)
 
 
 def _add(
-    stored: StoredJaxpr, home: Address, known: dict[int, Datum], operations: list[Operation]
-) -> bool:
-    """Add the operations of a jaxpr; says whether `jax.checkpoint` computes any of them again."""
-    recomputes = False
+    stored: StoredJaxpr,
+    home: Address,
+    known: dict[int, Datum],
+    operations: list[Operation],
+    equal: dict[object, Operation] | None,
+) -> None:
+    """Add the operations of a jaxpr, without those that are equal to known ones."""
     for local, eqn in numbered(_compat.open_jaxpr(stored)):
         address = home / local
         reads = [known.get(id(atom)) for atom in eqn.invars]  # None for a literal
@@ -149,19 +151,45 @@ def _add(
         if nested:
             nested = [one for one in nested if not (one.idle or one.rule)]
         if len(nested) == 1 and _is_call(eqn, nested[0]):
-            again = _call(eqn, nested[0], address, reads, known, operations)
-            recomputes |= again or (kind is _compat.remat_p and eqn.params["differentiated"])
+            _call(eqn, nested[0], address, reads, known, operations, equal)
             continue
         makes = [
             _made(eqn, k, address) if nested else Datum(address, size_of(var.aval), number=k)
             for k, var in enumerate(eqn.outvars)
         ]
-        known.update((id(var), datum) for var, datum in zip(eqn.outvars, makes, strict=True))
         inner = [
             (one, flat_program(one.stored, address / one.label, _roles(eqn, one))) for one in nested
         ]
-        operations.append(Operation(eqn, address, reads, makes, inner))
-    return recomputes
+        made = Operation(eqn, address, reads, makes, inner)
+        same = made if equal is None else equal.setdefault(_key(made), made)
+        known.update((id(var), datum) for var, datum in zip(eqn.outvars, same.makes, strict=True))
+        if same is made:
+            operations.append(made)
+
+
+def _recomputes(inner: Jaxpr) -> bool:
+    """Whether `jax.checkpoint` computes something again outside of a loop."""
+    for eqn in inner.eqns:
+        if eqn.primitive is _compat.remat_p and eqn.params["differentiated"]:
+            return True
+        if not is_loop(eqn) and any(_recomputes(one.jaxpr) for one in nested_jaxprs(eqn)):
+            return True
+    return False
+
+
+def _key(one: Operation) -> object:
+    """A key that is equal for operations that compute the same."""
+    atoms = zip(one.eqn.invars, one.reads, strict=True)
+    ins: list[Any] = [
+        (atom.aval.dtype, repr(atom.val)) if _compat.is_literal(atom) else id(datum)
+        for atom, datum in atoms
+    ]
+    key: tuple[Any, ...] = one.eqn.primitive, *ins, *sorted(one.eqn.params.items())
+    try:
+        hash(key)
+    except TypeError:  # a jaxpr, say
+        return id(one)
+    return id(one) if one.eqn.effects or one.inner else key
 
 
 def _made(eqn: JaxprEqn, number: int, address: Address) -> Datum:
@@ -187,7 +215,8 @@ def _call(
     reads: list[Datum | None],
     known: dict[int, Datum],
     operations: list[Operation],
-) -> bool:
+    equal: dict[object, Operation] | None,
+) -> None:
     home = address / nested.label
     inside: dict[int, Datum] = {}
     for k, var in enumerate(nested.jaxpr.constvars):
@@ -195,12 +224,11 @@ def _call(
     for var, operand in zip(nested.jaxpr.invars, nested.operands, strict=True):
         datum = reads[operand] if operand is not None else None
         inside[id(var)] = datum or Datum(home / "in0", 0, "constant")
-    recomputes = _add(nested.stored, home, inside, operations)
+    _add(nested.stored, home, inside, operations, equal)
     for atom, result in zip(nested.jaxpr.outvars, nested.results, strict=True):
         datum = _read(inside, atom)
         if result is not None:
             known[id(eqn.outvars[result])] = datum or Datum(address.value(result), 0, "constant")
-    return recomputes
 
 
 def _read(known: Mapping[int, Datum], atom: Any) -> Datum | None:

@@ -80,10 +80,10 @@ def source_heat(
     heat: Mapping[int, LineHeat],
     kernels: Mapping[int, PlaceAsCompiled],
 ) -> SourceHeat:
-    """What a browser shows beside lines.
+    """The marks beside lines, for a browser.
 
     Args:
-        kind: What nodes are coloured by.
+        kind: The colours of nodes.
         notes: How much there is of all kernels.
         heat: Of `line_heat`.
         kernels: Of `line_kernels`.

@@ -266,17 +266,50 @@ def test_an_estimate_knows_the_copies_for_the_gradient_of_a_kernel(layout):
     assert abs(guess.total - use.total) < 0.1 * use.total
 
 
+@pytest.mark.parametrize("act", [jnp.tanh, jax.nn.relu])
+@pytest.mark.parametrize("pooled", [False, True])
+def test_an_estimate_of_a_gradient_of_convolutions_and_pools(act, pooled):
+    def loss(ws, x):
+        for w in ws:
+            x = jax.lax.conv_general_dilated(
+                x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+            x = act(x)
+            if pooled:
+                window = (1, 2, 2, 1)
+                x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, window, window, "VALID")
+        return jnp.mean(x)
+
+    weights = [jnp.ones((3, 3, n, m)) for n, m in ((3, 16), (16, 32), (32, 32))]
+    args = weights, jnp.ones((8, 32, 32, 3))
+    guess, use = (taxpr.memory(jax.grad(loss), compile=c)(*args) for c in (False, True))
+    assert abs(guess.temporaries - use.temporaries) < 0.2 * use.temporaries
+
+
+def test_an_estimate_knows_whether_xla_computes_a_layer_again():
+    """Versions of XLA for CPUs that do not need as much as without `jax.checkpoint`."""
+
+    def layer(x, w):
+        return jnp.tanh(jnp.tanh(x @ w) @ w.T)
+
+    def loss(layer, ws, x):
+        for k in range(6):
+            x = layer(x, ws[k])
+        return x.sum()
+
+    args = jnp.ones((6, 32, 128)), jnp.ones((512, 32))
+    for one in (layer, jax.checkpoint(layer)):
+        fun = jax.grad(functools.partial(loss, one))
+        guess, use = (taxpr.memory(fun, compile=c)(*args) for c in (False, True))
+        assert abs(guess.temporaries - use.temporaries) < 0.2 * use.temporaries
+
+
 def test_an_estimate_says_where_xla_may_need_another_amount():
     ws, x = [jnp.ones((8, 8))] * 3, jnp.ones((32, 8))
 
     def unrolled(ws, x):
         for w in ws:
             x = jnp.tanh(x @ w)
-        return x.sum()
-
-    def again(ws, x):
-        for w in ws:
-            x = jax.checkpoint(lambda x, w: jnp.tanh(x @ w))(x, w)
         return x.sum()
 
     def in_loop(ws, x):
@@ -287,9 +320,9 @@ def test_an_estimate_says_where_xla_may_need_another_amount():
         return taxpr.memory(fun, compile=False)(ws, x).notes[1:]
 
     [less] = notes(unrolled)
-    assert less.endswith("and then needs less than this estimate.")
-    [more] = notes(jax.jit(jax.grad(again)))
-    assert more.endswith("and then needs more than this estimate.")
+    assert less.endswith(
+        "then needs less than this estimate: a quarter of it for a row of convolutions."
+    )
     for fun in (jax.grad(unrolled), in_loop, jax.grad(in_loop), lambda ws, x: x @ ws[0] @ ws[1]):
         assert notes(fun) == ()
     assert taxpr.memory(unrolled)(ws, x).notes == ()
