@@ -50,7 +50,8 @@ def draw(
             a function raised: then what was traced until then is drawn, and what failed is marked.
         *args: Example arguments of the function: arrays, numbers, `jax.ShapeDtypeStruct`, PyTrees
             of them. Strings and functions among them are static.
-        budget: About how many nodes to show.
+        budget: About how many nodes to show. With more than the default, a program that has no
+            more equations than that is drawn whole.
         unfold: Addresses of what is to be open besides what fits the budget, in this order.
         fold: Addresses of what is to be closed.
         timeout: Seconds that a layout may take.

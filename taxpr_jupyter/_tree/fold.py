@@ -62,7 +62,10 @@ class Fold:
         self._only = only
         self.note = ""
         few = max(4, budget * 3 // 5)
-        self._plain = self.sizes.of_jaxpr(program).eqns <= few
+        eqns = self.sizes.of_jaxpr(program).eqns
+        # A reader who asks for more nodes than usual, and for as many as equations, wants them all.
+        self._whole = budget > BUDGET and eqns <= budget and only is None
+        self._plain = eqns <= few or self._whole
         self._tree = Tree(few, keys, self._plain, only)
         self.root = self._tree.root(program)
         self._lifts = Lifts(self._tree, self.sizes)
@@ -114,13 +117,14 @@ class Fold:
             extra: How many nodes there are besides those that stand for a part of the program:
                 stubs and literals, of which only the drawing knows.
         """
-        lifts = wants is None and not self._only
+        whole = self._whole and unfolded is None and wants is None
+        lifts = wants is None and not self._only and not whole
         wants = wants or self._opens_itself
         for opened in self._opened:
             opened.open = False
         self._opened = []
         self.note = ""
-        self.most = limit = self.limit(unfolded)
+        self.most = limit = HARD_LIMIT if whole else self.limit(unfolded)
         order = itertools.count()
         heap: list[tuple[float, int, int, Item | Lift]] = []
 
@@ -191,6 +195,8 @@ class Fold:
         """Keep repeated parts and details of an equation folded."""
         if self._only:
             return self._only.opens(item)
+        if self._whole:
+            return True
         if item.kind in ("statement", "expression"):
             return self._has_parts(item)
         if item.is_group:

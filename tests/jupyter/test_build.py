@@ -1106,3 +1106,23 @@ def test_a_closed_group_hands_on_to_a_tag_of_which_nobody_takes_anything():
     tag = next(node.id for node in picture.nodes if "tag unused" in node.lines)
     groups = {node.id for node in picture.nodes if node.kind == "group"}
     assert {edge.source for edge in picture.edges if edge.target == tag} & groups
+
+
+def test_a_budget_for_all_equations_shows_all_of_them():
+    def step(w, x):
+        def layer(x, w):
+            h = jnp.tanh(x @ w)
+            h = h / (1 + (h * h).mean(-1, keepdims=True))
+            return x + jax.nn.relu(h - h.mean(-1, keepdims=True)), h.sum()
+
+        def loss(w):
+            return lax.scan(layer, x, w)[0].sum()
+
+        slopes = jax.grad(loss)(w)
+        return w - 0.1 * slopes
+
+    program = taxpr.trace(step)(jnp.ones((3, 4, 4)), jnp.ones((2, 4)))
+    [total] = {build_picture(program, budget=budget).counts.total for budget in (40, 80)}
+    assert 48 < total <= 80
+    assert build_picture(program).counts.folded
+    assert not build_picture(program, budget=80).counts.folded
