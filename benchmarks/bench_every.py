@@ -2,7 +2,9 @@
 
     python benchmarks/bench_every.py
 
-The ratios of the times of a loop, with the results looked at and without, once all is compiled.
+The ratios of the times of a loop, with the results looked at and without, once all is compiled; and
+what a step of many small arrays costs. These are times of the processor, with all threads: other
+programs do not change them.
 """
 
 import statistics
@@ -35,11 +37,11 @@ def ignore(told: Any) -> None:
 
 def seconds(call: Any, x: Any) -> float:
     params = [jnp.eye(WIDTH) * 0.5 for _ in range(LAYERS)]
-    begun = time.perf_counter()
+    begun = time.process_time()
     for _ in range(STEPS):
         params, _ = call(params, x)
     jax.block_until_ready(params)
-    return time.perf_counter() - begun
+    return time.process_time() - begun
 
 
 for donated in ((), (0,)):
@@ -61,3 +63,26 @@ for donated in ((), (0,)):
     print(f"donated: {bool(donated)}; plain {plain / STEPS * 1e3:.2f} ms a step")
     for (n, finite), times in measured.items():
         print(f"  n={n}, finite={finite}: {statistics.median(times) / plain:.2f} times")
+
+
+SMALL = 100  # arrays
+
+
+def each_seconds(call: Any) -> float:
+    """What a step costs that scales many small arrays, which it donates."""
+    small = [jnp.ones(4) for _ in range(SMALL)]
+    begun = time.process_time()
+    for _ in range(STEPS):
+        small = call(small)
+    jax.block_until_ready(small)
+    return (time.process_time() - begun) / STEPS
+
+
+scaled = jax.jit(lambda xs: [x * 0.99 for x in xs], donate_argnums=0)
+watched = taxpr.every(10**6, scaled, ignore)
+for call in (scaled, watched):
+    each_seconds(call)
+alone, seen = (
+    statistics.median(each_seconds(call) for _ in range(RUNS)) for call in (scaled, watched)
+)
+print(f"{SMALL} small arrays: {alone * 1e3:.2f} ms a step, {seen * 1e3:.2f} ms with every")

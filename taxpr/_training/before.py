@@ -1,7 +1,7 @@
 """The arguments of a step as they were before it, though it donates or changes them."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -9,6 +9,8 @@ import jax
 from taxpr._calls.door import Door, door_of
 from taxpr._calls.libraries import is_object
 from taxpr._calls.model import States
+from taxpr._training.finite import grouped
+from taxpr._untyped import jax as _jax
 from taxpr._untyped import jnp
 
 
@@ -17,21 +19,21 @@ class Before:
     """The arguments of a call before it.
 
     Attributes:
-        args: The positional arguments.
-        kwargs: The keyword arguments.
-        states: The arrays that its objects had, by the labels of the objects and their own names.
-        put: Sets the arrays of its objects.
+        leaves: Their leaves, and the arrays that their objects had.
+        structure: Their structure.
+        put: Sets the arrays of their objects.
     """
 
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    states: States
+    leaves: Sequence[Any]
+    structure: Any
     put: Callable[[States], object] | None
 
-    def put_back(self) -> None:
-        """Give the objects the arrays that they had."""
+    def taken(self) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """The positional and the keyword arguments; their objects have again what they had."""
+        args, kwargs, states = jax.tree.unflatten(self.structure, self.leaves)
         if self.put is not None:
-            self.put(self.states)
+            self.put(states)
+        return args, kwargs
 
 
 class Keeper:
@@ -47,27 +49,30 @@ class Keeper:
     def __init__(self, fun: Callable[..., Any]) -> None:
         self._fun = fun
         self._doors: list[Door | None] = []
-        self._donated: dict[Any, frozenset[int]] = {}
+        self._donated: dict[Any, list[int]] = {}
         self._given: list[Any] = []  # the arrays of the last call
         self._structure: Any = None
 
     def before(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Before:
         """The arguments of a call that comes now."""
         states, put = self._states(args, kwargs)
-        self._given, self._structure = jax.tree.flatten((args, kwargs, states), is_leaf=is_object)
+        is_leaf = is_object if states or put else None  # which takes long
+        self._given, self._structure = jax.tree.flatten((args, kwargs, states), is_leaf=is_leaf)
         donated = self._donated.get(self._structure)
-        kept = [
-            jnp.copy(x) if isinstance(x, jax.Array) and (donated is None or k in donated) else x
-            for k, x in enumerate(self._given)
-        ]
-        args, kwargs, states = jax.tree.unflatten(self._structure, kept)
-        return Before(args, kwargs, states, put)
+        if donated is None:
+            donated = [k for k, x in enumerate(self._given) if isinstance(x, jax.Array)]
+        kept = list(self._given)
+        for group in grouped(kept, donated):
+            copies = _copied([kept[k] for k in group])
+            for k, copy in zip(group, copies, strict=True):
+                kept[k] = copy
+        return Before(kept, self._structure, put)
 
     def after(self) -> None:
         """Notice what the call has donated."""
         if self._structure not in self._donated:
-            gone = (k for k, x in enumerate(self._given) if _is_gone(x))
-            self._donated[self._structure] = frozenset(gone)
+            gone = [k for k, x in enumerate(self._given) if _is_gone(x)]
+            self._donated[self._structure] = gone
         self._given = []
 
     def states(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> States:
@@ -88,3 +93,9 @@ class Keeper:
 
 def _is_gone(x: Any) -> bool:
     return isinstance(x, jax.Array) and x.is_deleted()
+
+
+@_jax.jit
+def _copied(xs: Sequence[Any]) -> list[Any]:
+    """Copies by one program: it starts sooner than one for each array."""
+    return [jnp.copy(x) for x in xs]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import jax
+
 from taxpr._errors import ArgumentError, NonfiniteError, is_whole, name_of, refuse_no_function
+from taxpr._given import refuse_no_flag
 from taxpr._keeping.wanted import EVERY_VARIABLE
 from taxpr._keeping.watch import watch
 from taxpr._recordings.recording import Recording
@@ -27,6 +31,7 @@ def every(
     stats: Iterable[str] = ("mean", "std", "norm", "nonfinite"),
     finite: bool | Callable[[Any], Any] = True,
     memory: int | None = None,
+    everywhere: bool = False,
 ) -> EveryStep:
     """Call a training step, and tell statistics of its variables in each n-th call.
 
@@ -52,6 +57,8 @@ def every(
             an object that it changes; or a function that picks of the results those to look at,
             such as ``lambda out: out[2]`` for the loss alone.
         memory: As for `watch`.
+        everywhere: If there are several processes, whether each hands its numbers on; by default
+            only process 0 does. All compute them, and all stop at the same step.
 
     Returns:
         A function of the arguments of ``step``, an `EveryStep`. In a ``with`` statement, or by its
@@ -88,7 +95,11 @@ def every(
         if name not in _STATS:
             raise ArgumentError(f"every: stats={name!r} is none of {', '.join(_STATS)}.")
     watching = watch(step, where, keep="stats", memory=memory)
-    return EveryStep(n, step, logger(log), watching, chosen, finite)
+    refuse_no_flag("every", everywhere=everywhere)
+    tells = everywhere or jax.process_index() == 0
+    makes_file = isinstance(log, str | pathlib.Path)
+    hand_on = logger(log) if tells or not makes_file else None  # it checks the others, too
+    return EveryStep(n, step, hand_on if tells else None, watching, chosen, finite)
 
 
 class _Step(NamedTuple):
@@ -118,7 +129,7 @@ class EveryStep:
         self,
         n: int,
         step: Callable[..., Any],
-        log: Callable[[int, dict[str, float]], object],
+        log: Callable[[int, dict[str, float]], object] | None,
         watching: Callable[..., Recording],
         stats: list[str],
         finite: bool | Callable[[Any], Any],
@@ -133,7 +144,9 @@ class EveryStep:
         """Runs the step, and returns its result."""
         if self.calls % self._n == 0:
             self.close()  # statistics wait for what came before anyway
-            self._log(self.calls, self._numbers(self._watching(*args, **kwargs)))
+            numbers = self._numbers(self._watching(*args, **kwargs))
+            if self._log is not None:
+                self._log(self.calls, numbers)
         if self._finite is False:
             self.calls += 1
             return self._step(*args, **kwargs)
@@ -171,7 +184,7 @@ class EveryStep:
         if not wrong:
             return
         self._open.clear()
-        step.before.put_back()
+        args, kwargs = step.before.taken()
         told = ", ".join(wrong[:_NAMED])
         told += f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
         name = name_of(self._step)
@@ -180,8 +193,8 @@ class EveryStep:
             f"{told}. Ask taxpr.find_nan({name})(*error.kept, **error.keywords) where that comes "
             "from: these are its arguments.",
             step.number,
-            step.before.args,
-            step.before.kwargs,
+            args,
+            kwargs,
             wrong,
         )
 

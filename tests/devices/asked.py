@@ -3,6 +3,7 @@
 python asked.py ADDRESS NUMBER FOLDER   is one of the two; it writes NUMBER.json into FOLDER
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -194,6 +195,52 @@ def flow(given):
     return [[None if x is None or isinstance(x, str) else x.tolist() for x in row] for row in rows]
 
 
+def training(given, bad, log, **more):
+    """The error that stops a loop under `every`: NaN in the batch, or in what a process has alone.
+
+    A step has a result on all devices, and one of each process.
+    """
+    fn = given.fn(layers)
+
+    @functools.partial(jax.jit, donate_argnums=1)
+    def update(x, w):
+        return w - 1e-5 * jax.grad(lambda w: fn(x, w).sum())(w)
+
+    def step(x, w, own):
+        return update(x, w), own * 2
+
+    w, number = given.args[1], 4
+    owns = [np.float32(1.0)] * number
+    if bad is None and jax.process_index() == 0:
+        owns[1] = np.float32(np.nan)
+    try:
+        with taxpr.every(2, step, log, "root", **more) as stepping:
+            for k in range(number):
+                x, _ = given.faulty if k == bad else given.args
+                w, _ = stepping(x, w, owns[k])
+    except taxpr.NonfiniteError as error:
+        return error, step
+    return None, step
+
+
+def every(given):
+    told = []
+    error, step = training(given, 3, told.append, everywhere=True)
+    found = taxpr.find_nan(step)(*error.kept)
+    return [error.step, error.results, told, rows_of(found, "variable", "iteration", "device")]
+
+
+def every_with_a_number_of_its_own(given):
+    error, _ = training(given, None, lambda told: None)
+    return [error.step, error.results]
+
+
+def every_is_told_by_one(given):
+    told = []
+    training(given, 9, told.append)
+    return [one["step"] for one in told] == ([0, 2] if jax.process_index() == 0 else [])
+
+
 def check(given):
     return [row.what for row in taxpr.check(given.fn(layers))(*given.args).rows]
 
@@ -259,7 +306,7 @@ QUESTIONS = (
     *(find_nan, find_nan_everywhere, find_nan_with_little_memory, find_no_nan),
     *(first_difference, no_difference, difference_of_precisions, difference_of_inputs),
     *(flow, check, check_grad, compiled, memory, summary, profile, sweep, patch, collect),
-    array_stats,
+    *(array_stats, every, every_with_a_number_of_its_own, every_is_told_by_one),
 )
 KINDS = "auto", "explicit", "manual"
 

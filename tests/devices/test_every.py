@@ -70,3 +70,28 @@ def test_a_sharded_step_donates_and_is_stopped(kind):
         np.testing.assert_array_equal(np.asarray(kept[0]), np.asarray(w))
         assert float(kept[1]) == float(count) == 4
         assert taxpr.find_nan(step)(*kept)
+
+
+def test_arrays_on_a_mesh_and_beside_it_are_copied_and_looked_at():
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    halve = jax.jit(lambda x: x * 0.5, donate_argnums=0)
+
+    def step(state, scale):
+        return {"a": halve(state["a"]), "b": halve(state["b"]) / scale, "n": state["n"] + 1}
+
+    state = {"a": jax.device_put(jnp.ones(8), NamedSharding(mesh, P("data")))}
+    state |= {"b": jnp.ones(4), "n": 0.5}
+
+    def run(stepping, state):
+        for scale in (1.0, 1.0, 0.0, 1.0):
+            state = stepping(state, scale)
+
+    with pytest.raises(taxpr.NonfiniteError) as caught:
+        run(taxpr.every(100, step, lambda told: None, "state"), state)
+    error = caught.value
+    assert (error.step, error.results) == (2, ["out['b']"])
+    kept = error.kept[0]
+    assert [len(kept[name].sharding.device_set) for name in "ab"] == [8, 1]
+    for name, size in (("a", 8), ("b", 4)):
+        np.testing.assert_array_equal(np.asarray(kept[name]), np.full(size, 0.25))
+    assert kept["n"] == 2.5
