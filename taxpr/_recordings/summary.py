@@ -299,7 +299,7 @@ def _stats(numbers: Sequence[Any], size: int, histogram: Any) -> Stats:
     return Stats(**by_name, size=size, histogram=histogram)
 
 
-def _rebinned(table: Any, low: Any, high: Any) -> list[Any]:
+def _rebinned(table: Any, low: Any, high: Any) -> Any:
     """The numbers of all in each bin between two numbers."""
     counts = table[..., len(_FIELDS) :]
     middles = (np.arange(BINS) + 0.5) / BINS
@@ -307,8 +307,10 @@ def _rebinned(table: Any, low: Any, high: Any) -> list[Any]:
     with np.errstate(invalid="ignore"):  # where there are no numbers
         at = least + middles * (greatest - least) - low[..., None, None]
         width = np.where(high > low, high - low, 1)[..., None, None]
-        bins = np.clip(np.nan_to_num(np.floor(at / width * BINS)), 0, BINS - 1)
-    return [np.where(bins == k, counts, 0).sum((-2, -1)) for k in range(BINS)]
+        bins = np.clip(np.nan_to_num(at / width * BINS), 0, BINS - 1).astype(np.int64)
+    of_whole = np.arange(low.size).reshape((*low.shape, 1, 1)) * BINS + bins
+    found = np.bincount(of_whole.ravel(), counts.ravel(), BINS * low.size)
+    return np.moveaxis(found.reshape((*low.shape, BINS)), -1, 0)
 
 
 STATS = Reduction(summary, (WIDTH,), has_stats, joined)
