@@ -107,7 +107,7 @@ def _page(drawing: Pictured, levels: int, max_bytes: int, cancel: threading.Even
     # Half of the room at most: a search is worth little in a file without pictures.
     index = Index(drawing.program)
     known = known_places(index, drawing.builder.where, (max_bytes - size) // 2, shown)
-    source, heat, lines_of = _source(index, drawing.heat, (max_bytes - size) // 4)
+    source, heat, lines_of = _source(drawing, index, (max_bytes - size) // 4)
     data: PageData = {
         "pages": {
             "": {
@@ -197,13 +197,13 @@ def _laid_out(
 
 
 def _source(
-    index: Index, colours: Colours, room: int
+    drawing: Pictured, index: Index, room: int
 ) -> tuple[SourceText | Empty, SourceHeat | Empty, Callable[[Picture], dict[str, list[int]]]]:
     """The source if there is room for it, what was measured of its lines, and `lines_of`.
 
     That gives the lines of the elements of a picture.
     """
-    source = SourceRows(index.program)
+    colours, source = drawing.heat, SourceRows(index.program, drawing.builder.divided)
     state = source.state()
     if len(_embedded(state)) > room:
         return {}, {}, lambda _: {}

@@ -222,3 +222,11 @@ def test_one_device_shows_nothing_new(heat):
     every = [*picture.nodes, *picture.edges]
     assert [one.tooltip for one in every if "each" in one.tooltip or "f32[8@" in one.tooltip] == []
     assert not any("@" in line for node in picture.nodes for line in node.lines)
+
+
+def test_the_source_in_a_saved_page_has_them_too():
+    args = arguments()
+    page = draw(dense, *args, heat="compiled").html().replace(" ", "")
+    _, act, _, _ = jax.jit(dense)(*args)
+    parts = words_of(act).replace(" ", "")
+    assert f'"name":"act","type":"{type_of(act)}","devices":"{parts}"' in page
