@@ -8,10 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from called_functions import hidden_functions
 from library_programs import PROGRAMS, Made
 
 import taxpr
 from taxpr import scale, var
+from taxpr_jupyter import draw
 
 # Warnings of the libraries themselves, and of a factor in a program that differentiates.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -49,6 +51,22 @@ def planted(args):
 
 def made(name: str) -> Made:
     return PROGRAMS[name]()
+
+
+# Libraries that run functions of the user's, most of them in loops.
+CALLING = (
+    *("blackjax_nuts", "blackjax_smc", "diffrax_implicit", "jax_md_nve", "jaxopt_lbfgs"),
+    *("lineax_cg", "mctx_search", "numpyro_nuts", "numpyro_svi"),
+    *("optax_lbfgs", "optimistix_least_squares"),
+)
+
+
+@pytest.mark.parametrize("name", CALLING)
+def test_the_first_picture_names_the_functions_that_a_library_calls(name):
+    program = made(name)
+    drawing = draw(program.fun, *program.args)
+    assert hidden_functions(drawing.builder.program, drawing.picture) == []
+    assert len(drawing.picture.nodes) <= 40
 
 
 @EACH
