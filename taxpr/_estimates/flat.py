@@ -181,7 +181,7 @@ def _key(one: Operation) -> object:
     """A key that is equal for operations that compute the same."""
     atoms = zip(one.eqn.invars, one.reads, strict=True)
     ins: list[Any] = [
-        (atom.aval.dtype, repr(atom.val)) if _compat.is_literal(atom) else id(datum)
+        (_compat.aval_of(atom).dtype, repr(atom.val)) if _compat.is_literal(atom) else id(datum)
         for atom, datum in atoms
     ]
     key: tuple[Any, ...] = one.eqn.primitive, *ins, *sorted(one.eqn.params.items())
