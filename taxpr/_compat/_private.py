@@ -85,6 +85,7 @@ NEEDED_BY = {
     "source_info_util.register_exclusion": "the lines of JAX's own errors, which name taxpr's",
     "state.types.AbstractRef": "a program with Refs",
     "traceback_util.api_boundary": _UNTIL,
+    "util.weakref_cache_key_types": "gradients of many functions, of each of which JAX keeps some",
 }
 
 

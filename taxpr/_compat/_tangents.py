@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from taxpr._compat._own import ManyResults
-from taxpr._compat._private import private
+from taxpr._compat._private import or_else, private
 from taxpr._compat._traces import current_trace, innermost_jaxpr_trace, traced_value
 
 _ad = private("interpreters.ad")
 _batching = private("interpreters.batching")
 _partial_eval = private("interpreters.partial_eval")
+_util = private("util")
 
 
 class Token:
@@ -29,6 +30,10 @@ class Token:
 
     def __init__(self) -> None:
         self.primal: Callable[[], Any] = lambda: None
+
+
+# JAX keeps the types of results by the params of equations, and what is in this set only weakly.
+or_else(lambda: _util.weakref_cache_key_types, set[type]()).add(Token)
 
 
 class Identity(NamedTuple):

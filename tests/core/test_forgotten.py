@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import taxpr
+from taxpr._compat import Token
 
 
 def fresh():
@@ -33,6 +34,7 @@ ASKED = {
     "watch": lambda f, x: taxpr.watch(f)(x),
     "watch every equation": lambda f, x: taxpr.watch(f, "*")(x),
     "watch the gradient": lambda f, x: taxpr.watch(f, grads=True)(x),
+    "a gradient in the source": lambda f, x: taxpr.watch(jax.grad(f), taxpr.cotangent("h"))(x),
     "statistics": lambda f, x: taxpr.watch(f, keep="stats", memory=1)(x),
     "passes": lambda f, x: taxpr.watch(f, memory=100)(x),
     "find_nan": lambda f, x: taxpr.find_nan(f)(x),
@@ -53,8 +55,9 @@ ASKED = {
 
 
 def alive(kind):
+    """How many jaxprs of a class, and tokens of cotangents, there are."""
     gc.collect()
-    return sum(type(one) is kind for one in gc.get_objects())
+    return sum(type(one) in (kind, Token) for one in gc.get_objects())
 
 
 @pytest.mark.parametrize("kind", ASKED)
