@@ -45,7 +45,7 @@ class Stats:
         size: The number of elements.
         histogram: How many finite elements are in each of 16 equally wide bins from the least to
             the greatest. For several iterations, or devices, of which only statistics were kept it
-            is made of the middles of their bins.
+            is made as if elements lay evenly in their bins.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -273,7 +273,7 @@ def stats_of(table: Any, size: int, fired: Any = None) -> Stats:
 def joined(table: Any) -> Any:
     """One summary of several, on the last axis but one, of as many elements each.
 
-    Zeros are the summary of nothing, and do not count. A histogram is made of the middles of bins.
+    Zeros are the summary of nothing, and do not count. Elements count as evenly spread in bins.
     """
     table = np.asarray(table, np.float64)
     by_name = dict(zip(_FIELDS, np.moveaxis(table, -1, 0), strict=False))
@@ -300,17 +300,20 @@ def _stats(numbers: Sequence[Any], size: int, histogram: Any) -> Stats:
 
 
 def _rebinned(table: Any, low: Any, high: Any) -> Any:
-    """The numbers of all in each bin between two numbers."""
+    """How many numbers are in each bin between two numbers, if they lie evenly in their bins."""
     counts = table[..., len(_FIELDS) :]
-    middles = (np.arange(BINS) + 0.5) / BINS
     least, greatest = table[..., 2:3], table[..., 3:4]
-    with np.errstate(invalid="ignore"):  # where there are no numbers
-        at = least + middles * (greatest - least) - low[..., None, None]
-        width = np.where(high > low, high - low, 1)[..., None, None]
-        bins = np.clip(np.nan_to_num(at / width * BINS), 0, BINS - 1).astype(np.int64)
-    of_whole = np.arange(low.size).reshape((*low.shape, 1, 1)) * BINS + bins
-    found = np.bincount(of_whole.ravel(), counts.ravel(), BINS * low.size)
-    return np.moveaxis(found.reshape((*low.shape, BINS)), -1, 0)
+    steps = np.arange(BINS + 1) / BINS
+    with np.errstate(invalid="ignore", divide="ignore"):  # where there are no numbers
+        edges = (low[..., None] + (high - low)[..., None] * steps)[..., None, :]
+        share = np.where(greatest > least, (edges - least) / (greatest - least), edges > least)
+        at = np.nan_to_num(share).clip(0, 1) * BINS
+    at[..., -1] = BINS
+    bins = at.astype(np.int64)
+    below = np.concatenate([np.zeros_like(counts[..., :1]), counts.cumsum(-1)], -1)
+    more = np.concatenate([counts, np.zeros_like(counts[..., :1])], -1)
+    found = np.take_along_axis(below, bins, -1) + (at - bins) * np.take_along_axis(more, bins, -1)
+    return np.moveaxis(np.diff(np.rint(found.sum(-2)), axis=-1), -1, 0)
 
 
 STATS = Reduction(summary, (WIDTH,), has_stats, joined)

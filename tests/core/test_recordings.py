@@ -725,3 +725,25 @@ def test_the_table_shows_a_value_once_by_its_own_name():
     assert {"w#0", "w#1", "b#0", "b#1"} <= set(shown)
     assert {"params[0][0]", "w#0"} <= {row.variable for row in table.rows}
     assert str(table).startswith(f"{len(values)} values of model, by {len(table.rows)} names")
+
+
+def test_histograms_of_iterations_put_together_are_near_that_of_all():
+    """And exact where each iteration has one number only."""
+    numbers = np.random.default_rng(0)
+    x = (
+        numbers.standard_normal((8, 1000), np.float32)
+        + np.linspace(0, 1, 8, dtype=np.float32)[:, None]
+    )
+    for rows, most in (x, 0.06), (x.reshape(-1, 1), 0):
+
+        def scanned(rows):
+            def step(c, row):
+                h = row * 1
+                return c, h
+
+            return jax.lax.scan(step, 0.0, rows)[1]
+
+        found = taxpr.watch(scanned, "h", keep="stats", memory=1)(rows)["h"].stats()
+        expected = np.histogram(rows, 16)[0]
+        assert found.histogram.sum() == rows.size
+        assert np.abs(found.histogram - expected).max() <= most * expected.max()
