@@ -145,7 +145,7 @@ def division_of(aval: Any, sharding: Any) -> Division | None:
         >>> division_of(jax.core.ShapedArray((64, 32), "float32"), sharding).local
         'f32[8,32]'
     """
-    if not isinstance(sharding, jax.sharding.NamedSharding) or sharding.mesh.size == 1:
+    if not _divides(sharding):
         return None
     if not isinstance(aval, _compat.ShapedArray) or _compat.is_ref(aval):
         return None
@@ -174,8 +174,36 @@ def divisions(program: Any, known: Mapping[str, Division] | None = None) -> Divi
     """
     found, shardings = Divisions(), program.shardings or [None] * len(program.in_avals)
     given = [division_of(*one) for one in zip(program.in_avals, shardings, strict=True)]
-    _Walk(found, known or {}).over(program.jaxpr, Address(), given)
+    if known or any(given) or _names_a_mesh(program.jaxpr, set()):
+        _Walk(found, known or {}).over(program.jaxpr, Address(), given)
     return found
+
+
+def _names_a_mesh(stored: StoredJaxpr, seen: set[int]) -> bool:
+    """Whether a constant, a type or an equation may say how a value is divided.
+
+    Most programs run on one device and name no mesh: they need no addresses. A jaxpr that is
+    called in several places is read once.
+    """
+    inner = _compat.open_jaxpr(stored)
+    if id(inner) in seen:
+        return False
+    seen.add(id(inner))
+    variables = [*inner.constvars, *inner.invars, *(v for eqn in inner.eqns for v in eqn.outvars)]
+    said = [
+        *map(placed_sharding, _compat.consts_of(stored)),
+        *(getattr(_compat.aval_of(var), "sharding", None) for var in variables),
+        *(eqn.params.get("sharding") for eqn in inner.eqns),
+        *(one for eqn in inner.eqns for one in eqn.params.get("in_shardings", ())),
+        *(one for eqn in inner.eqns for one in eqn.params.get("out_shardings", ())),
+    ]
+    return any(map(_divides, said)) or any(
+        _names_a_mesh(nested.stored, seen) for eqn in inner.eqns for nested in nested_jaxprs(eqn)
+    )
+
+
+def _divides(sharding: Any) -> bool:
+    return isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh.size > 1
 
 
 class _Walk:
