@@ -117,6 +117,23 @@ def test_the_planted_function_is_first(name):
     assert {row.function for row in found.rows} >= {"planted", "small"}
 
 
+def test_a_pause_of_the_machine_is_not_told_as_a_slow_function(monkeypatch):
+    alone, paused = compile_time.spent_alone, []
+
+    def with_a_pause(piece):
+        taken = alone(piece)
+        if len(piece.eqns) > 10 or paused:
+            return taken
+        paused.append(piece)
+        return taken._replace(lower=1000.0)
+
+    monkeypatch.setattr(compile_time, "spent_alone", with_a_pause)
+    found = taxpr.compile_time(plain)(X)
+    assert paused
+    assert found.rows[0].function == "planted"
+    assert all(row.seconds < 1000.0 for row in found.rows)
+
+
 def test_statements():
     def two(x):
         y = jnp.sin(x)
@@ -143,7 +160,7 @@ def test_an_unrolled_loop_is_told_with_its_turns():
     [row] = found.loops
     assert (row.code, row.turns, row.function) == ("for w in ws", 40, found.rows[0].function)
     assert row.as_scan > 0
-    assert "As a jax.lax.scan about" in found.notes[0]
+    assert "As a jax.lax.scan a little more than" in found.notes[0]
 
     def few(x):
         for k in range(3):
