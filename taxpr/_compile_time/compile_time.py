@@ -10,6 +10,7 @@ from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import PyTree
 from taxpr._compile_time.alone import Spent, of_nothing, spent, spent_alone
 from taxpr._compile_time.parts import CompiledPart, Parts, function_of, statement_of
+from taxpr._compile_time.rolled import scan_alone
 from taxpr._compile_time.rows import CompileTime, CompileTimeRow, ConstantRow, UnrolledRow
 from taxpr._compile_time.sampled import NOTHING, Sampled, sampled
 from taxpr._compile_time.unrolled import Unrolled, unrolled
@@ -166,7 +167,7 @@ def _row_of_loop(
     whole: Spent,
     least: Spent,
 ) -> UnrolledRow:
-    """A loop, with its share of the whole, and what one turn takes alone."""
+    """A loop, with its share of the whole, and what a scan takes in its place."""
     each = {
         id(eqn): times[k].total / max(sum(len(one.eqns) for one in part.pieces), 1)
         for k, part in enumerate(parts)
@@ -177,9 +178,8 @@ def _row_of_loop(
     share = sum(each.get(id(eqn), 0.0) for eqn in loop.eqns) / max(sum(each.values()), 1e-9)
     seconds = share * whole.total
     as_scan = None
-    if loop.turn is not None:
-        with contextlib.suppress(Exception):  # as above: it needs what is around it
-            as_scan = spent_alone(loop.turn).without(least).total + least.total
+    with contextlib.suppress(Exception):  # its iterations differ, or need what is around it
+        as_scan = spent(*scan_alone(loop)).without(least).total
     return UnrolledRow(
         loop.function, loop.place, loop.code, loop.turns, len(loop.eqns), seconds, as_scan
     )
@@ -188,7 +188,7 @@ def _row_of_loop(
 def _as_scan(row: UnrolledRow) -> str:
     if row.as_scan is None:
         return ""
-    return f" As a jax.lax.scan a little more than {row.as_scan:.2f} s."
+    return f" As a jax.lax.scan {row.as_scan:.2f} s."
 
 
 def _notes(

@@ -199,6 +199,34 @@ class Turns:
         return _compat.closed(_compat.rebuilt(like.jaxpr, **parts, constvars=(), consts=()))
 
 
+def scan_alone(loop: Unrolled) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """The scan in the place of a loop: a function of all that it reads, and their types.
+
+    Raises:
+        RefusedError: If the turns are not alike.
+    """
+    if loop.turn is None:
+        raise _unlike(loop, "they have other equations")
+    turns = Turns(loop.turn.jaxpr, loop)
+    types: dict[Any, Any] = {}
+
+    def any_value(atom: Any) -> Any:
+        if _compat.is_literal(atom):
+            return atom.val
+        aval = _compat.aval_of(atom)
+        types[atom] = _jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+        return _jnp.zeros(aval.shape, aval.dtype)
+
+    _jax.eval_shape(lambda: list(turns.run(any_value).values()))
+
+    def scan(*given: Any) -> list[Any]:
+        known = dict(zip(types, given, strict=True))
+        found = turns.run(lambda atom: atom.val if _compat.is_literal(atom) else known[atom])
+        return list(found.values())
+
+    return scan, list(types.values())
+
+
 def rolled(fun: Callable[..., Any], found: list[Turns]) -> Callable[..., Any]:
     """A function that computes the same with its Python loops as scans.
 

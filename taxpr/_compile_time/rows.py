@@ -55,8 +55,8 @@ class UnrolledRow:
         turns: How often it went around.
         equations: How many equations that made.
         seconds: Their share of lowering and compiling the whole, by what they take alone.
-        as_scan: How long one turn takes, somewhat less than a `jax.lax.scan` of it; None if the
-            turns are not alike, as in a gradient.
+        as_scan: How long a `jax.lax.scan` in its place takes; None if the turns are not alike,
+            as in a gradient.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
