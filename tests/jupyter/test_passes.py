@@ -158,7 +158,7 @@ def test_what_repeats_itself_is_paired_from_its_end():
                 x = jnp.tanh(x) + jnp.cos(x)
         return x.sum()
 
-    drawn = draw(jax.grad(layers), jnp.ones((2, 2)), jnp.ones((2, 2)), budget=60).picture
+    drawn = draw(jax.grad(layers), jnp.ones((2, 2)), jnp.ones((2, 2))).picture
     (first,) = (one for one in drawn.clusters if one.lines[0] == "∂ linear" and one.forward)
     partner = drawn.element_of(first.forward)
     assert isinstance(partner, Node)  # the third one is folded, only the first one is open
