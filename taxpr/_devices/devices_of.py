@@ -34,9 +34,10 @@ def devices_of(jaxpr: StoredJaxpr, arrays: Iterable[object]) -> frozenset[Any]:
 
 
 def mesh_of(jaxpr: StoredJaxpr, arrays: Iterable[object]) -> Mesh | None:
-    """The mesh of several devices that a program runs on; None if it is not known.
+    """The mesh of several devices that a program runs on; None if it is not known, or one of many.
 
-    JAX allows one mesh in a program.
+    JAX allows several meshes of automatic axes in a program, which the partitioner of `by_parts`
+    does not.
 
     Args:
         jaxpr: The program.
@@ -45,9 +46,12 @@ def mesh_of(jaxpr: StoredJaxpr, arrays: Iterable[object]) -> Mesh | None:
     placed = [x.sharding for x in arrays if isinstance(x, jax.Array)]
     eqns = (eqn for _, eqn in iter_eqns(jaxpr))
     in_it = (one for eqn in eqns for one in _shardings(eqn.params.values()))
-    meshes = (getattr(one, "mesh", one) for one in itertools.chain(placed, in_it))
-    found = (one for one in meshes if isinstance(one, Mesh) and one.size > 1)
-    return next(found, None)
+    meshes: list[Any] = [getattr(one, "mesh", one) for one in itertools.chain(placed, in_it)]
+    meshes.append(_compat.mesh_here())
+    found = [one for one in meshes if isinstance(one, Mesh) and one.size > 1]
+    several = [one for one in meshes if hasattr(one, "axis_names") and one.size > 1]
+    axes = {(one.axis_names, tuple(one.shape.values())) for one in several}
+    return found[0] if len(set(found)) == 1 == len(axes) else None
 
 
 def processes_of(devices: Iterable[Any]) -> frozenset[int]:

@@ -33,6 +33,7 @@ from taxpr._untyped import np
 
 _AT_ONCE = 1 << 18  # numbers of which NumPy makes statistics
 SMALL = 1 << 26  # bytes of statistics, whatever the memory, and of iterations that may not be
+STATS_ONLY = "Statistics only, of"  # begins the note of a run that kept no values
 _KEPT = "The values were kept in {passes} passes, on the host."
 _NO_ROOM = "the values have {size}, more than they may take. "
 _WHY = {
@@ -173,7 +174,7 @@ class Passes:
         groups[0] += summed
         many = f"{len(groups)} passes" if len(groups) > 1 else "one pass"
         self.notes = (
-            f"Statistics only, of {size_text(sum(size.values()))} of values, in {many} with "
+            f"{STATS_ONLY} {size_text(sum(size.values()))} of values, in {many} with "
             f"{size_text(self._room)} of memory.",
         )
         return groups, summed, False

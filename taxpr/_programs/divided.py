@@ -175,7 +175,7 @@ def divisions(program: Any, known: Mapping[str, Division] | None = None) -> Divi
     found, shardings = Divisions(), program.shardings or [None] * len(program.in_avals)
     given = [division_of(*one) for one in zip(program.in_avals, shardings, strict=True)]
     if known or any(given) or _names_a_mesh(program.jaxpr, set()):
-        _Walk(found, known or {}).over(program.jaxpr, Address(), given)
+        _DivisionWalk(found, known or {}).over(program.jaxpr, Address(), given)
     return found
 
 
@@ -206,7 +206,7 @@ def _divides(sharding: Any) -> bool:
     return isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh.size > 1
 
 
-class _Walk:
+class _DivisionWalk:
     """Goes through a program, and notes how its values are divided."""
 
     def __init__(self, found: Divisions, known: Mapping[str, Division]) -> None:

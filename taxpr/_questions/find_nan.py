@@ -14,7 +14,7 @@ from taxpr._devices.fetched import fetched, is_shared
 from taxpr._errors import ArgumentError, name_of, refuse_no_function
 from taxpr._given import refuse_no_flag
 from taxpr._hops.silent import silent
-from taxpr._keeping.passes import reduced_by
+from taxpr._keeping.passes import STATS_ONLY, reduced_by
 from taxpr._keeping.run import Ran, device_of, reduced, run
 from taxpr._keeping.wanted import Wanted, every_value
 from taxpr._programs.program import Program
@@ -107,7 +107,8 @@ def find_nan(
             which no result has anything, such as a proposal that a sampler rejects; with how often
             that happens, and what became of it.
         memory: As for `watch`. With too little it runs again, in at most 8 passes, for the values
-            that are not finite, which the host then keeps: the answer is the same.
+            that are not finite, which the host then keeps. The answer is the same, but may not
+            name a device.
 
     If a callback of the program raises an error, as solvers of lineax do where a solution is not
     finite, all places are rows that came before it, and a note has the error.
@@ -240,9 +241,12 @@ class _Finding:
     def _exact(self, ran: Ran) -> Ran:
         """With the elements of what is not finite, and of what decides, if bits were kept alone."""
         tables = reduced(ran, _BITS)
-        return self._with_values(
-            ran, {at for at, one in self._wanted.items() if self._matters(one, tables)}
-        )
+        needed = {at for at, one in self._wanted.items() if self._matters(one, tables)}
+        ran = self._with_values(ran, needed)
+        if self._left(ran, needed):
+            return ran
+        notes = tuple(one for one in ran.notes if not one.startswith(STATS_ONLY))
+        return dataclasses.replace(ran, notes=notes)
 
     def _matters(self, one: Wanted, tables: Mapping[str, Any]) -> bool:
         return one.value.address in self._also or np.any(tables.get(one.read.address, 0))

@@ -309,6 +309,7 @@ def _rebinned(table: Any, low: Any, high: Any) -> Any:
         share = np.where(greatest > least, (edges - least) / (greatest - least), edges > least)
         at = np.nan_to_num(share).clip(0, 1) * BINS
     at[..., -1] = BINS
+    at[..., 1:] = np.where((low == high)[..., None, None], BINS, at[..., 1:])  # all in the first
     bins = at.astype(np.int64)
     below = np.concatenate([np.zeros_like(counts[..., :1]), counts.cumsum(-1)], -1)
     more = np.concatenate([counts, np.zeros_like(counts[..., :1])], -1)

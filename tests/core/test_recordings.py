@@ -747,3 +747,18 @@ def test_histograms_of_iterations_put_together_are_near_that_of_all():
         expected = np.histogram(rows, 16)[0]
         assert found.histogram.sum() == rows.size
         assert np.abs(found.histogram - expected).max() <= most * expected.max()
+
+
+def test_numbers_that_are_all_equal_are_in_one_bin_however_they_were_kept():
+    def scanned(x):
+        def step(c, _):
+            y = jnp.full((4,), 7.0)
+            return c, y
+
+        return jax.lax.scan(step, x, None, length=5)
+
+    found = [
+        taxpr.watch(scanned, "y", **options)(1.0)["y"].stats().histogram.tolist()
+        for options in ({"keep": "values"}, {"keep": "stats"}, {"keep": "stats", "memory": 1})
+    ]
+    assert found == [[20] + [0] * 15] * 3

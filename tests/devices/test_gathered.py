@@ -312,3 +312,41 @@ def test_a_shard_map_over_some_axes_leaves_nothing_for_the_next_program():
     assert_close(rec["inner"].stats().mean, np.sin(X).mean())
     assert_close(taxpr.watch(partly)(x)["inner"].stats().mean, np.sin(X).mean())
     assert_close(taxpr.watch(wholly)(x)["y"].stats().mean, (np.cos(X) * 2).mean())
+
+
+@pytest.mark.parametrize("question", ["stats", "find_nan"])
+def test_two_meshes_of_the_same_devices(question):
+    """JAX allows them on automatic axes, and statistics are made then as on any."""
+    kinds = {"axis_types": (AxisType.Auto,)}
+    two = jax.make_mesh((4, 2), ("a", "b"), axis_types=(AxisType.Auto,) * 2)
+    one = jax.sharding.Mesh(two.devices.ravel(), ("x",), **kinds)
+    x = jnp.arange(64.0).reshape(8, 8) - 9
+    on_two, on_one = (
+        jax.device_put(x, NamedSharding(mesh, P(mesh.axis_names[0]))) for mesh in (two, one)
+    )
+
+    def constrained(x):
+        y = lax.with_sharding_constraint(x * 2, NamedSharding(one, P("x")))
+        z = jnp.sqrt(y)
+        return z
+
+    def plain(x):
+        z = jnp.sqrt(x * 2)
+        return z
+
+    for fun, given, around in (
+        (constrained, on_two, contextlib.nullcontext()),
+        (
+            plain,
+            on_one,
+            jax.set_mesh(two) if hasattr(jax, "set_mesh") else contextlib.nullcontext(),
+        ),
+    ):
+        with around:
+            if question == "stats":
+                mean = taxpr.watch(fun, keep="stats", memory=1)(given)["z"].stats().mean
+                assert_close(mean, np.sqrt(2 * np.arange(55.0)).mean())
+            else:
+                [row] = taxpr.find_nan(fun, memory=1)(given).rows
+                assert row.variable == "z"
+                assert row.what == "NaN"
