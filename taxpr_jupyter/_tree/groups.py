@@ -101,7 +101,7 @@ class Groups:
             children = self._by_scope(start, stop, 0)
             item = self._make.group(inner.kind, inner.title, start, stop, children)
         item.note = "" if inner is step else step.title
-        item.called = step.title
+        item.called, item.function = step.title, step.key
         return item
 
     # --- passes -----------------------------------------------------------------------------------

@@ -46,9 +46,9 @@ class Lifts:
         every = [call for one in loose for call in self._calls(one, ())]
         if not any(is_loop(level.item.eqn) for call in every for level in call.way):
             return None
-        places: dict[str, list[Lifted]] = collections.defaultdict(list)
+        places: dict[Any, list[Lifted]] = collections.defaultdict(list)
         for call in every:
-            places[call.item.called].append(call)
+            places[call.item.called, call.item.function].append(call)
         calls = [self._once(found) for found in places.values()]
         if self._size(item) - sum(self._size(call.item) for call in calls) <= _REST:
             return None

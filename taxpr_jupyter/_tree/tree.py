@@ -54,6 +54,7 @@ class Item:
         within_backward: Whether it is in a nested jaxpr of an equation of a backward pass.
         within_recomputed: Whether it is in one that `jax.checkpoint` computes again.
         called: The name of the user's function that a library calls here; else "".
+        function: The same function as a key, which others of that name do not have.
         lift: The user's functions that a call of a library runs, to be drawn beside the rest.
     """
 
@@ -71,6 +72,7 @@ class Item:
     within_backward: bool = False
     within_recomputed: bool = False
     called: str = ""
+    function: tuple[Any, ...] = ()
     lift: Lift | None = None
 
     @property

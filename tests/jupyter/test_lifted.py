@@ -27,6 +27,15 @@ def solve(field, y, args, steps=4):
     (y, _), sums = jax.lax.scan(one, (y, jnp.float32(0.1)), None, length=steps)
     return y, sums
 
+def split(first, second, y, args):
+    def one(state, _):
+        y, step = state
+        step = _controlled(step, y)
+        after = y + 0.5 * step * first(y, args)
+        return (after + step * second(after, args), step), None
+
+    return jax.lax.scan(one, (y, jnp.float32(0.1)), None, length=4)[0][0]
+
 def until(field, y, args):
     def body(state):
         y, k = state
@@ -288,3 +297,32 @@ def test_an_optimizer_is_titled_by_the_users_line_and_says_its_parts(tmp_path):
     node = titled(picture, "return update(slopes")
     assert node.lines[1] == "clip_all → scale_all"
     assert eqns_in(picture) == picture.counts.total
+
+
+class Drift:
+    def field(self, y, args):
+        pulled = y * args["rate"]
+        return pulled - args["force"]
+
+
+class Kick:
+    def field(self, y, args):
+        turned = jnp.sin(y)
+        return jnp.exp(turned) * args["rate"]
+
+
+def test_methods_of_one_name_are_two_functions(library):
+    def run(y, args):
+        found = library["split"](Drift().field, Kick().field, y * 2.0, args)
+        return found
+
+    picture = draw(run, Y, ARGS).picture
+    frames = [one.address for one in picture.clusters if one.lines[0].startswith("field · ")]
+    assert len(frames) == 2
+    inside = {
+        frame: [
+            one.lines[0] for one in picture.nodes if one.cluster == picture.element_of(frame).id
+        ]
+        for frame in frames
+    }
+    assert [*map(len, inside.values())] == [2, 2]
