@@ -214,10 +214,10 @@ class Recording:
     def save(self, path: str | pathlib.Path) -> None:
         """Write it to a file, which `load_recording` reads.
 
-        It is a `.npz` of NumPy, not compressed, which takes twenty times as long; with what the
-        arrays are as JSON in the array ``about``. If arrays
-        are on devices of several processes, each of these writes what it has of them into a file of
-        its own: of ``run.npz`` these are ``run.0-of-2.npz`` and ``run.1-of-2.npz``.
+        It is a `.npz` of NumPy, with a description of the arrays as JSON in the array ``about``. It
+        is not compressed: compressing takes twenty times as long. If arrays are on devices of
+        several processes, each process writes its own parts into a file of its own, such as
+        ``run.0-of-2.npz`` and ``run.1-of-2.npz`` for ``run.npz``.
 
         Args:
             path: The file.
