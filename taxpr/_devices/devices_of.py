@@ -43,6 +43,8 @@ def mesh_of(jaxpr: StoredJaxpr, arrays: Iterable[object]) -> Mesh | None:
         jaxpr: The program.
         arrays: Its arguments and constants.
     """
+    if jax.device_count() == 1:
+        return None
     placed = [x.sharding for x in arrays if isinstance(x, jax.Array)]
     eqns = (eqn for _, eqn in iter_eqns(jaxpr))
     in_it = (one for eqn in eqns for one in _shardings(eqn.params.values()))

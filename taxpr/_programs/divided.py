@@ -16,7 +16,7 @@ from taxpr._hops.nested import Nested
 from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag_equation import is_tag
-from taxpr._programs.inputs import placed_sharding
+from taxpr._programs.inputs import is_on_mesh, placed_sharding
 
 _Axes = Sequence[tuple[str, ...]]  # of the mesh, for each axis of an array
 
@@ -145,7 +145,7 @@ def division_of(aval: Any, sharding: Any) -> Division | None:
         >>> division_of(jax.core.ShapedArray((64, 32), "float32"), sharding).local
         'f32[8,32]'
     """
-    if not _divides(sharding):
+    if not is_on_mesh(sharding):
         return None
     if not isinstance(aval, _compat.ShapedArray) or _compat.is_ref(aval):
         return None
@@ -197,13 +197,9 @@ def _names_a_mesh(stored: StoredJaxpr, seen: set[int]) -> bool:
         *(one for eqn in inner.eqns for one in eqn.params.get("in_shardings", ())),
         *(one for eqn in inner.eqns for one in eqn.params.get("out_shardings", ())),
     ]
-    return any(map(_divides, said)) or any(
+    return any(map(is_on_mesh, said)) or any(
         _names_a_mesh(nested.stored, seen) for eqn in inner.eqns for nested in nested_jaxprs(eqn)
     )
-
-
-def _divides(sharding: Any) -> bool:
-    return isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh.size > 1
 
 
 class _DivisionWalk:

@@ -79,8 +79,12 @@ def placed_sharding(leaf: Any) -> Any:
 def mesh_sharding(leaf: Any) -> Any:
     """The same, if the argument is on a mesh of several devices."""
     sharding = placed_sharding(leaf)
-    on_mesh = isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh.size > 1
-    return sharding if on_mesh else None
+    return sharding if is_on_mesh(sharding) else None
+
+
+def is_on_mesh(sharding: Any) -> bool:
+    """Whether a sharding is one on a mesh of several devices."""
+    return isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh.size > 1
 
 
 def on_devices(aval: Any, sharding: Any) -> Any:
