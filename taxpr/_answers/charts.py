@@ -161,7 +161,7 @@ class Heat(Chart):
     """A heat map.
 
     Attributes:
-        values: The numbers, of shape (rows, columns); NaN where there is none.
+        values: The numbers, of shape (rows, columns); NaN where nothing is known.
         rows: The name of each row.
         columns: The name of each column.
         ylabel: What the rows are.

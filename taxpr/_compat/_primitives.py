@@ -97,7 +97,7 @@ def _all_of(*names: tuple[str, str]) -> tuple[Primitive, ...]:
 
 
 def is_of_jax(primitive: Primitive) -> bool:
-    """Whether a primitive is one of JAX's own, and not of another library.
+    """Whether a primitive belongs to JAX, and not to another library.
 
     JAX has no list of them: they are variables of its modules.
     """

@@ -148,7 +148,7 @@ def code_of_lookups() -> types.CodeType | None:
 
 
 def is_jax_file(file: str) -> bool:
-    """Whether a file is one of JAX's own."""
+    """Whether a file belongs to JAX."""
     return file.startswith(_HOME)
 
 

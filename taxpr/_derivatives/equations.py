@@ -70,7 +70,7 @@ class DerivedCall:
 
     @property
     def reverse(self) -> bool:
-        """Whether its rule is one for reverse mode."""
+        """Whether its rule is for reverse mode."""
         return _compat.kind_of(self.eqn) in _REVERSE
 
     def function(self) -> Callable[..., list[Array]]:

@@ -28,7 +28,7 @@ class Placements:
         self._program = program
 
     def asking(self, equation: Address, makers: Collection[Address]) -> Address | None:
-        """The placement for which a value is moved that an equation reads; None if there is none.
+        """The placement for which a value is moved that an equation reads; None without one.
 
         XLA moves it where that is cheapest: before what is computed element by element, or only
         where the result of the placement is used.

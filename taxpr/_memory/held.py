@@ -189,7 +189,7 @@ def _made_in(inner: Any, result: int, home: Address) -> Address | None:
 
 
 def merged(rows: Iterable[MemoryRow], total: int) -> list[MemoryRow]:
-    """The rows, largest first: what is of one variable, for one reason, is one row."""
+    """The rows, largest first: what is of one variable, for one reason, shares a row."""
     groups = alike(rows, lambda row: (row.variable, row.line, row.code, row.why, row.iterations))
     found = [_one(group) for group in groups]
     told = (dataclasses.replace(row, share=row.bytes / max(total, 1)) for row in found)

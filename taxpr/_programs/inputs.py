@@ -83,7 +83,7 @@ def mesh_sharding(leaf: Any) -> Any:
 
 
 def is_on_mesh(sharding: Any) -> bool:
-    """Whether a sharding is one on a mesh of several devices."""
+    """Whether a sharding has a mesh of several devices."""
     return isinstance(sharding, jax.sharding.NamedSharding) and sharding.mesh.size > 1
 
 

@@ -152,7 +152,7 @@ class Site:
         return next((step.refusal for step in self.steps if step.refusal), None)
 
     def is_same(self, other: Site) -> bool:
-        """Whether both are one tag of one traced program, before and after an edit of it.
+        """Whether both are the same tag of one traced program, before and after an edit of it.
 
         Args:
             other: A tag of the same program or of one made of it.

@@ -169,7 +169,7 @@ class Index:
         return (place for place in self.places if place.eqn is not None)
 
     def eqn(self, address: str) -> ElementPlace | None:
-        """The equation at an address; None if there is none."""
+        """The equation at an address; None without one."""
         place = self.at.get(address)
         return place if place is not None and place.eqn is not None else None
 

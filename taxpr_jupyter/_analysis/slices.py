@@ -81,7 +81,7 @@ class Slices:
         return self._slice(self._reached(address, self._flow.back))
 
     def between(self, start: str, stop: str) -> Slice:
-        """All paths from one place to another; empty if there is none.
+        """All paths from one place to another; empty without one.
 
         Raises:
             PanelError: There is no such place.

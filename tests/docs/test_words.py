@@ -19,7 +19,7 @@ MOST = {
     "what": (45, 377, 23),
     "where": (9, 93, 1),
     "that-of": (29, 209, 7),
-    "is-none": (19, 158, 10),
+    "is-none": (19, 152, 10),
     "stands": (23, 95, 11),
     "preposition-which": (21, 274, 5),
     "of-first": (1, 97, 1),
