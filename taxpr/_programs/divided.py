@@ -13,7 +13,7 @@ from taxpr._address import Address
 from taxpr._compat import Atom, JaxprEqn, StoredJaxpr
 from taxpr._costs.quantities import n_bytes, quantity
 from taxpr._hops.nested import Nested
-from taxpr._hops.places import numbered
+from taxpr._hops.places import addresses_of, numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.inputs import is_on_mesh, placed_sharding
@@ -165,7 +165,8 @@ def divisions(program: Any, known: Mapping[str, Division] | None = None) -> Divi
 
     Args:
         program: The program.
-        known: Divisions by XLA, by the addresses of values, as `taxpr.compiled` answers.
+        known: Divisions by XLA, by the addresses of values, as `taxpr.compiled` answers, or of
+            results, such as ``"out0"``.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -175,8 +176,16 @@ def divisions(program: Any, known: Mapping[str, Division] | None = None) -> Divi
     found, shardings = Divisions(), program.shardings or [None] * len(program.in_avals)
     given = [division_of(*one) for one in zip(program.in_avals, shardings, strict=True)]
     if known or any(given) or _names_a_mesh(program.jaxpr, set()):
-        _DivisionWalk(found, known or {}).over(program.jaxpr, Address(), given)
+        made = _made_results(program, known or {})
+        _DivisionWalk(found, made | dict(known or {})).over(program.jaxpr, Address(), given)
     return found
+
+
+def _made_results(program: Any, known: Mapping[str, Division]) -> dict[str, Division]:
+    """The divisions of results, by the addresses where these are made."""
+    at = addresses_of(program.jaxpr, Address())
+    results = ((known.get(f"out{k}"), at.get(id(atom))) for k, atom in enumerate(program.outvars))
+    return {address: one for one, address in results if one and address}
 
 
 def _names_a_mesh(stored: StoredJaxpr, seen: set[int]) -> bool:

@@ -19,6 +19,14 @@ class Output(TypedDict):
     note: str
 
 
+class Divided(TypedDict):
+    """An argument or result that several devices share."""
+
+    name: str
+    type: str
+    devices: str
+
+
 class Recorded(TypedDict):
     """What a run recorded at a tag."""
 
@@ -45,6 +53,7 @@ class Results(TypedDict):
     injectors: list[Injected]
     outputs: list[Output]
     unchanged: str
+    divided: list[Divided]
     gradients: list[Output]
     gradientNote: str
     records: list[Recorded]

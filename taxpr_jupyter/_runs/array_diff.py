@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text.short import aval_text
 
@@ -29,7 +30,7 @@ class ArrayDifference:
 
     Attributes:
         name: The output's name, such as ``out['loss']``.
-        aval: Its dtype and shape.
+        aval: Its dtype and shape, with the axes of the mesh that divide it.
         max: Largest absolute difference; None if dtype or size have none. For booleans 1 if any
             element differs.
         mean: Mean absolute difference; for booleans the fraction that differs.
@@ -73,7 +74,7 @@ def glance(name: str, before: Any, after: Any) -> ArrayDifference:
     known = [_host(first).reshape(-1)[:_SHOWN] for first in firsts if first is not None]
     return ArrayDifference(
         name=name,
-        aval=aval_text(jax.typeof(after)),
+        aval=_both_types(before, after),
         max=None,
         mean=None,
         equal=texts[0] == texts[1],
@@ -95,13 +96,13 @@ def _first_elements(value: Any) -> Any:
 def compare(name: str, before: Any, after: Any) -> ArrayDifference:
     """The difference of two arrays; of those of another shape or dtype only that they have it."""
     if not _alike(before, after):
-        types = (aval_text(jax.typeof(one)) for one in (before, after))
-        return dataclasses.replace(alone(name, after, before), aval=" → ".join(types), note="")
+        other = alone(name, after, before)
+        return dataclasses.replace(other, aval=_both_types(before, after), note="")
     a, b = _host(before), _host(after)
     apart = _keys_differ(a, b) if is_key(after) else _distance(a, b)
     return ArrayDifference(
         name=name,
-        aval=aval_text(jax.typeof(after)),
+        aval=_both_types(before, after),
         max=apart.largest,
         mean=apart.mean,
         equal=apart.equal,
@@ -117,7 +118,7 @@ def alone(name: str, after: Any, before: Any = None) -> ArrayDifference:
     texts = ["–" if one is None else value_text(one) for one in (before, after)]
     return ArrayDifference(
         name=name,
-        aval=aval_text(jax.typeof(before if after is None else after)),
+        aval=_type_text(before if after is None else after),
         max=None,
         mean=None,
         equal=False,
@@ -125,6 +126,21 @@ def alone(name: str, after: Any, before: Any = None) -> ArrayDifference:
         before=texts[0],
         after=texts[1],
     )
+
+
+def division_of(value: Any) -> introspect.Division | None:
+    """How an array is divided among devices; None on one device."""
+    return introspect.division_of(jax.typeof(value), getattr(value, "sharding", None))
+
+
+def _type_text(value: Any) -> str:
+    divided = division_of(value)
+    return divided.type if divided else aval_text(jax.typeof(value))
+
+
+def _both_types(before: Any, after: Any) -> str:
+    """The type of two arrays; both where they are not alike."""
+    return " → ".join(dict.fromkeys(map(_type_text, (before, after))))
 
 
 def _alike(before: Any, after: Any) -> bool:

@@ -135,7 +135,8 @@ class Executor:
                 self._baselines[target] = found
                 outputs, of_untouched = found
                 slopes = self._gradients(plan, target, (args, kwargs), clock)
-                return Computed(outputs, outputs, {}, {}, {"untouched": of_untouched}, slopes)
+                xla = {"untouched": of_untouched}
+                return Computed((args, kwargs), outputs, outputs, {}, {}, xla, slopes)
             changes = bool(plan.attached) or plan.rewritten
             clock.program = "injected" if changes else "untouched"
             ctx = jax.device_put(ctx, target) if target else ctx
@@ -182,7 +183,7 @@ class Executor:
         xla = {"untouched": of_untouched}
         if changes:
             xla["injected"] = injected.totals
-        return Computed(baseline, outputs, ctx, watched, xla, slopes)
+        return Computed((args, given), baseline, outputs, ctx, watched, xla, slopes)
 
     def _untouched(
         self, plan: Plan, target: Any, inputs: tuple[Any, ...], clock: Clock

@@ -14,6 +14,7 @@ from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._runs.array_diff import ArrayDifference, alone, compare, glance
 from taxpr_jupyter._runs.devices import device_name, placed_on
+from taxpr_jupyter._runs.divided_values import divided_values
 from taxpr_jupyter._runs.gradients import Slopes
 from taxpr_jupyter._runs.run import Record, Run, record_of
 from taxpr_jupyter._runs.run_plan import Plan
@@ -24,8 +25,9 @@ from taxpr_jupyter._runs.totals import Compiled
 
 @dataclasses.dataclass(frozen=True)
 class Computed:
-    """The results of both programs. ``watched`` has the injectors at each tag."""
+    """The arguments and results of both programs. ``watched`` has the injectors at each tag."""
 
+    given: Any
     baseline: Any
     outputs: Any
     ctx: Mapping[str, Any]
@@ -55,6 +57,7 @@ def looked_at(
         outputs=after,
         baseline=before,
         differences=_differences(plan, compared, *leaves),
+        divided=divided_values(plan.program, computed.given, computed.outputs),
         states=state_runs(
             plan.program,
             (plan.states, before_states, after_states),

@@ -14,6 +14,7 @@ from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.array_diff import NOT_FINITE, ArrayDifference, stats, value_text
+from taxpr_jupyter._runs.divided_values import DividedValue
 from taxpr_jupyter._runs.state_runs import StateRun
 from taxpr_jupyter._runs.totals import Compiled
 
@@ -102,6 +103,7 @@ class Run:
         outputs: The result with injectors, in the structure of the function's result.
         baseline: The result of the untouched program.
         differences: The difference of each flat output.
+        divided: The arguments and results that several devices share.
         gradients: The differences of the gradients of the first result that is a single float, by
             the arguments; empty if they were not asked for, see `Session.run`.
         gradient_note: Why there are none although they were asked for.
@@ -132,6 +134,7 @@ class Run:
     outputs: Any = None
     baseline: Any = None
     differences: tuple[ArrayDifference, ...] = ()
+    divided: tuple[DividedValue, ...] = ()
     gradients: tuple[ArrayDifference, ...] = ()
     gradient_note: str = ""
     records: Mapping[str, Record] = dataclasses.field(default_factory=dict)
@@ -192,6 +195,8 @@ class Run:
             lines.append(
                 f"  {introspect.quantity(self.released, 'B')} of this were released. {HOW_AGAIN}."
             )
+        if self.divided:
+            lines += ["Divided among devices", *(f"  {one}" for one in self.divided)]
         if self.records:
             lines.append("Values at the tags, after their injectors")
             names = collections.Counter(record.name for record in self.records.values())

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import taxpr
 from taxpr import introspect
 from taxpr_jupyter._code.code import CallSource, Changed, code_of
 from taxpr_jupyter._code.state_code import StatesOf
@@ -58,6 +59,9 @@ class Renderer:
     _layouts: Layouts = dataclasses.field(default_factory=Layouts, init=False)
     _builder: Builder | None = dataclasses.field(default=None, init=False)
     _kept: tuple[Any, Drawing] | None = dataclasses.field(default=None, init=False)
+    _results: tuple[taxpr.Program | None, Mapping[str, introspect.Division]] = dataclasses.field(
+        default=(None, {}), init=False
+    )  # of the last run
     _drawn: Edited | None = dataclasses.field(default=None, init=False)  # the last one
 
     @property
@@ -88,10 +92,34 @@ class Renderer:
         self._measured[found.kind] = found
 
     def divided(self, edited: Edited) -> introspect.Divisions:
-        """How values are divided among devices, all of them once XLA has compiled the program."""
-        found = self.measured("compiled")
-        known = found.answer.shardings.values if isinstance(found, AsCompiled) else None
+        """How values are divided among devices.
+
+        Once the program has run its results, too, and once `ask` has had it compiled, all of them.
+        """
+        found, (ran, known) = self.measured("compiled"), self._results
+        if isinstance(found, AsCompiled):
+            known = found.answer.shardings.values
+        elif ran is not self._store.program:
+            known = None
         return edited.tagged.divided(known)
+
+    def note_results(
+        self, program: taxpr.Program, divided: Mapping[str, introspect.Division]
+    ) -> bool:
+        """Keeps how the arguments and results of a run are divided.
+
+        Args:
+            program: The program that ran, without added tags.
+            divided: The divisions by the addresses of arguments and results.
+
+        Returns:
+            Whether that is new.
+        """
+        ran, known = self._results
+        is_new = (divided, ran) != (known, program) if divided else bool(known)
+        if is_new:
+            self._results = program, divided
+        return is_new
 
     def folding(self, after: Edited) -> dict[str, Any]:
         """The open addresses, as a program has them that is to take the place of this one."""

@@ -187,7 +187,10 @@ class Runner:
         with self._store.change("run"):
             self.runs = (*(self.runs[:-1] if again else self.runs), run)
             self._trim()
-            return run
+        divided = {one.address: one.division for one in run.divided}
+        if run.ok and self._renderer.note_results(plan.program, divided):
+            self._store.tell("divided")
+        return run
 
     def asked(
         self,

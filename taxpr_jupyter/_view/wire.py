@@ -80,6 +80,10 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> run_results.Resu
         "times": [(phase, seconds) for phase, seconds in run.times.items()],
         "outputs": [_output(row) for row in run.by_interest],
         "unchanged": _unchanged(run),
+        "divided": [
+            {"name": one.name, "type": one.division.type, "devices": one.division.words}
+            for one in run.divided
+        ],
         "gradients": [_output(row) for row in run.gradients],
         "gradientNote": f"No gradients: {run.gradient_note}." if run.gradient_note else "",
         "records": [_record(record) for record in run.records.values()],

@@ -196,6 +196,7 @@ function drawResults(run) {
       h("td", { class: "tx-hint" }, row.note),
     ),
   );
+  const divided = run.divided.map((row) => h("tr", {}, named(row.name, row.type), h("td", {}, row.devices)));
   const outputHeads = ["output", "untouched", "changed", "max |Δ|", "mean |Δ|", "note"];
   const recordHeads = ["tag", "statistics", "values", "note"];
   return [
@@ -216,6 +217,7 @@ function drawResults(run) {
     ...run.xla.map((words) => hint(words)),
     shown.length ? table(outputHeads, shown, "Outputs") : null,
     same.length ? unchanged(run.unchanged, table(outputHeads, same, "Unchanged outputs")) : null,
+    divided.length ? table(["argument or output", "part of a device"], divided, "Divided among devices") : null,
     drawGradients(run.gradients.map(drawOutput), outputHeads),
     run.gradientNote ? hint(run.gradientNote) : null,
     records.length ? h("h4", {}, "Recorded at tags, after their injectors") : null,
