@@ -26,6 +26,7 @@ class Division(NamedTuple):
 
     Attributes:
         type: The type of the whole, with the axes of the mesh: ``"f32[64@data,32]"``.
+        whole: The same without the axes: ``"f32[64,32]"``.
         local: The type of the part that one device has.
         bytes: The size of that part.
         mesh: The sizes of the axes of the mesh by their names.
@@ -42,6 +43,7 @@ class Division(NamedTuple):
     """
 
     type: str
+    whole: str
     local: str
     bytes: int
     mesh: tuple[tuple[str, int], ...]
@@ -107,7 +109,8 @@ def division(
         axes: The axes of the mesh that divide each; None if that is not known.
         mesh: The sizes of the axes of the mesh.
     """
-    head, _, tail = short_type(aval).partition("]")
+    whole = short_type(aval)
+    head, _, tail = whole.partition("]")
     dtype = head.partition("[")[0]
     local = [-(-n // k) for n, k in zip(aval.shape, parts, strict=True)]
     each = zip(aval.shape, axes or [()] * len(parts), strict=True)
@@ -115,7 +118,7 @@ def division(
     element = n_bytes(aval) // math.prod(aval.shape) if math.prod(aval.shape) else 0
     part = f"{dtype}[{','.join(map(str, local))}]"
     size = math.prod(local) * element
-    return Division(f"{dtype}[{shape}]{tail}", part, size, tuple(mesh.items()))
+    return Division(f"{dtype}[{shape}]{tail}", whole, part, size, tuple(mesh.items()))
 
 
 def short_type(aval: Any) -> str:

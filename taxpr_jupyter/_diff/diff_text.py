@@ -1,6 +1,6 @@
 """Write a `Diff` as text, like a unified diff: the changes, with a few equations around them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import taxpr
@@ -15,20 +15,26 @@ _LINE = 160
 MARKS = {"same": " ", "inside": "▾", "follows": "≈", "changed": "~", "added": "+", "removed": "-"}
 
 
-def diff_text(found: Diff, context: int = 2, where: Where | None = None) -> str:
+def diff_text(
+    found: Diff,
+    context: int = 2,
+    where: Where | None = None,
+    divided: Sequence[introspect.Divisions | None] = (None, None),
+) -> str:
     """Write a difference as text.
 
     Args:
         found: The difference.
         context: The number of equal equations to show around a change.
         where: Writes source lines.
+        divided: How values of both sides are divided among devices.
 
     Returns:
         Text with a line for each equation: `+` added, `-` removed, `~` changed (both forms
         follow), `≈` other types because its operands have, `▾` changed only inside. The content of
         an equation is indented.
     """
-    writer = _Writer(found, context, where)
+    writer = _Writer(found, context, where, divided)
     before, after = (shortened(program.name, _LINE) for program in found.programs)
     head = [f"--- {before}", f"+++ {after}", found.summary(where)]
     lines = list(writer.part(found.part, (taxpr.Address(), taxpr.Address()), ""))
@@ -39,12 +45,18 @@ _Homes = tuple[taxpr.Address, taxpr.Address]
 
 
 class _Writer:
-    def __init__(self, found: Diff, context: int, where: Where | None) -> None:
+    def __init__(
+        self,
+        found: Diff,
+        context: int,
+        where: Where | None,
+        divided: Sequence[introspect.Divisions | None],
+    ) -> None:
         self._context = context
         few = sum(found.counts.values()) <= _LETTERS
         self._tips = [
-            Tooltips(introspect.var_names(program) if few else {}, where)
-            for program in found.programs
+            Tooltips(introspect.var_names(program) if few else {}, where, divided=one)
+            for program, one in zip(found.programs, divided, strict=True)
         ]
         self._names = [(program.in_names, program.out_names) for program in found.programs]
 

@@ -272,6 +272,7 @@ def build_picture(
     where: Where | None = None,
     heat: Colours = None,
     compared: ComparedSide | None = None,
+    divided: introspect.Divisions | None = None,
 ) -> Picture:
     """Draw a program once. The arguments are those of `Builder` and `Builder.picture`."""
-    return Builder(program, budget, where).picture(unfolded, marked, heat, compared)
+    return Builder(program, budget, where, divided).picture(unfolded, marked, heat, compared)

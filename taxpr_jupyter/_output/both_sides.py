@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
-import taxpr
+from taxpr import introspect
 from taxpr_jupyter._diff.diff import Diff
 from taxpr_jupyter._drawing.build import build_picture
 from taxpr_jupyter._drawing.compared_side import ComparedSide
@@ -20,16 +20,14 @@ class BothSides:
     """Draws the two programs of a comparison.
 
     Args:
-        programs: The one before and the one after.
-        diff: Their difference.
+        diff: The difference of the two programs.
+        divided: How their values are divided among devices.
         budget: Draw at most about this many nodes on each side.
     """
 
-    def __init__(
-        self, programs: tuple[taxpr.Program, taxpr.Program], diff: Diff, budget: int
-    ) -> None:
-        self._programs = programs
+    def __init__(self, diff: Diff, divided: Sequence[introspect.Divisions], budget: int) -> None:
         self._diff = diff
+        self._divided = divided
         self._budget = budget
 
     def pictures(self, unfolded: Unfolded | None) -> tuple[Picture, Picture]:
@@ -91,8 +89,9 @@ class BothSides:
                 where=source_text,
                 unfolded=unfolded and unfolded[side],
                 compared=ComparedSide(self._diff, side, closed[side], opened[side]),
+                divided=self._divided[side],
             )
-            for side, program in enumerate(self._programs)
+            for side, program in enumerate(self._diff.programs)
         )
         return before, after
 

@@ -20,6 +20,7 @@ from taxpr_jupyter._model.kinds import checked_limits
 from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._output import files, saved
 from taxpr_jupyter._output.both_sides import BothSides, Unfolded
+from taxpr_jupyter._output.redivided import Redivided, redivided
 from taxpr_jupyter._output.shell import SVG, running_shell, shows
 from taxpr_jupyter._svg.in_cells import for_outputs
 from taxpr_jupyter._svg.svg import finish_svg
@@ -35,7 +36,12 @@ _SIDES: tuple[Side, Side] = ("before", "after")
 
 
 def compare(
-    before: Any, after: Any, *args: Any, budget: int = 60, timeout: float = 20.0
+    before: Any,
+    after: Any,
+    *args: Any,
+    budget: int = 60,
+    timeout: float = 20.0,
+    compiled: bool = False,
 ) -> Comparison:
     """Compare two programs, as text and as two pictures next to each other.
 
@@ -53,6 +59,8 @@ def compare(
         *args: Example arguments, or `jax.ShapeDtypeStruct`, for each side that is a bare function.
         budget: Draw at most about this many nodes on each side.
         timeout: Seconds that the layout of a side may take.
+        compiled: Whether XLA compiles both, which may take long: then it is known of all values how
+            they are divided among devices.
 
     Returns:
         The comparison. It shows itself in a notebook; `Comparison.save` writes it to a file.
@@ -75,7 +83,7 @@ def compare(
             "compare: example arguments were given, and neither side is a bare function to trace "
             "with them. Leave them out"
         )
-    return Comparison(sides[0], sides[1], budget=budget, timeout=timeout)
+    return Comparison(*sides, budget=budget, timeout=timeout, compiled=compiled)
 
 
 class Comparison:
@@ -86,6 +94,7 @@ class Comparison:
         after: The other.
         budget: Draw at most about this many nodes on each side.
         timeout: Seconds that the layout of a side may take.
+        compiled: As for `compare`.
 
     Attributes:
         before: The one program.
@@ -108,9 +117,11 @@ class Comparison:
         *,
         budget: int = 60,
         timeout: float = 20.0,
+        compiled: bool = False,
     ) -> None:
         self.before, self.after = before, after
         self.note = ""
+        self._compiled = compiled
         self._budget, self._timeout = checked_limits(budget, timeout)
         self._unfolded: Unfolded | None = None
 
@@ -125,11 +136,26 @@ class Comparison:
         Args:
             context: How many equations that are the same are shown around.
         """
-        return diff_text(self.diff, context, source_text)
+        text = diff_text(self.diff, context, source_text, self._divided)
+        return "\n".join([text, *map(str, self.redivided)])
+
+    @functools.cached_property
+    def redivided(self) -> tuple[Redivided, ...]:
+        """The values that both programs have and divide among devices in other ways."""
+        return tuple(redivided(self.diff, self._divided))
+
+    @functools.cached_property
+    def _divided(self) -> list[introspect.Divisions]:
+        return [
+            introspect.divisions(
+                side, taxpr.compiled(side)().shardings.values if self._compiled else None
+            )
+            for side in (self.before, self.after)
+        ]
 
     @functools.cached_property
     def _sides(self) -> BothSides:
-        return BothSides((self.before, self.after), self.diff, self._budget)
+        return BothSides(self.diff, self._divided, self._budget)
 
     @functools.cached_property
     def pictures(self) -> tuple[Picture, Picture]:

@@ -252,6 +252,9 @@ class Renderer:
     def changes(self, cancel: threading.Event | None = None) -> Comparison:
         """The program with the added tags and the injectors, compared with the untouched one.
 
+        If `ask` has had the program compiled, both sides are, to know how they divide values among
+        devices.
+
         Args:
             cancel: Set it from another thread to stop within a second.
 
@@ -275,7 +278,13 @@ class Renderer:
         except Exception as error:  # what an injector reads may have changed since it was tried
             raise PanelError(f"An injector cannot work: {one_line(error)}") from error
         after = dataclasses.replace(injected, name=f"{self._store.program.name}, edited")
-        return Comparison(self._store.untouched, after, budget=self.budget, timeout=self.timeout)
+        return Comparison(
+            self._store.untouched,
+            after,
+            budget=self.budget,
+            timeout=self.timeout,
+            compiled=self.measured("compiled") is not None,
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the picture, the text (.txt) or the code (.py) to a file.

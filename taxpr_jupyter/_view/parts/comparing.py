@@ -42,11 +42,16 @@ class CompareView:
         self._seen = False
         self._fresh = False
         self._found: Comparison | None = None  # as it is folded
+        self._compiled = False  # whether it tells how values are divided
 
     def look(self, seen: bool) -> None:
         """Says whether somebody looks; then what is old is made again."""
         self._seen = seen
-        if seen and not self._fresh:
+        compiled = "compiled" in self._session.measured
+        if seen and compiled != self._compiled:
+            self._compiled = compiled
+            self.changed()
+        elif seen and not self._fresh:
             self._start()
 
     def changed(self) -> None:
@@ -98,7 +103,7 @@ class CompareView:
         edits = self._session.tags or self._session.injectors or self._session.edits()
         return {
             "svg": svg,
-            "changes": _changes(found.diff),
+            "changes": _changes(found),
             "counts": _counts(found.diff),
             "refolded": refolded,
             "note": " ".join(filter(None, ["" if edits else UNCHANGED, found.note])),
@@ -106,11 +111,17 @@ class CompareView:
         }
 
 
-def _changes(diff: Diff) -> list[str]:
-    """The changes of a person, a line each."""
-    texts = [change.text(source_text) for change in diff.changes[:CHANGES]]
-    more = len(diff.changes) - len(texts)
-    return [*texts, f"and {more:,} more"] if more else texts
+def _changes(found: Comparison) -> list[str]:
+    """The changes of a person, and what is divided otherwise, a line each."""
+    said = [change.text(source_text) for change in found.diff.changes[:CHANGES]]
+    more = len(found.diff.changes) - len(said)
+    divided = list(map(str, found.redivided))
+    return [
+        *said,
+        *([f"and {more:,} more"] if more else []),
+        *divided[:CHANGES],
+        *([f"and {len(divided) - CHANGES:,} more"] if len(divided) > CHANGES else []),
+    ]
 
 
 def _counts(diff: Diff) -> list[Count]:
