@@ -5,7 +5,7 @@ nested jaxprs and connects the places of an index; a `Scope` of a drawing connec
 """
 
 import functools
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from taxpr import introspect
@@ -20,11 +20,14 @@ class DefUse:
 
     Args:
         jaxpr: An open jaxpr or a program: it has eqns, invars, outvars and constvars.
+        wanted: Gives the numbers of the outputs that are used where the jaxpr is nested; None if
+            all are.
     """
 
-    def __init__(self, jaxpr: Any) -> None:
+    def __init__(self, jaxpr: Any, wanted: Callable[[], Collection[int]] | None = None) -> None:
         self.jaxpr = jaxpr
         self.eqns = jaxpr.eqns
+        self._wanted = wanted
 
     @functools.cached_property
     def positions(self) -> dict[str, int]:
@@ -60,6 +63,58 @@ class DefUse:
         if not any(map(introspect.is_tag, self.eqns)):
             return self.used
         return {var: sorted(self.users(var)) for var in self.used}
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether an error ended the tracing in it."""
+        return bool(self.eqns) and introspect.is_unfinished(self.eqns[-1])
+
+    @functools.cached_property
+    def needed(self) -> frozenset[Any]:
+        """The variables on which an output that is used, or an effect, depends.
+
+        Where tracing failed, nobody knows what would have been used: all that something takes.
+        """
+        if self.is_unfinished:
+            return frozenset(self.used)
+        outs = range(len(self.jaxpr.outvars)) if self._wanted is None else self._wanted()
+        return frozenset(self.needed_for(outs))
+
+    def needed_for(self, outs: Iterable[int]) -> set[Any]:
+        """The variables on which these outputs, or an effect, depend."""
+        atoms = (self.jaxpr.outvars[j] for j in outs)
+        needed = {atom for atom in atoms if not introspect.is_literal(atom)}
+        for eqn in reversed(self.eqns):
+            # A tag hands a value on; one whose result nothing takes is there to be looked at.
+            watched = introspect.is_tag(eqn) and self.used.keys().isdisjoint(eqn.outvars)
+            if watched or eqn.effects or not eqn.outvars or not needed.isdisjoint(eqn.outvars):
+                needed.update(atom for atom in eqn.invars if not introspect.is_literal(atom))
+        return needed
+
+    def wanted_of(self, at: int, nested: introspect.Nested) -> set[int]:
+        """The numbers of the outputs of a nested jaxpr that are used, now or in a later iteration.
+
+        Args:
+            at: The position of its equation.
+            nested: The nested jaxpr.
+        """
+        eqn = self.eqns[at]
+        read: set[int | None] = set()  # by the condition of a while
+        for one in introspect.nested_jaxprs(eqn) if nested.back else ():
+            if one.label != nested.label:
+                needed = DefUse(one.jaxpr).needed
+                ends = zip(one.jaxpr.invars, one.operands, strict=True)
+                read |= {k for var, k in ends if var in needed}
+        wanted = {
+            j for j, k in enumerate(nested.results) if k is None or eqn.outvars[k] in self.needed
+        }
+        wanted |= {j for j, i in nested.back if nested.operands[i] in read}
+        inside, before = DefUse(nested.jaxpr), -1
+        while nested.back and len(wanted) > before:  # until no iteration needs more
+            before = len(wanted)
+            needed = inside.needed_for(wanted)
+            wanted |= {j for j, i in nested.back if nested.jaxpr.invars[i] in needed}
+        return wanted
 
     def sources(self, atoms: Iterable[Any]) -> tuple[Source, ...]:
         """The sources of some operands or outputs."""

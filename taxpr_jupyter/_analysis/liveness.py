@@ -1,7 +1,7 @@
 """Find the values that go into and out of a run of consecutive equations."""
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,13 +41,19 @@ class Flow:
     Args:
         jaxpr: The jaxpr.
         within_backward: Whether it is nested in an equation of a backward pass.
+        wanted: Gives the numbers of its outputs that are used; None if all are.
 
     Attributes:
         graph: Where the values of the jaxpr are made and used.
     """
 
-    def __init__(self, jaxpr: Any, within_backward: bool) -> None:
-        self.graph = DefUse(jaxpr)
+    def __init__(
+        self,
+        jaxpr: Any,
+        within_backward: bool,
+        wanted: Callable[[], Collection[int]] | None = None,
+    ) -> None:
+        self.graph = DefUse(jaxpr, wanted)
         self._within_backward = within_backward
         self._known: introspect.ByIdentity[InsAndOuts] = introspect.ByIdentity()
 
@@ -89,15 +95,21 @@ class Flow:
         found = (eqns[i] for i in range(start, end) if not passes[i])
         return {id(eqn) for eqn in found if not is_taken_forward(eqn)}
 
-    def is_unused(self, eqn: introspect.JaxprEqn) -> bool:
-        """Whether an equation has results, none of which is used, and no effects.
+    def is_unused(self, eqns: Iterable[introspect.JaxprEqn]) -> bool:
+        """Whether no output that is used, and no effect, depends on any of some equations.
 
         Where tracing failed, nobody knows what would have been used.
         """
-        if self.graph.eqns and introspect.is_unfinished(self.graph.eqns[-1]):
+        if self.graph.is_unfinished:
             return False
-        unused = self.graph.used.keys().isdisjoint(eqn.outvars)
-        return unused and bool(eqn.outvars) and not eqn.effects
+        needed = self.graph.needed
+        return all(
+            eqn.outvars
+            and not eqn.effects
+            and not introspect.is_tag(eqn)
+            and needed.isdisjoint(eqn.outvars)
+            for eqn in eqns
+        )
 
     def _ends(self, eqns: Eqns, stop: int, others: Iterable[Any]) -> InsAndOuts:
         made = {var for _, eqn in eqns for var in eqn.outvars}

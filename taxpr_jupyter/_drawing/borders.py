@@ -234,8 +234,8 @@ def _hands_on(block: Block, end: BlockEnd, names: Sequence[str]) -> str:
 
 
 def _unused(block: Block, end: BlockEnd, node: Node) -> Node:
-    """The node of arguments, which says how many of them nothing uses."""
-    used, roles = block.flow.graph.used, block.nested.in_roles if block.nested else None
+    """The node of arguments, which says how many of them only lead to what nothing uses."""
+    used, roles = block.flow.graph.needed, block.nested.in_roles if block.nested else None
     unused = [
         i
         for i in end.indices

@@ -30,6 +30,8 @@ from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.fold import Fold
 from taxpr_jupyter._tree.tree import Block, Item
 
+_UNUSED = "nothing uses what it makes"
+
 
 class ProgramDrawing:
     """Draws a program, and counts its equations.
@@ -181,8 +183,8 @@ class ProgramDrawing:
         titled, sign = labels.titled(lines, item.title), []
         if block.loss and block.loss.eqn is eqn:
             sign, tip = ["loss"], f"{tip}\n{backward.LOSS}"
-        elif kind in ("eqn", "hop") and block.flow.is_unused(eqn):
-            sign, tip = ["unused"], f"{tip}\nnothing uses what it makes"
+        if block.flow.is_unused([eqn]):
+            sign, tip = [*sign, "unused"], f"{tip}\n{_UNUSED}"
         notes = [item.note] if item.note else []
         lines, marks = labels.signed(lines, titled, [*sign, *notes]), (*marks, *sign)
         node = Node(address, address, kind, lines, tip, cluster, marks, fold, titled=titled)
@@ -234,9 +236,13 @@ class ProgramDrawing:
         self.hidden[address] = self._fold.addresses(item)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         lines, tip, outs = self._folded.group(item, size, ends)
+        titled = labels.titled(lines, item.title)
+        if block.flow.is_unused(eqn for _, eqn in item.eqns):
+            lines, marks = labels.signed(lines, titled, ["unused"]), (*marks, "unused")
+            tip = f"{tip}\n{_UNUSED}"
         node = Node(
             *(address, address, "group", lines, tip, cluster, marks, item.opens, item.forward),
-            titled=labels.titled(lines, item.title),
+            titled=titled,
         )
         self.canvas.add(node, merging=True)
         scope.use_all(self._folded.uses(item, ends.ins, outs, cluster))

@@ -1,7 +1,8 @@
 """Build the tree of a program, one jaxpr at a time."""
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import taxpr
@@ -60,6 +61,7 @@ class Tree:
                         self._names_inside(item, nested),
                         item.is_backward,
                         item.is_recomputed,
+                        functools.partial(self._wanted, item.address, nested),
                     ),
                     nested,
                 )
@@ -103,6 +105,11 @@ class Tree:
                 return name
         return ""
 
+    def _wanted(self, at: taxpr.Address, nested: introspect.Nested) -> Collection[int]:
+        """The numbers of the outputs of a nested jaxpr that something uses."""
+        graph, _ = self._values[at.home]
+        return graph.wanted_of(graph.positions[at.local], nested)
+
     def open(self, block: Block) -> Block:
         """The jaxpr with all that is in it open."""
         for item in block.items:
@@ -117,6 +124,7 @@ class Tree:
         names: Names,
         backward: bool = False,
         recomputed: bool = False,
+        wanted: Callable[[], Collection[int]] | None = None,
     ) -> Block:
         self._names[address] = names
         states, inside = () if nested else states_of(jaxpr), nested is not None
@@ -141,6 +149,6 @@ class Tree:
         if self._only:
             ins, outs = self._only.ends(ins, address), self._only.ends(outs, address)
             items = self._only.items(items, row, address)
-        flow = Flow(jaxpr, backward)
+        flow = Flow(jaxpr, backward, wanted)
         self._values[address] = flow.graph, row
         return Block(address, jaxpr, nested, ins, outs, consts, items, flow, names)

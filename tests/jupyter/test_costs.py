@@ -143,7 +143,7 @@ def test_signs_stand_at_the_end_of_a_title_of_two_lines():
         for _ in range(9):
             image = jnp.sin(image) * jnp.tanh(of_the_darkest_of_the_images)
         nobody_uses_it_not_even_this_one = jnp.maximum(contrast, 1.0)  # noqa: F841
-        return image
+        return image + contrast
 
     nodes = build_picture(taxpr.trace(jax.vmap(each))(X), ()).nodes
     assert {node.lines[:2] for node in nodes if node.titled == 2} == {

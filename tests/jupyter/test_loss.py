@@ -45,11 +45,11 @@ def with_a_metric(w):
 
 def test_the_loss_of_a_gradient():
     picture = everything(jax.grad(mean_of_squares), V)
-    assert marked(picture, "loss") == ["div(•, 3.0) [loss]"]
-    assert turns(picture) == [("div(•, 3.0) [loss]", "div(1.0, 3.0)")]
+    assert marked(picture, "loss") == ["div(•, 3.0) [loss] [unused]"]
+    assert turns(picture) == [("div(•, 3.0) [loss] [unused]", "div(1.0, 3.0)")]
     (loss,) = (node for node in picture.nodes if "loss" in node.marks)
     assert "backward pass begins with its derivative" in loss.tooltip
-    assert "unused" not in loss.marks
+    assert "nothing uses what it makes" in loss.tooltip
     (edge,) = (e for e in picture.edges if e.kind == "seed")
     assert edge.value == ""  # it is no value of the jaxpr
 
@@ -67,7 +67,8 @@ def test_the_loss_of_a_gradient():
     ],
 )
 def test_the_loss_is_found(fn, loss):
-    assert marked(everything(fn, V), "loss") == [f"{loss} [loss]"]
+    [shown] = marked(everything(fn, V), "loss")
+    assert shown.removesuffix(" [unused]") == f"{loss} [loss]"
 
 
 def test_the_loss_may_be_a_sum():
@@ -77,7 +78,7 @@ def test_the_loss_may_be_a_sum():
         return first + second
 
     picture = everything(jax.grad(fn), V)
-    assert marked(picture, "loss") == ["add [loss]"]
+    assert marked(picture, "loss") == ["add [loss] [unused]"]
 
 
 def test_the_loss_inside_of_a_step_of_a_scan():
@@ -85,7 +86,7 @@ def test_the_loss_inside_of_a_step_of_a_scan():
         step = lambda w, _: (w - jax.grad(mean_of_squares)(w), None)
         return lax.scan(step, w, length=3)[0]
 
-    assert marked(everything(fn, V), "loss") == ["div(•, 3.0) [loss]"]
+    assert marked(everything(fn, V), "loss") == ["div(•, 3.0) [loss] [unused]"]
 
 
 @pytest.mark.parametrize(
@@ -156,6 +157,58 @@ def test_what_nothing_uses_says_so():
     (node,) = (n for n in picture.nodes if "unused" in n.marks)
     assert "nothing uses what it makes" in node.tooltip
     assert 'class="node eqn unused"' in draw(fn, X).svg()
+
+
+def test_what_only_leads_to_something_unused_says_so():
+    def fn(x, y):
+        spread = jnp.sum(jnp.square(y))
+        jnp.sqrt(spread)
+        return jnp.sin(x)
+
+    nodes = everything(fn, X, V).nodes
+    assert {node.lines[0].partition("(")[0] for node in nodes if "unused" in node.marks} == {
+        *("y [unused]", "square [unused]", "reduce_sum [unused]", "sqrt [unused]")
+    }
+    used = [node.lines[0] for node in nodes if "unused" not in node.marks]
+    assert used == ["x", "sin", "out"]
+
+
+def test_a_folded_statement_says_so_if_all_of_it_is_unused():
+    def fn(x):
+        for _ in range(9):
+            x = jnp.sin(x) * 2.0
+        first = jnp.mean(jnp.exp(x))
+        second = jnp.sqrt(first + 1.0) * 3.0  # noqa: F841
+        half = jnp.cos(x) + jnp.sum(x) * 0.5
+        jnp.tan(half) + 1.0
+        return jnp.tanh(half)
+
+    shown = marked(build_picture(taxpr.trace(fn)(V)), "unused")
+    assert shown == [
+        "first = jnp.mean(jnp.exp(x)) [unused]",
+        "second = jnp.sqrt(first + 1.0) * 3.0 [unused]",
+        "jnp.tan(half) + 1.0 [unused]",
+    ]
+
+
+def test_what_a_loop_carries_and_nobody_asks_for_is_unused_in_each_iteration():
+    def step(carry, x):
+        a, b, c, d = carry
+        return (a + x, b * a, jnp.sin(c), c + d), jnp.cos(x)
+
+    def fn(xs):
+        (_, b, _, _), _ = lax.scan(step, (0.0, 1.0, 2.0, 3.0), xs)
+        return b
+
+    assert {text.partition("(")[0] for text in marked(everything(fn, V), "unused")} == {
+        *("sin [unused]", "add [unused]", "cos [unused]")
+    }
+
+    def counted(x):
+        body = lambda s: (s[0] + 1, s[1] * x, s[2] - x)
+        return lax.while_loop(lambda s: s[0] < 3, body, (0, X, V[0]))[1]
+
+    assert marked(everything(counted, X), "unused") == ["sub [unused]"]
 
 
 def test_what_is_returned_or_tagged_is_used():
