@@ -20,7 +20,7 @@ from taxpr_jupyter._text.short import visible
 
 LEAST = 0.01  # of all operations; lines with less are quiet
 MOST_LINES = 2000  # that a page gets
-MOST_PATHS = 6  # arrays of one variable on a line that are told one by one
+MOST_PATHS = 32  # arrays of one variable on a line that can be unfolded
 MOST_VALUES = 64  # of one variable on a line
 HOW_NAMES = (
     "The variables are not known: the program was traced before, or beside a debugger, or its "
@@ -269,7 +269,8 @@ def _line_state(
 def _held(
     name: str, held: Any, divided: introspect.Divisions
 ) -> Iterator[source_tab.SourceVariable]:
-    """A variable, or the arrays in it one by one."""
+    """A variable, or the arrays in it one by one: these fold into one chip."""
+    tree = f"{visible(name)}: {len(held):,} arrays" if len(held) > 1 else ""
     for path, values in list(held.items())[:MOST_PATHS]:
         found = [divided.at(one.address) for one in values]
         types = list(dict.fromkeys(divided.typed(one.address, one.aval) for one in values))
@@ -279,6 +280,7 @@ def _held(
             "type": " | ".join(types[:2]) + (" | …" if len(types) > 2 else ""),
             "devices": " | ".join(words[:2]) + (" | …" if len(words) > 2 else ""),
             "addresses": [str(one.address) for one in values[:MOST_VALUES]],
+            "tree": tree,
         }
     if (more := len(held) - MOST_PATHS) > 0:
         yield {
@@ -286,4 +288,5 @@ def _held(
             "type": f"{more:,} more arrays",
             "devices": "",
             "addresses": [],
+            "tree": tree,
         }

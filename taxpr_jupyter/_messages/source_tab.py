@@ -6,13 +6,15 @@ from typing import Literal, TypedDict
 class SourceVariable(TypedDict):
     """A variable of a line, or a part of one; one address for each value that it held.
 
-    ``devices`` says what each of several devices has of it.
+    ``devices`` says what each of several devices has of it. ``tree`` is the title of the variable
+    that several arrays are in, and empty for a variable that is one array.
     """
 
     name: str
     type: str
     devices: str
     addresses: list[str]
+    tree: str
 
 
 class SourceLine(TypedDict):

@@ -90,6 +90,27 @@ def test_a_variable_selects_its_value(shown):
     expect(it.page.locator(".tx-stage svg .injected")).to_have_count(1)
 
 
+def test_the_arrays_of_a_variable_fold_into_one_chip(shown):
+    it = shown()
+    line = it.line("def loss(params, x):")
+    tree = line.get_by_role("button", name="params: 3 arrays")
+    parts = line.get_by_role("button", name=re.compile(r"^params\["))
+    expect(tree).to_have_attribute("aria-expanded", "false")
+    expect(parts).to_have_count(0)
+    tree.click()
+    expect(tree).to_have_attribute("aria-expanded", "true")
+    expect(parts).to_have_text([re.compile(rf"^params\['{name}'\]: bf16") for name in "koq"])
+    it.page.keyboard.press("ArrowRight")
+    it.page.keyboard.press("Enter")
+    expect(it.inspected).to_have_text("in0")
+    tree.click()  # the selected one stays in sight
+    expect(parts).to_have_count(1)
+    it.page.keyboard.press("ArrowRight")
+    expect(parts).to_be_focused()
+    it.page.keyboard.press("ArrowRight")  # over those that are folded
+    expect(line.get_by_role("button", name="x: bf16")).to_be_focused()
+
+
 def test_a_click_goes_on_to_the_next_value_of_a_variable(shown):
     it = shown(repeated, (jnp.ones(3),))
     doubled = it.panel.get_by_role("button", name=re.compile("^y: f32"))
@@ -165,6 +186,9 @@ def test_by_keys(shown):
             break
     focused = it.page.locator(":focus")
     expect(focused).to_have_text("def loss(params, x):")
+    it.page.keyboard.press("ArrowRight")
+    it.page.keyboard.press("Enter")
+    expect(focused).to_have_attribute("aria-expanded", "true")
     it.page.keyboard.press("ArrowRight")
     it.page.keyboard.press("Enter")
     expect(focused).to_have_attribute("aria-pressed", "true")

@@ -7,7 +7,9 @@
  *
  * @import { Empty, LineMark, LineMarkKind, RecordedValues, SourceEdits, SourceHeat, SourceLine, SourceText, SourceVariable } from "./messages.js"
  * @typedef {{ item: HTMLElement, stops: HTMLElement[], place: string, line: SourceLine, marks: HTMLElement,
- *   dots: HTMLElement, code: HTMLElement, pen: HTMLElement | null, typed: HTMLElement, measured: HTMLElement }} Row `stops` are what the keys go to: the line, then its variables
+ *   dots: HTMLElement, code: HTMLElement, pen: HTMLElement | null, typed: HTMLElement, measured: HTMLElement,
+ *   chips: Map<HTMLElement, SourceVariable>, uses: Map<HTMLElement, () => void> }} Row `stops` are what the keys go to: the line,
+ *   its variables, which are `chips`, and the pen; `uses` says what each of them does
  */
 
 import { eqnOf, outward } from "./address.js";
@@ -32,6 +34,9 @@ const percent = (share) => `${Math.round(100 * share)}%`;
 /** @param {number} number @param {string} word */
 const counted = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
 
+/** @param {HTMLElement} item */
+const isShown = (item) => item.getClientRects().length > 0;
+
 /** Which of these values is selected, alone or as the result of its equation; or -1. */
 const which = (/** @type {string[]} */ addresses, /** @type {string} */ selected) =>
   addresses.findIndex((one) => one === selected || eqnOf(one) === selected);
@@ -47,6 +52,8 @@ export class SourceLines {
   constructor(act) {
     this.act = act;
     this.selected = "";
+    /** @type {Set<string>} The variables of which the arrays are shown. */
+    this.unfolded = new Set();
     this.pointed = "";
     this.lit = "";
     /** @type {Record<string, number[]>} */
@@ -328,17 +335,17 @@ export class SourceLines {
   #mark() {
     const own = new Set(this.#linesOf(this.selected));
     const pointed = new Set(this.#linesOf(this.pointed));
-    this.rows.forEach(({ item, stops, place, line }, k) => {
+    this.rows.forEach(({ item, chips, place }, k) => {
       item.setAttribute("aria-selected", String(own.has(k)));
       item.classList.toggle("tx-pointed", pointed.has(k));
       item.classList.toggle("tx-lit", place === this.lit);
       if (place === this.lit) item.setAttribute("aria-current", "true");
       else item.removeAttribute("aria-current");
-      line.variables.filter(({ addresses }) => addresses.length).forEach(({ addresses }, n) => {
+      chips.forEach(({ addresses }, chip) => {
         const chosen = which(addresses, this.selected);
-        stops[n + 1].setAttribute("aria-pressed", String(chosen >= 0));
+        chip.setAttribute("aria-pressed", String(chosen >= 0));
         const words = chosen >= 0 && addresses.length > 1 ? ` ${chosen + 1} of ${addresses.length}` : "";
-        const [many, value] = [...stops[n + 1].children].slice(-2);
+        const [many, value] = [...chip.children].slice(-2);
         many.textContent = words;
         const held = this.held[addresses[Math.max(0, chosen)]] ?? "";
         const first = held && chosen < 0 && addresses.length > 1 ? `first of ${addresses.length}: ` : "";
@@ -354,7 +361,7 @@ export class SourceLines {
     const more = /** @type {Record<string, string>} */ (lights ? { title: "Click to light what it makes" } : {});
     const code = h("div", { role: "gridcell", class: "tx-of-line", tabindex: "-1", "data-lm-suppress-shortcuts": "true", ...more }, line.text || " ");
     code.style.setProperty("--indent", String(line.text.length - line.text.trimStart().length));
-    const variables = line.variables.map((one) => drawVariable(one));
+    const { items, chips, folds } = this.#drawVariables(line.variables, place);
     const marks = h("span", { class: "tx-marks" });
     const dots = h("span", { class: "tx-dots" });
     const typed = h("div", { role: "gridcell", class: "tx-typed" });
@@ -369,11 +376,63 @@ export class SourceLines {
       code,
       pen && h("div", { role: "gridcell", class: "tx-pens" }, pen),
       // Together beside the line, or below it.
-      h("div", { role: "presentation", class: "tx-became" }, h("div", { role: "gridcell", class: "tx-variables" }, ...variables), facts),
+      h("div", { role: "presentation", class: "tx-became" }, h("div", { role: "gridcell", class: "tx-variables" }, ...items), facts),
       typed,
     );
-    const stops = [code, ...variables.filter((one) => one instanceof HTMLButtonElement), ...(pen ? [pen] : [])];
-    return { item, stops, place, line, marks, dots, code, pen, typed, measured };
+    /** @type {Map<HTMLElement, () => void>} */
+    const uses = new Map([[code, () => lights && this.act.light(place === this.lit ? "" : place)]]);
+    for (const chip of items.flatMap((one) => (one instanceof HTMLButtonElement ? [one] : [...one.querySelectorAll("button")]))) {
+      const { addresses } = chips.get(chip) ?? { addresses: [] };
+      const choose = () => this.act.choose(addresses[(which(addresses, this.selected) + 1) % addresses.length]);
+      uses.set(chip, folds.get(chip) ?? choose);
+    }
+    if (pen) uses.set(pen, open);
+    const stops = [...uses.keys()];
+    return { item, stops, uses, chips, place, line, marks, dots, code, pen, typed, measured };
+  }
+
+  /** The variables of a line; several arrays of one fold into a chip. @param {SourceVariable[]} variables @param {string} place */
+  #drawVariables(variables, place) {
+    /** @type {Map<HTMLElement, SourceVariable>} */
+    const chips = new Map();
+    /** @type {Map<HTMLElement, () => void>} */
+    const folds = new Map();
+    /** @type {Map<string, HTMLElement>} */
+    const trees = new Map();
+    /** @type {HTMLElement[]} */
+    const items = [];
+    for (const one of variables) {
+      const { tree, addresses } = one;
+      if (tree && !trees.has(tree)) {
+        const parts = h("span", { class: "tx-parts" });
+        const fold = button("", () => {}, { class: "tx-variable", tabindex: "-1" });
+        const name = tree.slice(0, tree.lastIndexOf(":"));
+        fold.replaceChildren(h("b", {}, name), tree.slice(name.length));
+        folds.set(fold, this.#folding(fold, parts, `${place} ${tree}`));
+        trees.set(tree, parts);
+        items.push(fold, parts);
+      }
+      const chip = drawVariable(one);
+      if (addresses.length) chips.set(chip, one);
+      const around = trees.get(tree);
+      if (around) around.append(chip);
+      else items.push(chip);
+    }
+    return { items, chips, folds };
+  }
+
+  /** Shows the arrays of a variable, or the selected one alone. Returns what a click does. @param {HTMLElement} fold @param {HTMLElement} parts @param {string} key */
+  #folding(fold, parts, key) {
+    const show = () => {
+      const open = this.unfolded.has(key);
+      fold.setAttribute("aria-expanded", String(open));
+      parts.classList.toggle("tx-open", open);
+    };
+    show();
+    return () => {
+      if (!this.unfolded.delete(key)) this.unfolded.add(key);
+      show();
+    };
   }
 
   #makeReachable(/** @type {HTMLElement | undefined} */ stop) {
@@ -417,19 +476,7 @@ export class SourceLines {
     if (!row || !getSelection()?.isCollapsed) return;
     if (event.target instanceof Element && event.target.closest(".tx-pen, .tx-typed, input")) return;
     this.#focus(row.stops[Math.max(0, stop)]);
-    if (event.detail < 2 || stop > 0) this.#use(row, Math.max(0, stop));
-  }
-
-  /** @param {Row} row @param {number} stop */
-  #use(row, stop) {
-    const { line, place, stops, pen } = row;
-    if (pen && stops[stop] === pen) return this.#open(row);
-    if (stop === 0) {
-      if (line.equations + line.derivative || line.holds) this.act.light(place === this.lit ? "" : place);
-      return;
-    }
-    const { addresses } = line.variables.filter((one) => one.addresses.length)[stop - 1];
-    this.act.choose(addresses[(which(addresses, this.selected) + 1) % addresses.length]);
+    if (event.detail < 2 || stop > 0) row.uses.get(row.stops[Math.max(0, stop)])?.();
   }
 
   #key(/** @type {KeyboardEvent} */ event) {
@@ -439,6 +486,7 @@ export class SourceLines {
     if (!row) return;
     const line = (/** @type {number} */ to) => this.#focus(this.rows[Math.min(Math.max(to, 0), this.rows.length - 1)].stops[0]);
     const page = Math.max(1, Math.floor(this.panel.clientHeight / row.item.offsetHeight) - 1);
+    const use = () => row.uses.get(row.stops[stop])?.();
     /** @type {Record<string, () => void>} */
     const keys = {
       ArrowDown: () => line(k + 1),
@@ -447,10 +495,10 @@ export class SourceLines {
       PageUp: () => line(k - page),
       Home: () => line(0),
       End: () => line(this.rows.length - 1),
-      ArrowRight: () => this.#focus(row.stops[stop + 1]),
-      ArrowLeft: () => this.#focus(row.stops[stop - 1]),
-      Enter: () => this.#use(row, stop),
-      " ": () => this.#use(row, stop),
+      ArrowRight: () => this.#focus(row.stops.slice(stop + 1).find(isShown)),
+      ArrowLeft: () => this.#focus(row.stops.slice(0, Math.max(0, stop)).findLast(isShown)),
+      Enter: use,
+      " ": use,
       Escape: () => this.act.choose(""),
     };
     if (!Object.hasOwn(keys, event.key) || (event.key === "Escape" && !this.selected)) return;
