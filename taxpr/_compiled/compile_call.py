@@ -18,6 +18,7 @@ from taxpr._compat import J, JaxprEqn, PyTree, StoredJaxpr, Var
 from taxpr._compiled.exhausted import saying_what_is_exhausted
 from taxpr._compiled.hlo import HloModule, Instruction, hlo_module
 from taxpr._compiled.stamped import stamped
+from taxpr._devices.devices_of import told_apart
 from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.program import Program
 from taxpr._programs.trace import trace
@@ -123,7 +124,8 @@ def compile_call(
     called.__name__ = f"{program.name}_{uuid.uuid4().hex}" if writes else program.name
     once = _compat.compiled_for_once() if writes else contextlib.nullcontext()
     with jax.disable_jit(False), _compat.compiled_by_names(), once:
-        lowered = _jax.jit(called, **of_jit).lower(*structs)
+        with told_apart(program.name, program.in_names, structs):
+            lowered = _jax.jit(called, **of_jit).lower(*structs)
         with saying_what_is_exhausted(program.name, "compiling"):
             if sharded and _partitions(lowered) > 1:
                 executable, whole = _compiled_with_shardings(lowered, dict(options or {}))

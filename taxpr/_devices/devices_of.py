@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax.sharding import Mesh
 
 from taxpr import _compat
 from taxpr._compat import StoredJaxpr
+from taxpr._errors import ArgumentError
 from taxpr._sites.walk import iter_eqns
 
 
@@ -54,6 +56,44 @@ def mesh_of(jaxpr: StoredJaxpr, arrays: Iterable[object]) -> Mesh | None:
     several = [one for one in meshes if hasattr(one, "axis_names") and one.size > 1]
     axes = {(one.axis_names, tuple(one.shape.values())) for one in several}
     return found[0] if len(set(found)) == 1 == len(axes) else None
+
+
+@contextlib.contextmanager
+def told_apart(
+    name: str, names: Sequence[str], given: Sequence[Any]
+) -> Generator[None, None, None]:
+    """A context in which a program that cannot run on the devices of its arguments says so.
+
+    Args:
+        name: The program's name.
+        names: The names of its arguments.
+        given: The arguments, or their types with shardings.
+    """
+    try:
+        yield
+    except ValueError as error:
+        first: dict[Any, str] = {}
+        for of, x in zip(names, given, strict=True):
+            sharding = getattr(x, "sharding", None) if getattr(x, "committed", True) else None
+            if isinstance(sharding, jax.sharding.Sharding):
+                first.setdefault(frozenset(sharding.device_set), of)
+        if len(first) < 2:
+            raise
+        each = (f"{of} on {_said(devices)}" for devices, of in first.items())
+        raise ArgumentError(_APART.format(name=name, each=", ".join(each))) from error
+
+
+_APART = (
+    "{name}: its arguments are on different devices: {each}. It runs here as one program, as under "
+    "jax.jit, which has all of them on the same devices; plain Python runs each operation where "
+    "its operands are. Put them on the same by jax.device_put, or ask of the functions in {name} "
+    "whose arguments are."
+)
+
+
+def _said(devices: Iterable[Any]) -> str:
+    ids = sorted((one.platform, one.id) for one in devices)
+    return ", ".join(f"{platform}:{k}" for platform, k in ids)
 
 
 def processes_of(devices: Iterable[Any]) -> frozenset[int]:

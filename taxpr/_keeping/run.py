@@ -11,7 +11,7 @@ import jax
 from taxpr import _compat
 from taxpr._compat import Array
 from taxpr._devices.agreed import agreed
-from taxpr._devices.devices_of import devices_of, mesh_of, processes_of
+from taxpr._devices.devices_of import devices_of, mesh_of, processes_of, told_apart
 from taxpr._devices.fetched import fetched
 from taxpr._errors import ArgumentError
 from taxpr._hops.past_errors import Raised
@@ -113,7 +113,8 @@ def run(
     how = past, quickly, len(devices) < 2
     mesh = mesh_of(program.jaxpr, (*flat, *program.consts))
     passes = Passes(program.jaxpr, flat, device, room, keep, reductions, how, mesh)
-    out, found = passes.run(rest, steps)
+    with told_apart(program.name, program.in_names, flat):
+        out, found = passes.run(rest, steps)
     looped = [one for one in looped if one.address not in passes.closed]
     while not passes.stopped:
         full = [one for one in looped if is_full(one, found[one.address])]

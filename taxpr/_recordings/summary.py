@@ -97,7 +97,8 @@ def summary(x: Any, axes: int, of: Any) -> Any:
         rows = x.reshape((-1, x.shape[-1]))
         table, right = numbers(rows)
         if not right.all():
-            table[~right] = _of_rows(rows[~right], np, np.float64)
+            with np.errstate(over="ignore"):  # the norm may be no number of float64
+                table[~right] = _of_rows(rows[~right], np, np.float64)
         return table.reshape((*lead, WIDTH))
     return _of_rows(x, of, dtype)
 
@@ -275,21 +276,27 @@ def joined(table: Any) -> Any:
 
     Zeros are the summary of nothing, and do not count. Elements count as evenly spread in bins.
     """
-    table = np.asarray(table, np.float64)
+    table = np.array(table, np.float64)
     by_name = dict(zip(_FIELDS, np.moveaxis(table, -1, 0), strict=False))
     share = by_name["finite"]
     is_live, total = share > 0, share.sum(-1)
     parts = np.maximum((table[..., _FIELDS.index("nan") : len(_FIELDS)].sum(-1) > 0).sum(-1), 1)
     shares = [by_name[name].sum(-1) / parts for name in _FIELDS[5:]]
-    mean, std, low, high, norm = (np.where(is_live, by_name[name], 0) for name in _FIELDS[:5])
     weight = share / np.where(total > 0, total, 1)[..., None]
+    low = np.where(is_live, by_name["min"], np.inf).min(-1, initial=np.inf)
+    high = np.where(is_live, by_name["max"], -np.inf).max(-1, initial=-np.inf)
+    most = np.where(total > 0, np.maximum(np.abs(low), np.abs(high)), 0)
+    unit = np.exp2(np.frexp(most)[1] - 1.0)  # so that no square overflows
+    table[..., :5] /= unit[..., None, None]
+    mean, std, norm = (np.where(is_live, by_name[name], 0) for name in ("mean", "std", "norm"))
     middle = (mean * weight).sum(-1)
     spread = (std**2 + (mean - middle[..., None]) ** 2) * weight
-    low = np.where(is_live, low, np.inf).min(-1, initial=np.inf)
-    high = np.where(is_live, high, -np.inf).max(-1, initial=-np.inf)
-    numbers = middle, np.sqrt(spread.sum(-1)), low, high, np.sqrt((norm**2).sum(-1))
+    with np.errstate(over="ignore"):  # of the norm
+        norm = np.sqrt((norm**2).sum(-1)) * unit
+    numbers = middle * unit, np.sqrt(spread.sum(-1)) * unit, low, high, norm
     numbers = [np.where(total > 0, one, np.nan) for one in numbers]
-    return np.stack([*numbers, *shares, *_rebinned(table, low, high)], -1)
+    histogram = _rebinned(table, low / unit, high / unit)
+    return np.stack([*numbers, *shares, *histogram], -1)
 
 
 def _stats(numbers: Sequence[Any], size: int, histogram: Any) -> Stats:

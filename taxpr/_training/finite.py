@@ -62,10 +62,15 @@ class Finite:
 
 
 def grouped(leaves: Sequence[Any], numbers: Sequence[int]) -> list[list[int]]:
-    """Numbers of leaves, together where one program can take them: of one mesh, or device."""
+    """Numbers of leaves, together where one program can take them: of one mesh, or device.
+
+    Those that JAX may move are apart from those that were put somewhere, so that they stay so.
+    """
     groups: dict[Any, list[int]] = {}
     for k in numbers:
-        groups.setdefault(_place(getattr(leaves[k], "sharding", None)), []).append(k)
+        x = leaves[k]
+        key = _place(getattr(x, "sharding", None)), getattr(x, "committed", None)
+        groups.setdefault(key, []).append(k)
     return list(groups.values())
 
 

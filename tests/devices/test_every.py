@@ -95,3 +95,60 @@ def test_arrays_on_a_mesh_and_beside_it_are_copied_and_looked_at():
     for name, size in (("a", 8), ("b", 4)):
         np.testing.assert_array_equal(np.asarray(kept[name]), np.full(size, 0.25))
     assert kept["n"] == 2.5
+
+
+def test_kept_arguments_are_put_nowhere_that_the_users_were_not():
+    """What JAX may move, as to a mesh, it may move in what is kept, too."""
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def step(a, b, c, first):
+        return a * 2, b / (b - b), first + c
+
+    free, first = jnp.arange(8.0), jax.device_put(jnp.ones(8), jax.devices()[0])
+    given = free, jnp.float32(3) * 1, np.float32(2)
+    assert not free.committed
+    told = []
+    with (
+        pytest.raises(taxpr.NonfiniteError) as caught,
+        taxpr.every(9, step, told.append, finite=lambda out: out[1]) as stepping,
+    ):
+        stepping(*given, first=first)
+    args = caught.value.kept
+    assert [x.committed for x in args[:2]] == [False, False]
+    assert type(args[2]) is np.float32
+    on_mesh = jax.device_put(jnp.ones(8), NamedSharding(mesh, P("data")))
+    np.testing.assert_array_equal(jax.jit(jnp.add)(args[0], on_mesh), np.arange(8.0) + 1)
+    assert caught.value.keywords["first"].committed
+
+
+APART = {
+    "watch": taxpr.watch,
+    "find_nan": taxpr.find_nan,
+    "every": lambda step: taxpr.every(1, step, print),
+    "first_difference": lambda step: taxpr.first_difference(step, step),
+    "compiled": taxpr.compiled,
+    "memory": taxpr.memory,
+    "profile": taxpr.profile,
+}
+
+
+@pytest.mark.parametrize("question", APART)
+def test_arguments_on_different_devices_are_named(question):
+    """Plain Python runs each operation where its operands are, which no program can."""
+    mesh = Mesh(np.array(jax.devices()[2:4]), ("d",))
+
+    def step(w, x, n):
+        loss = x.sum()
+        return w * n, loss
+
+    w = jax.device_put(jnp.ones(3), jax.devices()[1])
+    x = jax.device_put(jnp.arange(4.0), NamedSharding(mesh, P("d")))
+    assert float(step(w, x, 2.0)[1]) == 6
+    message = (
+        r"^step: its arguments are on different devices: w on cpu:1, x on cpu:2, cpu:3\. It .*"
+    )
+    with pytest.raises(taxpr.ArgumentError, match=message + "Put them on the same by .*device_put"):
+        APART[question](step)(w, x, 2.0)
+    w = jax.device_put(w, NamedSharding(mesh, P()))
+    assert APART[question](step)(w, x, 2.0) is not None

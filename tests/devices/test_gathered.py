@@ -269,6 +269,35 @@ def test_statistics_of_values_of_all_kinds(kind, spec):
                 assert_same_statistics(rec[name].stats(each=each), expected[name].stats(each=each))
 
 
+@pytest.mark.parametrize(("dtype", "scale"), [("float32", 1e30), ("float64", 1e200)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_statistics_of_very_large_numbers(kind, dtype, scale):
+    """Those of parts and iterations are put together without the square of any number."""
+    model = Model(kind, True)
+
+    def growing(x):
+        def double(c, _):
+            h = c * 2
+            return h, None
+
+        return lax.scan(double, x, None, length=3)[0]
+
+    f = growing
+    if kind == "manual":
+        f = jax.shard_map(growing, mesh=model.mesh, in_specs=P("d", "m"), out_specs=P("d", "m"))
+    with _compat.enable_x64(), model.set_mesh():
+        x = (X.astype("float64") * scale).astype(dtype)
+        placed = jax.device_put(x, NamedSharding(model.mesh, P("d", "m")))
+        rec = taxpr.watch(lambda x: f(x), keep="stats", memory=1)(placed)
+        found = rec["h"].stats()
+    whole = np.stack([x.astype(np.longdouble) * 2**k for k in (1, 2, 3)])
+    norm = np.sqrt((whole * whole).sum())
+    for name, expected in {"mean": whole.mean(), "std": whole.std(), "norm": norm}.items():
+        assert getattr(found, name) == pytest.approx(float(expected), rel=1e-5), name
+    assert (found.min, found.max) == (whole.min(), whole.max())
+    assert found.histogram.sum() == whole.size
+
+
 @pytest.mark.parametrize("is_set", [True, False], ids=["set", "not set"])
 def test_values_of_one_variable_with_several_shardings_are_one_array(is_set):
     model = Model("explicit", True)
