@@ -62,7 +62,7 @@ def mesh_of(jaxpr: StoredJaxpr, arrays: Iterable[object]) -> Mesh | None:
 def told_apart(
     name: str, names: Sequence[str], given: Sequence[Any]
 ) -> Generator[None, None, None]:
-    """A context in which a program that cannot run on the devices of its arguments says so.
+    """A context for a program that names its arguments if it cannot run on their devices.
 
     Args:
         name: The program's name.
