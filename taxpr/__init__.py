@@ -5,9 +5,9 @@ runs a function at each tag, with a context threaded through the program in the 
 execution; `collect` hands the values out. `watch`, `find_nan`, `flow`, `check` and others answer
 questions.
 
-Here is what one types. The modules have the rest: `program` and `questions` the types of what is
-returned, `errors`, `injectors`, `introspect` for front ends, `hops` for those who write rules, and
-`libraries` for those whose objects hold states.
+This module has the functions that a user types. Other modules have the rest: `program` and
+`questions` the types of results, `errors`, `injectors`, `introspect` for front ends, `hops` for
+authors of rules, and `libraries` for libraries whose objects hold states.
 """
 
 import importlib

@@ -1,6 +1,6 @@
 """Addresses: stable names of the places in a program.
 
-An address names a place. All but those of tags stay the same when tags come and go:
+An address names a place. All but the tags' addresses stay the same when tags come and go:
 
 ===========================  ====================================================
 ``3:scan``                   the equation numbered 3, a scan; equations that are
@@ -12,7 +12,7 @@ An address names a place. All but those of tags stay the same when tags come and
 ``3:scan/body/4:sin.0``      the value that it returns first
 ``in2``, ``3:scan/body/in2`` an input of the program, of the scan's body
 ``const0``                   a closed-over value
-``out0``                     an output: the value that it is, by another name
+``out0``                     an output: a second name of the value that is returned
 ===========================  ====================================================
 """
 
@@ -42,7 +42,7 @@ class Address(str):
         local: The last part.
         kind: ``"eqn"``, ``"tag"``, ``"in"``, ``"const"`` or ``"out"``; ``""`` for a jaxpr. A result
             has the kind of the equation or tag that returns it.
-        number: Its number among those of its kind in its jaxpr; -1 for a jaxpr.
+        number: Its number within its kind in its jaxpr; -1 for a jaxpr.
         primitive: The name of the equation's primitive; ``""`` for other places.
         short: The name of an equation or tag within its jaxpr: ``"3"``, ``"t0"``.
         result: The index of the result of an equation or tag; None for other places.
@@ -101,14 +101,14 @@ class Address(str):
     def kind(self) -> str:
         """``"eqn"``, ``"tag"``, ``"in"``, ``"const"`` or ``"out"``; ``""`` for a jaxpr.
 
-        Results are of the kind of what returns them.
+        A result has the kind of the equation or tag that returns it.
         """
         match = _LOCAL.fullmatch(self.local)
         return next(kind for kind in _KINDS if match[kind]) if match else ""
 
     @property
     def number(self) -> int:
-        """Its number among those of its kind in its jaxpr; -1 for a jaxpr."""
+        """Its number within its kind in its jaxpr; -1 for a jaxpr."""
         number = self._number(self.kind) if self.kind else None
         return -1 if number is None else number
 
@@ -125,7 +125,7 @@ class Address(str):
 
     @property
     def primitive(self) -> str:
-        """The name of the equation's primitive; ``""`` for all else."""
+        """The name of the equation's primitive; ``""`` for other places."""
         match = _LOCAL.fullmatch(self.local)
         return (match and match["primitive"]) or ""
 

@@ -1,8 +1,8 @@
 """The errors of taxpr.
 
-Each says what was found, what was expected, where (site address and the
-user's source line) and what to do. All derive from `TaxprError`, and also from
-the builtin error that a caller would think of first.
+Each says what was found, what was expected, the place (site address and the user's source line) and
+what to do. All derive from `TaxprError`, and also from the builtin error that a caller would think
+of first.
 """
 
 import contextlib
@@ -34,11 +34,11 @@ class SelectorError(TaxprError, LookupError):
 
 
 class InjectorError(TaxprError, TypeError):
-    """An injector that returned what the program cannot go on with."""
+    """An injector that returned a value that does not fit the program."""
 
 
 class RefusedError(TaxprError, NotImplementedError):
-    """A rewrite that taxpr does not do, because it could not do it right."""
+    """A rewrite that taxpr does not do, because the result could be wrong."""
 
 
 class ArgumentError(TaxprError, TypeError):
@@ -50,7 +50,7 @@ class IndexOutOfRangeError(ArgumentError, IndexError):
 
 
 class StateError(TaxprError, ValueError):
-    """A `State` used where, or as, it cannot be."""
+    """A `State` used in a place, or in a way, that is not possible."""
 
 
 class NonfiniteError(TaxprError, FloatingPointError):
@@ -58,7 +58,7 @@ class NonfiniteError(TaxprError, FloatingPointError):
 
     Attributes:
         step: The number of the step, from 0.
-        kept: Its arguments, as they were before it.
+        kept: Its arguments, as they were before the step.
         keywords: Its keyword arguments.
         results: The paths of the results that are not finite.
     """
@@ -76,11 +76,11 @@ class NonfiniteError(TaxprError, FloatingPointError):
 
 
 class DroppedRuleWarning(UserWarning):
-    """A rewrite that keeps the values of an equation, and not a rule that it carries."""
+    """A rewrite that keeps the values of an equation, but drops a rule that it carries."""
 
 
 class StaleDerivativeWarning(UserWarning):
-    """A value is changed in a program with a derivative, which stays that of what was before.
+    """A value is changed in an already differentiated program: its derivative stays the original's.
 
     Tags in the rules of `jax.custom_jvp` and `jax.custom_vjp` are not known to be differentiated.
 
@@ -94,10 +94,10 @@ class StaleDerivativeWarning(UserWarning):
 
 
 class SharedValueWarning(UserWarning):
-    """A variable is changed that holds a value of its function's caller, who uses it, too.
+    """A changed variable shares its value with the caller, who uses it, too.
 
-    The change is for all uses. ``var(..., inside=True)`` changes those of the function alone, and
-    ``inside=False`` all of them without a warning.
+    The change is for all uses. ``var(..., inside=True)`` changes the uses in the function alone,
+    and ``inside=False`` all of them without a warning.
 
     Example:
         >>> import taxpr
@@ -115,18 +115,18 @@ class SharedValueWarning(UserWarning):
 
 
 class UnobservedWarning(UserWarning):
-    """A tag in a rule for derivatives that cannot be told there, so that nothing looks at it.
+    """A tag in a derivative rule could not be identified, and is ignored.
 
-    The derivative is what it was. Tags with names of their own are told apart.
+    The derivative is unchanged. Give tags names of their own to tell them apart.
     """
 
 
 @contextlib.contextmanager
 def warnings_to(take: Callable[[Warning], object]) -> Generator[None, None, None]:
-    """Hands what taxpr warns of to a function, as long as this lasts, in this thread alone.
+    """While this context is open, hand the warnings of taxpr in this thread to a function.
 
-    `warnings.catch_warnings` does so for all threads, and where two of them overlap warnings are
-    lost for good.
+    `warnings.catch_warnings` does so for all threads; if two of them overlap, warnings are lost for
+    good.
 
     Args:
         take: Called with each warning.
@@ -150,7 +150,7 @@ def warnings_to(take: Callable[[Warning], object]) -> Generator[None, None, None
 
 @contextlib.contextmanager
 def once_each(said: set[str]) -> Generator[None, None, None]:
-    """As long as this lasts, what taxpr warned of with the same set before is not said again."""
+    """While this is open, no warning is repeated from an earlier context with the same set."""
     before = _SAID.set(said)
     try:
         yield
@@ -159,7 +159,7 @@ def once_each(said: set[str]) -> Generator[None, None, None]:
 
 
 def warn(text: str, kind: type[Warning], level: int) -> None:
-    """Warn, or hand the warning to whom `warnings_to` names."""
+    """Warn, or hand the warning to the function given to `warnings_to`."""
     said = _SAID.get()
     if said is not None and text in said:
         return
@@ -173,15 +173,15 @@ def warn(text: str, kind: type[Warning], level: int) -> None:
 
 
 def say_where(error: Exception, where: str) -> None:
-    """Add to an error of the user's code where it was raised."""
+    """Add the place where it was raised to an error of the user's code."""
     say_more(error, "\nThis is ", where)
 
 
 def say_more(error: Exception, mark: str, text: str) -> None:
-    """Add a sentence to an error that is not taxpr's own, of which ``mark`` is the beginning.
+    """Add a sentence, which begins with ``mark``, to an error that is not taxpr's own.
 
-    It becomes part of the message, where there is one text to add it to: IPython 7, logs and
-    those who print an error show no notes.
+    It becomes part of the message if that is a single text: IPython 7, logs and ``print(error)``
+    show no notes.
     """
     if not error.args:
         error.args = (text,)
@@ -193,12 +193,12 @@ def say_more(error: Exception, mark: str, text: str) -> None:
 
 
 def is_whole(x: object) -> TypeGuard[int]:
-    """Whether it is a whole number, of Python or NumPy, and no bool."""
+    """Whether it is an integer of Python or NumPy, and no bool."""
     return not isinstance(x, bool) and hasattr(type(x), "__index__") and not hasattr(x, "aval")
 
 
 def refuse_function(what: str, given: object) -> None:
-    """Raise where a function, or a value, is given in the place of a jaxpr or a program of one."""
+    """Raise if a function, or a value, is given in place of a jaxpr or a program of one."""
     if not (hasattr(given, "eqns") or hasattr(given, "jaxpr")):
         raise ArgumentError(
             f"{what}: {given!r} is a {type(given).__name__}, not a Program or a jaxpr. "
@@ -207,7 +207,7 @@ def refuse_function(what: str, given: object) -> None:
 
 
 def refuse_index(what: str, kind: str, index: Any, count: int) -> None:
-    """Raise where something is no number of an input or output, of which there are ``count``."""
+    """Raise if ``index`` is no number of one of the ``count`` inputs or outputs."""
     try:
         number = operator.index(index)
     except TypeError:
@@ -221,7 +221,7 @@ def refuse_index(what: str, kind: str, index: Any, count: int) -> None:
 
 
 def refuse_no_function(what: str, given: object) -> None:
-    """Raise where something else is given in the place of a function."""
+    """Raise if something else is given in place of a function."""
     if not callable(given):
         if hasattr(given, "eqns"):  # of which a repr has hundreds of lines
             raise ArgumentError(
@@ -233,7 +233,7 @@ def refuse_no_function(what: str, given: object) -> None:
 
 
 def refuse_other_arguments(what: str, target: Any, args: Any, kwargs: Any) -> None:
-    """Raise where one of two inputs cannot be the arguments of a function or a program."""
+    """Raise if one of two inputs cannot be the arguments of a function or a program."""
     if wrong := unfit(target, *args, **kwargs):
         raise ArgumentError(
             f"{what}: {name_of(target)} does not take one of the two inputs: {wrong[1]}. Each "
@@ -244,7 +244,7 @@ def refuse_other_arguments(what: str, target: Any, args: Any, kwargs: Any) -> No
 
 @contextlib.contextmanager
 def told_as(before: str, after: str) -> Generator[None, None, None]:
-    """A context in which errors begin with the name of the function that the user called.
+    """A context that makes errors begin with the name of the function that the user called.
 
     Example:
         >>> from taxpr._errors import ArgumentError, told_as
@@ -263,7 +263,7 @@ def told_as(before: str, after: str) -> Generator[None, None, None]:
 
 
 def signature_of(fun: Callable[..., object]) -> inspect.Signature | None:
-    """The signature of a function; None where it is not known, as of some builtins."""
+    """The signature of a function; None if it is not known, as for some builtins."""
     try:
         return inspect.signature(fun)
     except (TypeError, ValueError):
@@ -283,6 +283,6 @@ def unfit(
 
 
 def name_of(fun: object) -> str:
-    """The name of a function, of what `functools.partial` wraps, or of a type."""
+    """The name of a function, of the function in a `functools.partial`, or of a type."""
     fun = getattr(fun, "func", fun)
     return getattr(fun, "__name__", None) or getattr(fun, "name", None) or type(fun).__name__

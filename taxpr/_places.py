@@ -22,7 +22,7 @@ def file_text(file: str) -> str:
     """The name of a source file for people: ``cell 3`` of a notebook, or the name without folders.
 
     Args:
-        file: A path, or what Python calls a cell.
+        file: A path, or Python's name for a cell.
 
     Example:
         >>> from taxpr.introspect import file_text
@@ -34,10 +34,10 @@ def file_text(file: str) -> str:
 
 
 def names_apart(files: Iterable[str]) -> dict[str, str]:
-    """The names of files for people: of files of one name as much of each path as no other has.
+    """The names of files for people: files of one name with as much of the path as they need.
 
     Args:
-        files: Paths, or what Python calls cells.
+        files: Paths, or Python's names for cells.
 
     Example:
         >>> from taxpr._places import names_apart
@@ -64,7 +64,7 @@ def is_generated(file: str, function: str = "") -> bool:
     """Whether a library wrote this code, such as the ``__init__`` of a dataclass.
 
     Args:
-        file: What stands for its file.
+        file: Its file, as the code object has it.
         function: The qualified name of the function, as its code object has it.
     """
     return file.startswith(_GENERATED) or function.startswith(_OF_DATACLASSES)
@@ -76,9 +76,9 @@ def place_text(file: str | None, line: int | None) -> str:
 
 
 def place_note(line: str, address: str = "") -> str:
-    """`" (model.py:12 in f, at 3:sin)"`, to stand in a message; "" if nothing is known.
+    """`" (model.py:12 in f, at 3:sin)"`, for a message; "" if nothing is known.
 
-    What the user wrote comes first, and the address last.
+    The user's line comes first, the address last.
     """
     known = ", ".join(filter(None, [line, address and f"at {address}"]))
     return f" ({known})" if known else ""
@@ -91,7 +91,7 @@ def is_called(file: str, name: str) -> bool:
 
 
 def cell_text(file: str) -> str:
-    """``cell 3``, or ``cell`` where its number is not known; "" of a real file."""
+    """``cell 3``, or ``cell`` if its number is not known; "" for a real file."""
     if match := _IPYTHON_7.match(file):
         return f"cell {match[1]}"
     # Not imported: without it there are no cells.
@@ -111,7 +111,7 @@ def cell_text(file: str) -> str:
 
 
 def with_cells(text: str) -> str:
-    """A message with the names of cells in the place of their files, which differ in each kernel.
+    """A message with the names of cells in place of their files, which differ in each kernel.
 
     Example:
         >>> from taxpr._places import with_cells

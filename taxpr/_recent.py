@@ -9,13 +9,13 @@ T = TypeVar("T")
 
 
 class Recent(Generic[T]):
-    """A cache of so many results: the least recently used ones go. Several threads may use it.
+    """A cache of ``most`` results: the least recently used ones go. Several threads may use it.
 
     Args:
         most: How many results are kept.
 
     Attributes:
-        most: The same.
+        most: How many results are kept, at most.
 
     Example:
         >>> from taxpr.introspect import Recent
@@ -30,7 +30,7 @@ class Recent(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> T | None:
-        """Get the value of a key; None if there is none."""
+        """Get the value of a key, or None."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
@@ -46,7 +46,7 @@ class Recent(Generic[T]):
             return made
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Get the value of a key; it is made if there is none, without a lock."""
+        """Get the value of a key; make it, without a lock, if it is missing."""
         known = self.get(key)
         return self.put(key, make()) if known is None else known
 

@@ -1,4 +1,4 @@
-"""The ready injectors, and what one's own are made of.
+"""The ready injectors, and the parts for your own.
 
 Each parameter of a ready one is a traced leaf of the context: changing it never compiles again. To
 write one's own, see `injector`.
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def ready_injectors() -> dict[str, InjectorKind]:
-    """The ready injectors by name, in the order in which a menu shows them.
+    """The ready injectors by name, in the order of a menu.
 
     `state` is not among them: it is for several tags together.
 

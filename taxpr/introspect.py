@@ -1,6 +1,7 @@
 """Functions to look at a program: its equations, their addresses, sources and tags.
 
-For front ends and tools. What a person types to ask or to change something is in `taxpr`.
+For front ends and tools. `taxpr` itself has the functions that a user types to ask or to change
+something.
 """
 
 from taxpr._address import Address

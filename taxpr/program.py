@@ -1,4 +1,4 @@
-"""The types of what `trace`, `inject`, `collect` and `uncurry` return, and of what is in it.
+"""The result types of `trace`, `inject`, `collect` and `uncurry`, and their parts.
 
 And what is rarely typed: `dissolve_tags`, `until_error`.
 """

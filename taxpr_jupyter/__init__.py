@@ -3,7 +3,7 @@
 ``%load_ext taxpr_jupyter`` brings ``%taxpr f(x)`` and ``%%taxpr``; `panel` does the
 same as a plain function. All give a `Session`, which shows itself as a panel in
 a notebook and as text elsewhere. `draw` gives a static picture, which needs no notebook and can be
-saved; so does the command ``taxpr draw``. `compare` shows what is different between two programs.
+saved; so does the command ``taxpr draw``. `compare` shows the differences of two programs.
 """
 
 from typing import Any

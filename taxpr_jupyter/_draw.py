@@ -42,23 +42,23 @@ def draw(
     static_argnames: str | Iterable[str] = (),
     **kwargs: Any,
 ) -> Drawing:
-    """Draws a function, or what was traced of one. Nothing is run.
+    """Draws a function or a traced program. Nothing is run.
 
     Args:
-        fun: A function; or a `taxpr.Program`, an open or closed jaxpr, or what
-            `jax.jit(f).trace(x)` returns, which take no arguments. Nor does an error that tracing
-            a function raised: then what was traced until then is drawn, and what failed is marked.
+        fun: A function; or, without arguments, a `taxpr.Program`, an open or closed jaxpr, the
+            result of `jax.jit(f).trace(x)`, or an error that tracing a function raised: then the
+            finished part of the program is drawn, and the failure is marked.
         *args: Example arguments of the function: arrays, numbers, `jax.ShapeDtypeStruct`, PyTrees
             of them. Strings and functions among them are static.
         budget: About how many nodes to show. With more than the default, a program that has no
             more equations than that is drawn whole.
-        unfold: Addresses of what is to be open besides what fits the budget, in this order.
-        fold: Addresses of what is to be closed.
+        unfold: Addresses to open in addition to the budget's choice, in this order.
+        fold: Addresses to close.
         timeout: Seconds that a layout may take.
-        heat: What to colour nodes by: "flops", "bytes", or None for their kinds. For "compiled" XLA
-            compiles the program, which may take long: nodes of one kernel have one colour and
-            number, removed ones are gray, and collectives are told.
-        name: What to call it; by default the function's name.
+        heat: The quantity that colours nodes: "flops", "bytes", or None for their kinds. For
+            "compiled" XLA compiles the program, which may take long: nodes of one kernel have one
+            colour and number, removed ones are gray, and collectives are marked.
+        name: Its name; by default the function's.
         static_argnums: Positions of arguments that are not traced, as in `jax.jit`.
         static_argnames: Names of arguments that are not traced, as in `jax.jit`.
         **kwargs: Keyword arguments of the function. One that is called like an option above
@@ -68,10 +68,10 @@ def draw(
         The drawing. It shows itself in a notebook; `Drawing.save` writes it to a file.
 
     Raises:
-        PanelError: If ``fun`` is nothing that can be drawn, or an argument nothing to trace, or
-            an address in ``unfold`` or ``fold`` is not in the picture.
-        Exception: What the function itself raises while it is traced. In a notebook it shows what
-            was traced until then first; elsewhere, ``draw(error)`` draws it.
+        PanelError: If ``fun`` cannot be drawn, an argument cannot be traced, or an address in
+            ``unfold`` or ``fold`` is not in the picture.
+        Exception: If the function itself raises while it is traced. A notebook first shows the
+            program so far; elsewhere, ``draw(error)`` draws it.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -141,7 +141,7 @@ def draw(
 
 
 def _failed(program: taxpr.Program) -> tuple[str, introspect.Failure] | None:
-    """Where an error ended the tracing of a program, and why; None where none did."""
+    """The address of the error that ended the tracing of a program, and why; else None."""
     eqns = program.eqns
     if not (eqns and introspect.is_unfinished(eqns[-1])):
         return None
@@ -161,7 +161,7 @@ def _ended(failure: introspect.Failure) -> str:
 
 @contextlib.contextmanager
 def shown_until_error(shell: Any, text_only: bool = False) -> Iterator[None]:
-    """Show what was traced until an error, where there is a notebook or a prompt to show it."""
+    """Show the program until an error, if there is a notebook or a prompt to show it."""
     try:
         yield
     except Exception as error:

@@ -29,7 +29,7 @@ class UnderWayError(PanelError):
 def one_line(error: BaseException, said: str | None = None) -> str:
     """The message of any error as one line of about 500 characters at most.
 
-    Of longer ones the middle is left out: XLA's end with the reason.
+    In longer messages the middle is left out: XLA's end with the reason.
 
     Args:
         error: The error.
@@ -42,11 +42,11 @@ def one_line(error: BaseException, said: str | None = None) -> str:
 
 
 def nearest(wanted: str, known: Mapping[str, str] | Iterable[str], most: int = 10) -> str:
-    """The first ``most`` of what is known, in words; those first that are spelt like ``wanted``.
+    """The first ``most`` of the known names, in words; similar spellings come first.
 
     Args:
-        wanted: What was asked for.
-        known: What there is; for each, if it is a mapping, what ``wanted`` is compared with.
+        wanted: The name that was asked for.
+        known: The known names; a mapping gives, for each, the text to compare with ``wanted``.
         most: How many are named.
 
     Example:

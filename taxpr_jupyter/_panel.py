@@ -1,4 +1,4 @@
-"""`panel`, the magic as a plain function, and what both do with a call."""
+"""`panel`: the magic as a plain function, and the code that both share."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""`Answer`: the base of what all questions return."""
+"""`Answer`: the base class of the results of all questions."""
 
 import csv
 import dataclasses
@@ -19,13 +19,13 @@ from taxpr._given import file_to_write
 class Answer:
     """The answer of a question: a table that shows itself, in a notebook with a picture.
 
-    It is false where nothing was found, and `str` is its text.
+    It is false if nothing was found, and `str` is its text.
 
     Attributes:
-        headline: What was asked, and how much was found, in one line.
-        rows: What was found, in order: dataclasses or dicts.
-        notes: What else is to be known, one sentence each: what was skipped, and why.
-        complete: Whether all was looked at; False where it was stopped, and rows are what is done.
+        headline: The question, and how much was found, in one line.
+        rows: The findings, in order: dataclasses or dicts.
+        notes: Remarks, one sentence each, such as which values were skipped, and why.
+        complete: Whether everything was examined; False if it was stopped, with the rows so far.
 
     Example:
         >>> import taxpr
@@ -50,11 +50,11 @@ class Answer:
     _columns: ClassVar[tuple[str, ...] | None] = None
 
     def chart(self) -> Chart | None:
-        """The picture of it; None where there is nothing to draw."""
+        """The picture; None if there is nothing to draw."""
         return None
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw it, with matplotlib where that is installed.
+        """Draw it, with matplotlib if that is installed.
 
         Args:
             ax: The axes of matplotlib to draw into; None makes a figure.
@@ -131,7 +131,7 @@ class Answer:
         return _written("to_csv", file.getvalue(), path)
 
     def to_json(self, path: str | pathlib.Path | None = None) -> str:
-        """All of it as JSON, in which NaN and infinities are texts.
+        """All of it as JSON; NaN and infinities become texts.
 
         Args:
             path: A file to write it to, too.

@@ -8,8 +8,8 @@ class Portion(NamedTuple):
 
     Attributes:
         amount: How much.
-        address: The equation, value or argument; "" where none is known.
-        line: The line, such as ``"model.py:12"``; "" where it is not known.
+        address: The equation, value or argument; "" if none is known.
+        line: The line, such as ``"model.py:12"``; "" if unknown.
         shared: Whether it is an equal part of a kernel that computes several statements.
 
     Example:

@@ -1,4 +1,4 @@
-"""Bind static arguments, which are given by position or by name."""
+"""Bind the static arguments of a function, given by position or by name."""
 
 import functools
 import inspect

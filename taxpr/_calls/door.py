@@ -1,4 +1,4 @@
-"""`Door`: what is traced of a call, and how later calls, and results, are put together."""
+"""`Door`: make a call a call of arrays, and put its results together again."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from taxpr._jaxprs.trees import named_leaves
 
 @dataclasses.dataclass(frozen=True)
 class Door:
-    """A call as a call of a function of arrays.
+    """A user's call, as a call of a function whose arguments are arrays.
 
     Attributes:
         fun: The function that is traced. With states it returns ``(out, after)``, see `Opened`.
         first: Its arguments.
-        states: The call of a function that uses states; None of another.
-        keeps_numbers: Whether numbers of Python are static.
+        states: The opened call if the function uses states; else None.
+        keeps_numbers: Whether Python scalars are static.
         contexts: The number of contexts that injections have added in front of the arguments.
     """
 
@@ -38,7 +38,7 @@ class Door:
         return dataclasses.replace(self, contexts=self.contexts + 1)
 
     def take(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Taken:
-        """The arguments of a later call as those of `fun`, behind contexts."""
+        """The arguments of a later call as arguments of `fun`, behind contexts."""
         n = self.contexts
         taken = _taken(self.states, args[n:], kwargs, self.keeps_numbers)
         return dataclasses.replace(taken, args=(*args[:n], *taken.args))
@@ -49,10 +49,10 @@ class Door:
         return taken.args if self.states is None else (*taken.args[:n], *taken.args[n + 1 :])
 
     def refuse_others(self, name: str, taken: Taken) -> None:
-        """Raise where a later call has objects of another kind.
+        """Raise if a later call has objects of another kind.
 
         Raises:
-            ArgumentError: If it has.
+            ArgumentError: If a later call has objects of another kind.
         """
         if taken.static != self.first.static:
             labels = ", ".join(filter(None, self.first.states())) or "the states"
@@ -62,11 +62,11 @@ class Door:
             )
 
     def named(self, names: Sequence[str | None], shapes: PyTree) -> Any:
-        """The names of inputs and outputs, those of states after their objects.
+        """The names of inputs and outputs; a state is named after its object.
 
         Args:
-            names: What JAX calls the inputs.
-            shapes: What `fun` returned.
+            names: JAX's names of the inputs.
+            shapes: The types of the results of `fun`.
         """
         hidden = [
             name
@@ -87,18 +87,18 @@ class Door:
         return names, (*out, *after)
 
     def result(self, out: PyTree) -> PyTree:
-        """The result of the user's function, out of what `fun` returned."""
+        """The result of the user's function, out of the result of `fun`."""
         return plain(out if self.states is None else out[0])
 
     def after(self, out: PyTree) -> States:
-        """The changed states of objects, out of what `fun` returned."""
+        """The changed states of objects, out of the result of `fun`."""
         return {} if self.states is None else out[1]
 
     def put(self, name: str, taken: Taken, after: States) -> None:
-        """Change the objects of a call as the function did.
+        """Change the objects of a call as the function changed them.
 
         Raises:
-            RefusedError: If it did something that cannot be done to them from outside.
+            RefusedError: If it changed them in a way that cannot be repeated from outside.
         """
         if self.states is None:
             return
@@ -128,10 +128,9 @@ def door_of(
         fun: The function, without arguments that were asked to be static.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        always: Whether there is one also of arrays alone, for results that are no arrays.
-        pictures: Whether states that the function takes and returns are taken apart, too.
-        unseen: Whether libraries that have to run the function for it are asked anyway, see
-            `opened`.
+        always: Also make one for arrays alone, since a result may be no array.
+        pictures: Also take apart states that the function takes and returns.
+        unseen: Also ask libraries that must run the function to know, see `opened`.
     """
     if getattr(fun, "is_pure", False):
         return None

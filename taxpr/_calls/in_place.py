@@ -16,7 +16,7 @@ from taxpr._compat import PyTree
 
 
 class _Ways(NamedTuple):
-    """The functions that `objects` was given."""
+    """The functions given to `objects`."""
 
     name: str
     is_object: Callable[[Any], bool]
@@ -45,17 +45,17 @@ def objects(
 
     Args:
         name: The name of the library.
-        kinds: The classes of the objects. What is inside of one belongs to it.
-        split: ``(objects) -> (static, states)``: what else the objects are made of, which is
-            compared by ``==``; and of each object its arrays, or PyTrees of them, by name.
+        kinds: The classes of the objects. An object inside another one belongs to it.
+        split: ``(objects) -> (static, states)``: the rest of the objects, compared by ``==``; and
+            the arrays of each object, or PyTrees of them, by name.
         merge: ``(static, states) -> objects``: makes objects anew.
         update: ``(objects, states) -> None``: sets arrays of objects; those left out stay.
-        grows: ``(objects) -> {(object, name)}``: the arrays to which each call adds.
+        grows: ``(objects) -> {(object, name)}``: the arrays that grow with each call.
         told: As for `Library`.
-        code: Python that makes a function pure, for `Session.code`.
+        code: Python source that makes a function pure, for `Session.code`.
 
     Returns:
-        What `taxpr.register_library` takes.
+        A `Library`, for `taxpr.register_library`.
 
     Example:
         >>> import taxpr
@@ -142,7 +142,7 @@ class _Call:
 
 
 def _is_new(x: PyTree, name: str, before: Mapping[str, PyTree]) -> bool:
-    """Whether an array that an object had is another one now."""
+    """Whether an object's array of this name has been replaced."""
     if name not in before:
         return False
     (old, tree), (now, after) = jax.tree.flatten(before[name]), jax.tree.flatten(x)
@@ -150,7 +150,7 @@ def _is_new(x: PyTree, name: str, before: Mapping[str, PyTree]) -> bool:
 
 
 def _lost(before: States, after: States, same: bool) -> list[str]:
-    """The changes of objects other than new values of arrays, in words."""
+    """In words, the changes of objects other than new values of arrays."""
     names = [
         {f"{k}.{name}" for k, arrays in one.items() for name in arrays} for one in (before, after)
     ]

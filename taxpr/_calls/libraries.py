@@ -36,19 +36,20 @@ class Library:
 
     Attributes:
         open: Takes a function, its positional arguments, a tuple, and its keyword arguments, a
-            dict. It returns the call as that of a pure function, or None if the call uses no state
-            of the library. See `objects`, which makes this for objects among the arguments.
-        is_object: Whether something is an object of the library, which ``open`` takes out of the
+            dict. It returns the call as a call of a pure function, or None if the call uses no
+            state of the library. `objects` makes this for objects among the arguments.
+        is_object: Whether a value is an object of the library; ``open`` takes these out of the
             arguments.
-        keeps_numbers: Whether numbers of Python in something, such as the rate of a dropout layer,
-            are static.
-        takes_numbers: Whether those among the arguments of a function are.
-        told: Makes of an error of a function the one that is raised in its place, if any.
-        noticing: For a library whose ``open`` has to run the function: makes a context in which the
-            function is traced as it is. It gives a function that says whether states were used.
-            Only then ``open`` is asked, so that a function of others runs once.
-        attributes: The attributes of the objects that it gives `jax.jit` in some form of its own,
-            by their names, such as ``".layers[0].kernel"``; None of something else.
+        keeps_numbers: Whether Python scalars in an object, such as the rate of a dropout layer, are
+            static.
+        takes_numbers: Whether Python scalars among the arguments of a function are static.
+        told: Takes an error of a function. It returns the error to raise in its place, or None.
+        noticing: For a library whose ``open`` has to run the function: makes a context for tracing
+            the function unchanged. The context gives a function that says whether states were used.
+            If not, ``open`` is not called, so a function without states runs once.
+        attributes: Takes a value that the library gave `jax.jit` in place of its objects. It
+            returns their attributes by name, such as ``".layers[0].kernel"``; None for any other
+            value.
         checkpoint: Its own `jax.checkpoint`, for functions that take its objects: the name, and
             the function, which takes a ``policy``.
     """
@@ -83,15 +84,16 @@ _users: weakref.WeakSet[Any] = weakref.WeakSet()
 def register_library(name: str, library: Library) -> None:
     """Teach taxpr a library whose objects hold arrays that functions change in place.
 
-    Then all functions of taxpr take its objects as arguments. What transforms a function, as
-    `inject` does, changes them as the function does; what asks a question leaves them as they are.
-    The library registers itself once. Registering again replaces what was registered.
+    Then all functions of taxpr take its objects as arguments. A transformed function, such as one
+    of `inject`, changes them as the function does; a question leaves them unchanged. The library
+    registers itself once. Registering again replaces what was registered.
 
-    A library whose models are PyTrees, and which returns what is new, needs none of this.
+    A library whose models are PyTrees, and whose functions return new values, needs no
+    registration.
 
     Args:
         name: The name of the library, for messages.
-        library: What `taxpr.libraries.objects` returns; or a `taxpr.libraries.Library`.
+        library: A `taxpr.libraries.Library`, such as `taxpr.libraries.objects` returns.
 
     Raises:
         ArgumentError: If it is something else, or taxpr knows the library by itself.
@@ -133,7 +135,7 @@ def register_library(name: str, library: Library) -> None:
 
 
 def libraries() -> Iterator[Library]:
-    """Those that are loaded; to ask imports none of them."""
+    """The libraries whose packages are loaded; asking imports no package."""
     yield from _registered.values()
     for name, module in _OWN.items():
         if name in sys.modules:
@@ -141,18 +143,18 @@ def libraries() -> Iterator[Library]:
 
 
 def attributes_of(x: Any) -> Mapping[str, Any] | None:
-    """The attributes of objects in the form that a library gives `jax.jit`; None of others."""
+    """The attributes of objects that a library gave `jax.jit` in another form; else None."""
     found = (library.attributes(x) for library in libraries())
     return next((one for one in found if one is not None), None)
 
 
 def is_object(x: Any) -> bool:
-    """Whether something is an object of a library, with arrays that functions change in place."""
+    """Whether a value is a library's object, with arrays that functions change in place."""
     return any(library.is_object(x) for library in libraries())
 
 
 def checkpoint_of(*given: Any) -> tuple[str, Callable[..., Any]]:
-    """What does as `jax.checkpoint` for a function of these arguments, with its name."""
+    """The `jax.checkpoint` to use for a function of these arguments, with its name."""
     for library in libraries():
         if library.checkpoint is not None:
             leaves = jax.tree.leaves(given, is_leaf=library.is_own)
@@ -162,7 +164,7 @@ def checkpoint_of(*given: Any) -> tuple[str, Callable[..., Any]]:
 
 
 def say_as_told(error: Exception) -> None:
-    """Raise what a library has to say of an error of a function, if it has."""
+    """Raise a library's own error in place of an error of a function, if it has one."""
     for library in libraries():
         if (told := library.told(error)) is not None:
             raise told from error
@@ -175,14 +177,14 @@ def _has_object(library: Library, *given: Any) -> bool:
 def noticed(
     fun: Callable[..., Any], run: Callable[[], _R]
 ) -> tuple[_R | None, Exception | None, bool]:
-    """Trace a function, and notice whether it uses states of the libraries that `opened` left out.
+    """Trace a function, and notice states of libraries that `opened` did not ask.
 
     Args:
         fun: The function.
         run: Traces it.
 
     Returns:
-        What ``run`` returned, or None; the error that it raised, or None; and whether some library
+        The result of ``run``, or None; the error that it raised, or None; and whether some library
         has to be asked.
     """
     result, failed, each = None, None, list[Callable[[], bool]]()
@@ -213,13 +215,13 @@ def opened(
     pictures: bool = False,
     unseen: bool = True,
 ) -> Opened | None:
-    """The call made pure by the first library whose states it uses; None if there is none.
+    """The call made pure by the first library whose states it uses; None if it uses no states.
 
     Args:
         fun: The function.
-        args: Its positional arguments, with `Static` in the places of what is no array.
+        args: Its positional arguments, with `Static` in place of values that are no arrays.
         kwargs: Its keyword arguments, likewise.
-        pictures: Whether states that the function takes and returns are taken apart, too.
+        pictures: Also take apart states that the function takes and returns.
         unseen: Whether to ask also the libraries that have to run the function, where nothing says
             yet that it uses their states. If not, it is traced by `noticed`.
     """

@@ -1,4 +1,4 @@
-"""`Opened`: a call as a library's adaptor has made it pure."""
+"""`Opened`: a call that a library's adaptor has made pure."""
 
 import dataclasses
 import inspect
@@ -14,7 +14,7 @@ States = Mapping[str, Mapping[str, PyTree]]
 
 @dataclasses.dataclass(frozen=True)
 class PureCode:
-    """Python that makes a pure function, for `Session.code`.
+    """Python source that makes a pure function, for `Session.code`.
 
     Attributes:
         body: Lines that turn ``fun``, ``args`` and ``kwargs`` into ``pure``, a dict ``states``, and
@@ -36,7 +36,7 @@ class Unbound:
 
     Attributes:
         fun: The function of all arguments.
-        args: The arguments before those of the call.
+        args: The arguments before the call's own.
         text: Python for ``fun``, with ``{fun}`` for the user's function.
         texts: Python for each of ``args``, likewise.
     """
@@ -68,7 +68,7 @@ class Held:
     """The arrays of an object, in its place among the arguments.
 
     Attributes:
-        label: The name of the object; "" for states that are no object's.
+        label: The name of the object; "" for states without an object.
         values: The arrays, or trees of these, by name.
     """
 
@@ -77,7 +77,7 @@ class Held:
         self.values = dict(values)
 
     def named(self) -> dict[str, PyTree]:
-        """The values by their names with that of the object before them."""
+        """The values by name, with the object's name before it."""
         return {".".join(filter(None, (self.label, name))): x for name, x in self.values.items()}
 
     def tree_flatten_with_keys(self) -> Any:
@@ -91,7 +91,7 @@ class Held:
 
 
 def is_held(x: Any) -> bool:
-    """Whether something is the arrays of an object."""
+    """Whether a value is a `Held`."""
     return isinstance(x, Held)
 
 
@@ -103,8 +103,7 @@ class Taken:
         args: For `Opened.fun`: a tuple of `Held` for states that are no arguments, and the
             positional arguments of the call with a `Held` in the place of each object.
         kwargs: The keyword arguments, likewise.
-        static: What else the function was opened with. A call with another one is none of the same
-            program.
+        static: The rest of the arguments. A call with another one needs another program.
         put: Sets arrays of the objects of this call, by the labels of the objects and their own
             names; None if there is nothing to set.
     """
@@ -122,17 +121,17 @@ class Taken:
 
 @dataclasses.dataclass(frozen=True)
 class Opened:
-    """A call of a function that uses states, as a call of a pure one.
+    """A call of a function that uses states, as a call of a pure function.
 
     Attributes:
-        fun: Takes the arguments of `Taken`, and returns ``(out, after)``: the result, and what
-            arrays of states are then, by label and name; those that are left out stay as they are.
+        fun: Takes the arguments of `Taken`, and returns ``(out, after)``: the result, and the new
+            arrays of states, by label and name; arrays that are left out stay unchanged.
         take: Takes the arguments of a call apart.
         first: The arguments of this call.
         library: The library of the states.
-        lost: What `fun`, when it was last traced, did to objects that cannot be handed back, such
-            as ``"makes model.h"``.
-        grows: The states, by label and name, to which each call adds, so that their types change.
+        lost: Changes of objects in the last trace of `fun` that cannot be handed back, such as
+            ``"makes model.h"``.
+        grows: The states, by label and name, that grow with each call, so that their types change.
         bound: The unbound function, if the function is bound to objects that hold states. Then
             ``code`` is for that function, with these arguments before the others.
         code: Returns Python that makes the pure function.

@@ -20,8 +20,8 @@ class Apart:
         objects: Each object once, by the name of its argument.
         args: The positional arguments, with None in the place of each object.
         kwargs: The keyword arguments, likewise.
-        places: The object at each leaf index of ``(args, kwargs)``; None and what is static count
-            as leaves.
+        places: The object at each leaf index of ``(args, kwargs)``; None and static values count as
+            leaves.
     """
 
     objects: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Apart:
     places: Mapping[int, str]
 
     def put(self, objects: Mapping[str, Any], args: Any, kwargs: Any) -> Any:
-        """``(args, kwargs)`` with objects in their places, which None or a `Held` has now."""
+        """``(args, kwargs)`` with objects in place of the None or `Held` that is there now."""
         at = {place: objects[label] for place, label in self.places.items()}
         return _with((tuple(args), dict(kwargs)), at)
 
@@ -47,7 +47,7 @@ def apart(
 ) -> Apart:
     """Take all objects, each a whole subtree, out of the arguments of a call.
 
-    One that occurs twice gets one name.
+    An object that occurs twice gets one name.
 
     Example:
         >>> out = apart(lambda model, x: x, (["a", "b"], 1.0), {}, lambda x: isinstance(x, str))
@@ -113,7 +113,7 @@ def _with(tree: Any, values: Mapping[int, Any]) -> Any:
 
 
 def parameters_of(fun: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function; none where they are not known, as of some builtins."""
+    """The parameters of a function; an empty list if unknown, as for some builtins."""
     try:
         return list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):

@@ -69,7 +69,7 @@ def is_static(x: Any) -> bool:
 
 
 def is_traced(leaf: Any) -> bool:
-    """Whether JAX traces a leaf; what is an array that it cannot trace, it refuses by itself."""
+    """Whether JAX traces a leaf. It raises by itself for an array that it cannot trace."""
     return hasattr(leaf, "dtype") or not is_no_array(leaf)
 
 
@@ -83,13 +83,13 @@ def marked(
     is_model: Callable[[Any], bool] = _never,
     keeps_numbers: bool = False,
 ) -> PyTree:
-    """The tree with `Static` in the places of what is no array.
+    """The tree with `Static` in place of values that are no arrays.
 
     Args:
         tree: The tree.
-        is_object: Whether something stays as it is, with all that is in it.
-        is_model: Whether numbers of Python that are in something are static, too.
-        keeps_numbers: Whether those that are in none are.
+        is_object: Whether a subtree stays unchanged.
+        is_model: Whether Python scalars in a subtree are static, too.
+        keeps_numbers: Whether all other Python scalars are static.
     """
     outer, structure = jax.tree.flatten(tree, is_leaf=lambda x: is_object(x) or is_model(x))
     kept = [_marked(x, is_object, is_model, keeps_numbers) for x in outer]
@@ -110,7 +110,7 @@ def _marked(x: Any, is_object: Any, is_model: Any, keeps_numbers: bool) -> Any:
 
 
 def plain(tree: PyTree) -> PyTree:
-    """A tree with the values themselves where what is no array was put aside while tracing."""
+    """A tree with the values themselves in place of each `Static`."""
     leaves, structure = jax.tree.flatten(tree, is_leaf=is_static)
     if not any(map(is_static, leaves)):
         return tree
@@ -118,7 +118,7 @@ def plain(tree: PyTree) -> PyTree:
 
 
 def run(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> PyTree:
-    """Call a function of plain arguments; what is no array in its result becomes `Static`.
+    """Call a function of plain arguments; a result that is no array becomes `Static`.
 
     An object that the function makes stays a leaf, which JAX refuses: it may hold tracers.
     """

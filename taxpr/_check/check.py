@@ -1,4 +1,4 @@
-"""`check`: what is suspicious in a program, said without running it."""
+"""`check`: find suspicious statements in a program, without running it."""
 
 import dataclasses
 import linecache
@@ -31,17 +31,17 @@ def check(
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
 ) -> Callable[..., Findings]:
-    """Say what is suspicious in a function, without running it.
+    """Find suspicious statements in a function, without running it.
 
-    Its rules find floats that become wider unasked, numbers of Python that make JAX trace again,
-    large constants, what nothing uses, what is computed twice, donations that cannot be used,
+    Its rules find floats that silently become wider, Python scalars that make JAX trace again,
+    large constants, values that nothing uses or that are computed twice, unusable donations,
     callbacks in loops, a `jnp.where` or a root whose gradient is NaN, and loops that Python
     unrolled; ``docs/how-to/check.md`` has their table. A comment ``# taxpr: ignore[promotion]`` in
     a line switches a rule off there, ``# taxpr: ignore`` all of them.
 
     Args:
         fun: A function of PyTrees of arrays; or a `Program`, which takes no arguments then.
-        ignore: The names of rules that are not asked.
+        ignore: The names of rules to leave out.
         static_argnums: As for `trace`.
         static_argnames: As for `trace`.
 

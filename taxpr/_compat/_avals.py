@@ -46,7 +46,7 @@ def ref_to(aval: Aval) -> Any:
 
 
 def is_extended(dtype: DType) -> bool:
-    """Whether a dtype has no arithmetic, such as that of PRNG keys."""
+    """Whether a dtype has no arithmetic, as the dtype of PRNG keys."""
     return jnp.issubdtype(dtype, jax.dtypes.extended)
 
 
@@ -57,7 +57,7 @@ def key_impl(dtype: DType) -> str:
 
 
 def finite_range(dtype: DType) -> tuple[float, float]:
-    """The least and the greatest finite number of a dtype of fractions."""
+    """The least and the greatest finite number of a floating dtype."""
     untyped: Any = jnp
     held = untyped.finfo(dtype)
     return float(held.min), float(held.max)

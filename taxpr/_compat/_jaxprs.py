@@ -97,8 +97,8 @@ def rebuilt(
 ) -> J:
     """The jaxpr with other parts and recomputed effects. A closed jaxpr stays closed.
 
-    In the debug info new leading arguments get empty names. The names of results stay if their
-    number does.
+    In the debug info new leading arguments get empty names. The results keep their names if their
+    number stays the same.
     """
     inner = open_jaxpr(jaxpr)
     replaceable: Any = inner
@@ -158,7 +158,7 @@ def written_by_jax(jaxpr: StoredJaxpr) -> bool:
 
 
 def function_of(jaxpr: StoredJaxpr) -> tuple[str, int] | None:
-    """The file and first line of the function that this jaxpr was traced from, where known."""
+    """The file and first line of the function that this jaxpr was traced from, if known."""
     debug = open_jaxpr(jaxpr).debug_info
     file, line = debug.func_filename, debug.func_lineno
     return None if file is None or line is None else (file, line)
@@ -210,7 +210,7 @@ def fresh_var(aval: AbstractValue) -> Var:
 
 
 def static_arguments(fun: object) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The positions and names of what `jax.jit` was told to be static; none of other functions."""
+    """The positions and names of static arguments of `jax.jit`; empty for other functions."""
     info: Any = getattr(fun, "_jit_info", None)
     return (info.static_argnums, info.static_argnames) if info is not None else ((), ())
 
@@ -232,10 +232,10 @@ def jaxpr_as_fun(jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
 
 
 def _with_sums(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
-    """The jaxpr with ``add`` instead of ``add_any`` where an operand is a literal.
+    """The jaxpr with ``add`` instead of ``add_any`` if an operand is a literal.
 
-    Up to 0.7 JAX cannot evaluate ``add_any`` of a literal: its table of array classes lacks that of
-    literals. The derivative of a skip connection has such an equation.
+    Up to 0.7 JAX cannot evaluate ``add_any`` of a literal: its table of array classes lacks the
+    class of literals. The derivative of a skip connection has such an equation.
     """
     if not _SUMS_LACK_LITERALS:
         return jaxpr

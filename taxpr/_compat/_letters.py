@@ -21,10 +21,10 @@ _HIDING: Any = getattr(_core, "pp_subjaxprs_rules", {})
 
 
 def var_names(jaxpr: Any) -> dict[Var, str]:
-    """The letters with which ``print(jaxpr)`` shows the variables of a program or jaxpr.
+    """The letters that ``print(jaxpr)`` gives to the variables of a program or jaxpr.
 
-    In a few nested jaxprs, such as those of `custom_linear_solve`, ``print`` begins again with
-    ``a``. Here these variables have letters of their own.
+    In a few nested jaxprs, as in `custom_linear_solve`, ``print`` begins again with ``a``. Here
+    these variables have letters of their own.
 
     Args:
         jaxpr: A `Program`, or an open or closed jaxpr.
@@ -67,9 +67,9 @@ class _Sketch:
     """Simplifies a jaxpr so that JAX's printer assigns the same letters in a fifth of the time.
 
     For an equation without nested jaxprs only the order of its variables matters, so a placeholder
-    replaces it, which prints nothing. In the outermost jaxpr one does so for all in a row.
-    Invariant: the sketch of any other has as many equations as the jaxpr, and identical jaxprs have
-    identical sketches, because the printer counts both.
+    replaces it, which prints nothing. In the outermost jaxpr one placeholder replaces all in a row.
+    Invariant: the sketch of a nested jaxpr has as many equations as the jaxpr, and identical jaxprs
+    have identical sketches, because the printer counts both.
 
     Attributes:
         contexts: The contexts of the printer, once it has run. The first one has the letters.
@@ -130,7 +130,7 @@ def _prints_plainly(eqn: JaxprEqn) -> bool:
 def _placeholder(
     work: Callable[[Any], None], invars: Sequence[Any] = (), outvars: Sequence[Any] = ()
 ) -> Any:
-    """An equation for which the printer calls this with its context, and prints nothing."""
+    """An equation that makes the printer call ``work`` with its context, and print nothing."""
     params = {"work": work}
     return _core.JaxprEqn([*invars], [*outvars], _sketched_p, params, set(), _nowhere(), None)
 

@@ -1,4 +1,4 @@
-"""Where an equation comes from: its source lines, its name scopes, its transformations."""
+"""The origin of an equation: its source lines, name scopes and transformations."""
 
 import contextlib
 import functools
@@ -61,7 +61,7 @@ class Source(NamedTuple):
 
 
 def source_note(source: Source | None, address: str = "") -> str:
-    """`" (model.py:42 in loss, at 3:sin)"`, to stand in a message; see `place_note`."""
+    """`" (model.py:42 in loss, at 3:sin)"`, for a message; see `place_note`."""
     if source is None:
         return place_note("", address)
     # Some versions of JAX prepend the functions around it.
@@ -167,7 +167,7 @@ _name = operator.attrgetter("co_name")
 
 
 def _noted(eqn: JaxprEqn | None) -> list[RanIn]:
-    """The rules of the user's in which an equation was made, the outermost first."""
+    """The user's derivative rules that made an equation, the outermost first."""
     if eqn is None or eqn.source_info.traceback is None:
         return []
     stack: Any = eqn.source_info.name_stack.stack
@@ -175,14 +175,14 @@ def _noted(eqn: JaxprEqn | None) -> list[RanIn]:
 
 
 def is_of_rule(eqn: JaxprEqn | None) -> bool:
-    """Whether a rule of the user's for a derivative made an equation, which is none of the rule."""
+    """Whether a user's derivative rule made an equation, not a later transpose of it."""
     noted = _noted(eqn)
     first = next((one for one in noted if one.run is noted[-1].run), None)
     return first is not None and first.transposed == transposed(_stack(eqn))
 
 
 def is_outside_jax(file: str) -> bool:
-    """Whether a file is neither of JAX nor of taxpr."""
+    """Whether a file belongs neither to JAX nor to taxpr."""
     return not file.startswith(_OWN) and _source_info_util.is_user_filename(file)
 
 
@@ -338,5 +338,5 @@ def is_recomputed(eqn: JaxprEqn | None) -> bool:
 
 
 def is_transposed(eqn: JaxprEqn | None) -> bool:
-    """Whether an equation comes from transposing, as those of a backward pass."""
+    """Whether an equation comes from transposing, as in a backward pass."""
     return "transpose" in transformations_of(eqn)

@@ -1,4 +1,4 @@
-"""Settings of JAX and of XLA; `with_settings` carries those of a thread into another one."""
+"""Settings of JAX and of XLA; `with_settings` carries them into another thread."""
 
 import functools
 import importlib
@@ -18,7 +18,7 @@ _NO_SETTINGS = ("trace_state", "axis_env_state")
 
 
 def enable_x64() -> Any:
-    """A context in which JAX has 64 bits; it moved out of `jax.experimental` in 0.8 or later."""
+    """A context that gives JAX 64 bits; it moved out of `jax.experimental` in 0.8 or later."""
     found: Any = getattr(jax, "enable_x64", None)
     if found is None:
         found = importlib.import_module("jax.experimental").enable_x64
@@ -27,9 +27,9 @@ def enable_x64() -> Any:
 
 @functools.cache
 def quick_compile() -> dict[str, Any] | None:
-    """The options of `jax.jit` with which XLA for CPUs compiles fast and optimizes nothing.
+    """The options of `jax.jit` that make XLA for CPUs compile fast and optimize nothing.
 
-    JAX promises no name of an option of XLA: None where it does not know this one.
+    None if XLA does not know the option, since JAX does not promise its name.
     """
     options: dict[str, Any] = {"xla_backend_optimization_level": 0}
     try:
@@ -40,7 +40,7 @@ def quick_compile() -> dict[str, Any] | None:
 
 
 def compiled_by_names() -> Any:
-    """A context in which JAX's cache on disk hands out no program with other name stacks."""
+    """A context that lets JAX's cache on disk hand out no program with other name stacks."""
     return config.compilation_cache_include_metadata_in_key(True)
 
 

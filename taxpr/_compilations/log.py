@@ -1,4 +1,4 @@
-"""`compiles` and `why_compiled`: what was traced and compiled, and why."""
+"""`compiles` and `why_compiled`: list traces and compiles, with their causes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _IN_A_WITH = "Use it in a with: with taxpr.compiles() as log."
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Compiles(Answer):
-    """What was traced and compiled, and why.
+    """The functions that JAX traced and compiled, and why.
 
     Attributes:
-        stale: Variables that have changed since a function was traced, and which it does not read
-            again: no compile, but maybe a wrong number.
+        stale: Variables that changed after a function was traced. It does not read them again: no
+            compile, but maybe a wrong number.
 
     Example:
         >>> import jax, taxpr
@@ -47,7 +47,7 @@ class Compiles(Answer):
 
 
 class CompileLog:
-    """A context that notes what is traced and compiled in its ``with``; `compiles` makes it.
+    """A context that notes each trace and compile in its ``with``; `compiles` makes it.
 
     Attributes:
         compiles: A `Compiles`, with a row for each trace and compile until now.
@@ -70,13 +70,13 @@ class CompileLog:
 
     @property
     def compiles(self) -> Compiles:
-        """What was traced and compiled until now."""
+        """The traces and compiles until now."""
         if self._unused:
             raise ArgumentError(f"{self._what}: nothing was noted. {_IN_A_WITH}")
         return self.noted()
 
     def noted(self) -> Compiles:
-        """What was traced and compiled until now, which is nothing before the first context."""
+        """The traces and compiles until now; empty before the first context."""
         with _recorder.lock:
             every = list(self.entries)
         shown = [one.row for one in every if self._eager or not one.eager or _again(one)]
@@ -151,17 +151,17 @@ def _again(entry: Entry) -> bool:
 def compiles(*, eager: bool = False) -> CompileLog:
     """Note what is traced and compiled within a ``with``, and why.
 
-    For each there is the line that called, and what differs from the calls before: the shape of
-    which argument, its dtype, weak type, device or structure, a static value, a flag, or that
-    `jax.jit` was given a new function.
+    Each row has the line of the call and its difference from earlier calls: an argument's shape,
+    dtype, weak type, device or structure, a static value, a flag, or a new function given to
+    `jax.jit`.
 
     Args:
-        eager: Whether operations that run outside of `jax.jit` are listed, too, each of which JAX
-            compiles for itself. Those that are compiled again always are.
+        eager: Also list operations that run outside of `jax.jit`; JAX compiles each of them by
+            itself. Operations that are compiled again are always listed.
 
     Returns:
-        A `CompileLog`, to be used in a ``with``. What was compiled before one asked is not known,
-        so that the first call which is seen is a ``"first call"``.
+        A `CompileLog`, to be used in a ``with``. Earlier compiles are not known, so the first call
+        that it sees is a ``"first call"``.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -199,7 +199,7 @@ class WhyCompiled(Generic[_P, _R]):
 
     @property
     def compiles(self) -> Compiles:
-        """What was traced and compiled in all calls, and why."""
+        """The traces and compiles of all calls, and why."""
         return self._log.noted()
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -220,14 +220,14 @@ class WhyCompiled(Generic[_P, _R]):
 
 @told_how("Give it a function, and call what it returns: f = taxpr.why_compiled(f); f(*args).")
 def why_compiled(fun: Callable[_P, _R]) -> WhyCompiled[_P, _R]:
-    """Make a function that calls another one, and tells why that was traced and compiled.
+    """Wrap a function so that it tells why it was traced and compiled.
 
     Args:
         fun: A function that `jax.jit` returned; or any function, for all that is jitted in it.
 
     Returns:
         A function of the same arguments and results. Its ``compiles`` is a `Compiles`: a row for
-        each trace and compile, with the cause, the argument, what it was and is, and the cure. It
+        each trace and compile, with the cause, the argument, its old and new value, and the fix. It
         also says which variables the function does not see changed.
 
     Example:

@@ -48,21 +48,20 @@ _CURES = {
 
 @dataclasses.dataclass(frozen=True)
 class CompileRow:
-    """A trace or compile of a jitted function, and why there was one.
+    """A trace or compile of a jitted function, and its cause.
 
     Attributes:
         function: The function.
         cause: Why, such as ``"shape"`` or ``"weak type"``; ``"first call"`` for the first one.
-        argument: The argument that differs, with its path: ``"batch['mask']"``. For a flag its
-            name.
-        before: What it was in the call that is most like this one.
-        now: What it is.
-        stages: What was done: ``"trace"``, ``"lower"``, ``"compile"``.
+        argument: The argument that differs, with its path: ``"batch['mask']"``. The name of a flag.
+        before: Its value or type in the most similar earlier call.
+        now: Its value or type in this call.
+        stages: The stages that ran: ``"trace"``, ``"lower"``, ``"compile"``.
         seconds: How long that took.
         line: The line that made the call.
         code: The statement there.
-        cure: What to do about it.
-        more: Further changes, which were not needed for it.
+        cure: How to avoid it.
+        more: Further changes; the cause alone would have been enough.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -93,11 +92,11 @@ class Entry:
     Attributes:
         known: The function.
         eager: Whether it is an operation of JAX that the user's program runs outside of jit.
-        row: What is known until now.
+        row: The row as far as it is known.
         key: The number of its call.
-        signature: What JAX looks it up by; None where there is no call.
+        signature: JAX's cache key for it; None without a call.
         failed: Whether it raised while it was traced, so that nothing is compiled.
-        seen: What its variables from outside held when it was traced.
+        seen: The values of its variables from outside when it was traced.
     """
 
     known: KnownFunction
@@ -127,7 +126,7 @@ class Entry:
 
 
 class Recorder:
-    """What is traced and compiled in this process while somebody asks, for all who ask."""
+    """Notes each trace and compile of this process, for all contexts that are open."""
 
     def __init__(self) -> None:
         self.logs: list[list[Entry]] = []
@@ -139,7 +138,7 @@ class Recorder:
         self._probing = False
 
     def found(self, fun: Any, call: JittedCall | None) -> None:
-        """Note that a function was compiled before somebody asked, as a call compiled nothing.
+        """Note that a function was compiled before: a call compiled nothing.
 
         Args:
             fun: The function.
@@ -162,7 +161,7 @@ class Recorder:
                 self.failed.append(f"{stage.name}: {type(error).__name__}: {error}")
 
     def drop(self, fun: object = None) -> None:
-        """Note that what a function, or each of them, was compiled for is in no cache any more."""
+        """Note that a function's compiled programs, or everyone's, have left the caches."""
         with self.lock:
             self._history.drop(fun)
 
@@ -206,7 +205,7 @@ class Recorder:
         signature: Signature | None,
         traced: bool,
     ) -> list[CallChange]:
-        """Why a function was traced, or compiled without a trace, then what else has changed."""
+        """The cause of a trace, or of a compile without one, then the other changes."""
         if other is not None:
             return [changed_object(other, known)]
         if signature is None:
@@ -225,7 +224,7 @@ class Recorder:
         return [CallChange(CLEARED if cleared else UNKNOWN, "", "", "")]
 
     def _has_failed(self, known: KnownFunction, signature: Signature) -> bool:
-        """Whether a call that was alike raised while it was traced."""
+        """Whether a call of the same types raised while it was traced."""
         return any(
             one.failed and one.signature is not None and not changes(one.signature, signature, True)
             for one in self._open
@@ -233,7 +232,7 @@ class Recorder:
         )
 
     def _look_for_cleared(self) -> None:
-        """Whether `jax.clear_caches` was called: then a function of taxpr's own is traced again."""
+        """Notice `jax.clear_caches`: after it a function of taxpr's own is traced again."""
         key, before = _compat.trace_key(), len(_traces)
         self._probing = True
         try:
@@ -258,13 +257,13 @@ _probe = _jax.jit(_traced)
 
 
 def _called(stage: Stage) -> str:
-    """The function of a stage, as rows call it."""
+    """The function of a stage, as named in rows."""
     fun = stage.call.fun if stage.call else None
     return _plain(stage.name) if fun is None else name_of(fun)
 
 
 def _plain(name: str) -> str:
-    """The name of a function, of what JAX calls it: ``jit(f)``."""
+    """The name of a function, out of JAX's name: ``jit(f)``."""
     head, _, rest = name.partition("(")
     return rest.removesuffix(")") if head in ("jit", "pmap") else name
 
@@ -281,6 +280,6 @@ def _caller(frame: FrameType | None) -> tuple[str, str]:
 
 
 def _is_of_jax(fun: object) -> bool:
-    """Whether a function is JAX's own, as all that it runs for an operation outside of jit."""
+    """Whether a function is JAX's own, as for an operation outside of jit."""
     code = getattr(inner(fun), "__code__", None)
     return code is not None and not _compat.is_outside_jax(code.co_filename)

@@ -16,7 +16,7 @@ _STORES = "STORE_GLOBAL", "STORE_DEREF"
 
 
 class HeldOutside(NamedTuple):
-    """What a variable held."""
+    """The value that a variable held."""
 
     structure: Any
     leaves: tuple[Any, ...]
@@ -29,8 +29,8 @@ class StaleRow(NamedTuple):
     Attributes:
         function: The function.
         variable: The variable.
-        before: What it held when the function was traced, which is what the function computes with.
-        now: What it holds.
+        before: Its value when the function was traced; the function computes with this one.
+        now: Its value now.
 
     Example:
         >>> import jax, taxpr
@@ -53,12 +53,12 @@ Seen = dict[str, HeldOutside]
 
 
 def seen_by(fun: Callable[..., Any]) -> Seen:
-    """What the variables from outside that a function reads hold now, without what it sets."""
+    """The present values of outside variables that a function reads and does not set."""
     return dict(_held(fun))
 
 
 def changed_since(name: str, seen: Seen, now: Seen) -> Iterator[StaleRow]:
-    """The variables that no longer hold what they did when a function was traced."""
+    """The variables whose values differ from when a function was traced."""
     for variable, held in now.items():
         before = seen.get(variable)
         # In what has grown, the function may have noted something while it was traced.
@@ -111,7 +111,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def body_of(code: types.CodeType) -> str:
-    """What a function does, wherever it stands."""
+    """The body of a function, whatever its lines in the file."""
     consts = tuple(body_of(x) if isinstance(x, types.CodeType) else repr(x) for x in code.co_consts)
     return repr((code.co_code, code.co_names, consts))
 

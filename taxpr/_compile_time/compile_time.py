@@ -35,20 +35,20 @@ def compile_time(
     """Say which functions make tracing, lowering and compiling slow. Nothing is run.
 
     The function is traced and compiled once as a whole. Then the equations that each of the user's
-    functions made are compiled alone, less what an empty program takes; tracing is divided by
-    looking each few milliseconds which function is running. So it takes about twice as long as
-    compiling, and once more for loops of Python.
+    functions made are compiled alone, less the time of an empty program. A sampler looks every few
+    milliseconds which function is running, and so divides the time of tracing. All this takes about
+    twice as long as compiling, and once more for Python loops.
 
     Args:
         fun: A function of PyTrees of arrays, also a jitted one; or a `Program`, which is traced.
         by: ``"function"``, or ``"statement"`` for the statements of all functions.
-        progress: Called with the numbers of parts that are done and of all; False says nothing.
-            None writes to stderr what takes longer than a second.
+        progress: Called with the number of parts done and the total; False says nothing. None
+            writes to stderr after one second.
 
     Returns:
         A function of the arguments of ``fun`` that returns a `CompileTime`, with a
-        `CompileTimeRow` for each function or statement, the slowest first. Where it is stopped,
-        what is done is kept.
+        `CompileTimeRow` for each function or statement, the slowest first. If it is stopped, the
+        rows so far are kept.
 
     Raises:
         ArgumentError: If ``by`` is something else.
@@ -167,7 +167,7 @@ def _row_of_loop(
     whole: Spent,
     least: Spent,
 ) -> UnrolledRow:
-    """A loop, with its share of the whole, and what a scan takes in its place."""
+    """A loop, with its share of the whole, and the time of a scan in its place."""
     each = {
         id(eqn): times[k].total / max(sum(len(one.eqns) for one in part.pieces), 1)
         for k, part in enumerate(parts)

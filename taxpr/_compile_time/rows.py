@@ -11,14 +11,14 @@ class CompileTimeRow:
     """A function or a statement in `CompileTime`.
 
     Attributes:
-        function: The function of the user's, without those of the user's that it calls; "" of
-            equations whose source is not known.
-        line: The line of the statement; of a function that of its statement with most equations.
+        function: The user's function, without the user's functions that it calls; "" for equations
+            whose source is not known.
+        line: The line of the statement; for a function, its statement with most equations.
         code: That statement.
         seconds: How long all stages took: tracing, and its equations lowered and compiled alone.
         stage: The stage that took longest: ``"trace"``, ``"lower"`` or ``"compile"``.
-        equations: How many equations it made, those in loops and branches once each.
-        trace: The seconds of tracing; 0 of a statement, of which they are not known.
+        equations: How many equations it made; each in a loop or branch counts once.
+        trace: The seconds of tracing; 0 for a statement, since they are not known.
         lower: The seconds of lowering.
         compile: The seconds of XLA.
 
@@ -46,16 +46,16 @@ class CompileTimeRow:
 
 @dataclasses.dataclass(frozen=True)
 class UnrolledRow:
-    """A loop of Python in `CompileTime`, all turns of which are in the program.
+    """A Python loop in `CompileTime`; the program holds all of its iterations.
 
     Attributes:
         function: Its function.
         line: Its line.
         code: Its head.
-        turns: How often it went around.
+        turns: The number of iterations.
         equations: How many equations that made.
-        seconds: Their share of lowering and compiling the whole, by what they take alone.
-        as_scan: How long a `jax.lax.scan` in its place takes; None if the turns are not alike,
+        seconds: Their share of lowering and compiling the whole, by their times alone.
+        as_scan: How long a `jax.lax.scan` in its place takes; None if the iterations are not alike,
             as in a gradient.
 
     Example:
@@ -83,9 +83,9 @@ class ConstantRow:
     """A large constant in `CompileTime`, an array that the function closes over.
 
     Attributes:
-        variable: The variable that holds it; "" where that is not known.
+        variable: The variable that holds it; "" if unknown.
         bytes: Its size.
-        seconds: How long a program takes to lower and compile that has it and nothing else.
+        seconds: The time to lower and compile a program that holds only this constant.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -102,7 +102,7 @@ class ConstantRow:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class CompileTime(Answer):
-    """How long a function takes to compile, and which parts of it; `compile_time` makes it.
+    """The time that a function takes to compile, by part; `compile_time` makes it.
 
     Attributes:
         stages: The seconds of the whole, by stage.

@@ -87,7 +87,7 @@ class Cost:
         return before + " · ".join(words)
 
     def lines(self, eqn: Any = None) -> tuple[str, ...]:
-        """The numbers of one equation, or of several, and notes on what they include."""
+        """The numbers of one equation, or of several, with notes."""
         text, notes = str(self), list[str]()
         if eqn is not None and eqn.primitive is _compat.while_p:
             text += " each iteration"
@@ -199,7 +199,7 @@ def trips_of(eqn: JaxprEqn, nested: Nested) -> int | None:
         nested: The jaxpr, as `nested_jaxprs` gives it.
 
     Returns:
-        The number; None if it is not known, as of a kernel, or a scan of symbolic length.
+        The number; None if it is not known, as for a kernel, or a scan of symbolic length.
 
     Example:
         >>> import jax

@@ -34,25 +34,25 @@ from taxpr._untyped import np
 def check_grad(
     fun: Any, *, memory: int | None = None, progress: Tells = None
 ) -> Callable[..., GradCheck]:
-    """Say which rule for a derivative is wrong, where `jax.test_util.check_grads` says that one is.
+    """Find the derivative rule that is wrong, if `jax.test_util.check_grads` fails.
 
-    Each function that has a rule by `jax.custom_jvp` or `jax.custom_vjp` is called with what it is
-    given in a run, in 64 bits where ``fun`` allows it, and the rule is compared with finite
-    differences in random directions, for each operand that a derivative goes through. The whole is
-    compared, too. If it is wrong and no rule is, the single equations are looked at: so a
-    `jax.lax.stop_gradient` is found.
+    A run records the operands of each call that has a rule by `jax.custom_jvp` or `jax.custom_vjp`.
+    The rule is then compared with finite differences in random directions, for each operand that a
+    derivative goes through, in 64 bits if ``fun`` allows it. The derivative of the whole is
+    compared, too. If only that is wrong, single equations are compared: this finds a
+    `jax.lax.stop_gradient`.
 
     Args:
-        fun: A function of PyTrees of arrays, which is to be differentiated with respect to all
-            floats among its arguments: ``lambda w: loss(w, x)`` leaves out ``x``. Or a `Program`,
-            whose types are fixed.
+        fun: A function of PyTrees of arrays. It is differentiated with respect to all floats among
+            its arguments: ``lambda w: loss(w, x)`` leaves out ``x``. Or a `Program`, whose types
+            are fixed.
         memory: The bytes that the values may take at a time, as for `watch`.
-        progress: Called with the numbers of calls that are done and of all; False says nothing.
-            None writes to stderr what takes longer than a second.
+        progress: Called with the number of calls done and the total; False says nothing. None
+            writes to stderr after one second.
 
     Returns:
         A function of the arguments of ``fun`` that returns a `GradCheck`, with a `GradRow` for each
-        derivative that is wrong, in the order of the program; none if all are right.
+        wrong derivative, in the order of the program.
 
     Raises:
         ArgumentError: If no argument is an array of floats.
@@ -133,7 +133,7 @@ class _Check:
             )
 
     def answer(self, note: str) -> GradCheck:
-        """All that is wrong."""
+        """All wrong derivatives."""
         calls = ruled_calls(self._program)
         rows, complete = self._rows(calls)
         agrees = self._whole(any(one.reverse for one in calls)) if complete else None
@@ -179,7 +179,7 @@ class _Check:
         return {k for k, x in enumerate(call.operands) if self._derived.get(str(x), False)}
 
     def _of(self, call: DerivedCall) -> set[int]:
-        """The results that a derivative comes back to, as numbers among those that are used."""
+        """The results that a derivative comes back to, as numbers among the used results."""
         used = self._reaching.get(call.address, ())
         kept = [x for x in range(len(used)) if not _compat.is_dropped(call.eqn.outvars[x])]
         return {number for number, k in enumerate(kept) if used[k]}

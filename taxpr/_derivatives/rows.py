@@ -7,21 +7,20 @@ from taxpr._answers.answer import Answer
 
 @dataclasses.dataclass(frozen=True)
 class GradRow:
-    """A derivative in `GradCheck` that is not that of its function.
+    """A wrong derivative in `GradCheck`.
 
     Attributes:
-        rule: The function of the user's that is the rule, such as ``"bwd"``; the primitive where
-            there is no such function.
-        rule_line: The line at which the rule begins; "" where there is none.
-        function: The function of the user's that made the call.
+        rule: The user's function that is the rule, such as ``"bwd"``; else the primitive.
+        rule_line: The line where the rule begins; "" if a primitive is wrong.
+        function: The user's function that made the call.
         line: The line that made the call.
         code: Its statement.
         variable: The variable that holds the result.
-        operand: The operand with respect to which it is wrong: its variable, or its number.
+        operand: The operand whose derivative is wrong: its variable, or its number.
         result: The number of the result.
         expected: The slope in a random direction, by finite differences.
-        found: The same by the rule.
-        hint: In which way it is wrong, such as ``"is 2 times what it should be"``.
+        found: The slope by the rule.
+        hint: How it is wrong, such as ``"is 2 times what it should be"``.
         iteration: The iteration of each loop around.
         address: The address of the call.
 
@@ -58,11 +57,11 @@ class GradRow:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class GradCheck(Answer):
-    """The derivatives that are not those of their functions; `check_grad` makes it.
+    """The wrong derivatives of a function; `check_grad` makes it.
 
     Attributes:
-        agrees: Whether the derivative of the whole function agrees with finite differences; None
-            where these cannot tell.
+        agrees: Whether the derivative of the whole function agrees with finite differences; None if
+            these cannot tell.
 
     Example:
         >>> import jax.numpy as jnp, taxpr

@@ -1,4 +1,4 @@
-"""`first_difference`: where two runs stop agreeing."""
+"""`first_difference`: find the first difference of two runs."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -33,13 +33,13 @@ _NUMBERS = "index", "a", "b", "difference"
 
 
 class Differences(Answer):
-    """The answer of `first_difference`: all that differs, in the order of execution."""
+    """The answer of `first_difference`: all values that differ, in the order of execution."""
 
     _columns = ("variable", "iteration", "line", *_NUMBERS, "what", "statement")
 
     @property
     def first(self) -> Difference | None:
-        """The first difference; None where both runs agree."""
+        """The first difference; None if both runs agree."""
         return self.rows[0] if self.rows else None
 
     def chart(self) -> Chart | None:
@@ -50,12 +50,12 @@ class Differences(Answer):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Losses(Differences):
-    """The answer on two precisions: statements by how much error each adds.
+    """The answer for two precisions: statements by the error that each adds.
 
-    It is false where nothing differs by more than is tolerated.
+    It is false if all differences are within the tolerance.
 
     Attributes:
-        differences: What does, in the order of execution.
+        differences: The values that differ by more, in the order of execution.
         error: The greatest error of a result.
     """
 
@@ -98,45 +98,45 @@ def first_difference(
     where: Selector = EVERY_VARIABLE,
     memory: int | None = None,
 ) -> Callable[..., Differences]:
-    """Say where two runs stop agreeing, in the order of execution.
+    """Find the differences of two runs, in the order of execution.
 
-    Both are recorded by `watch`, and the variables of one name are compared, in each iteration of
-    each loop. Programs whose variables are not known are compared equation by equation. What only
-    rounding makes, as in a sum whose terms cancel, is no difference: where numbers differ in one
-    precision, both are run again, four times, with arguments that have moved a little.
+    `watch` records both, and variables of one name are compared, in each iteration of each loop.
+    Programs whose variables are not known are compared equation by equation. A difference made by
+    rounding alone, as in a sum whose terms cancel, is left out: if numbers differ in one precision,
+    both run four times more, with arguments that are moved a little.
 
-    Of another precision, such as ``"bfloat16"``, the question is another one: where it hurts most.
-    The rows are then statements by how much error they add, the worst first, unless ``atol`` or
-    ``rtol`` says what may differ. The error of a value is the root of the mean square of the
-    difference, over that of the value, and 1 at most; ``adds`` is this without the greatest error
-    among the values that it was computed from, and ``share`` its part of what all statements add.
+    For another precision, such as ``"bfloat16"``, the question is where it hurts most. The rows are
+    then statements by the error that they add, the worst first, unless ``atol`` or ``rtol`` sets a
+    tolerance. The error of a value is the RMS of the difference divided by the RMS of the value, at
+    most 1. ``adds`` is the error less the greatest error of the operands, and ``share`` its part of
+    the sum over all statements.
 
     Args:
         fun: A function of PyTrees of arrays, or a `Program`.
-        other: What it is compared with: another function, or a program made by an edit, called with
-            the same arguments; ``"op by op"`` for the same function without a compiler, each
-            equation by itself, but loops and branches as one each, which a note names; a dtype such
-            as ``"bfloat16"`` for the same function with all arrays of floats among its arguments
-            cast; a device. None compares two inputs.
-        atol: Numbers may differ by ``atol + rtol * abs(other)``. Without both, it tolerates 16
-            times the precision of the coarsest type that the value was computed in, of its greatest
-            number, and what differs by another number each time that the arguments move.
-        rtol: See ``atol``; one of them alone has 0 for the other.
-        where: What is compared, as for `watch`; all variables if you do not give one.
-        memory: As for `watch`. With too little each runs in up to 8 passes, and the host keeps the
-            values.
+        other: The other run: another function, or a program made by an edit, called with the same
+            arguments; ``"op by op"`` for the same function without compiling it, except that loops
+            and branches are each compiled as one, as a note says; a dtype such as ``"bfloat16"``
+            for the same function with all float arrays among its arguments cast; a device. None
+            compares two inputs.
+        atol: Numbers may differ by ``atol + rtol * abs(other)``. Without both, the tolerance is 16
+            times the eps of the lowest precision used, times the greatest absolute value;
+            differences that change erratically when the arguments move are ignored as rounding.
+        rtol: See ``atol``; if only one is given, the other is 0.
+        where: The values to compare, as for `watch`; by default all variables.
+        memory: As for `watch`. If it is too little, each runs in up to 8 passes, and the host keeps
+            the values.
 
     Returns:
-        A function of the arguments of ``fun``; without ``other`` of two inputs, each a tuple for a
-        function with several arguments, and arguments by name that are those of both. It returns an
+        A function of the arguments of ``fun``. Without ``other`` it takes two inputs, each a tuple
+        if the function has several arguments; both share the keyword arguments. It returns an
         `Answer` with a row for each value that differs, the first difference first (``.first``),
-        and behind it what follows from it, and what only one of both results has. It is false where
-        both agree. Of another precision its ``.differences`` are what differs by more than is
-        tolerated, in the order of execution, and it is false where there are none.
+        then its consequences, and results that only one of them has. It is false if both agree. For
+        another precision, its ``.differences`` are the values beyond the tolerance, in the order of
+        execution, and it is false if there are no such values.
 
     Raises:
-        ArgumentError: If ``other`` is none of these; if it is a dtype, and no argument is an array
-            of floats of another; if both have no value in common; if the host has no room for the
+        ArgumentError: If ``other`` is something else; if it is a dtype, and no argument is a float
+            array of another dtype; if both have no value in common; if the host has no room for the
             values.
 
     Example:
@@ -261,7 +261,7 @@ def first_difference(
 
 
 def _one_class(fun: Any, other: Any, args: tuple[Any, ...]) -> list[str]:
-    """A note if two functions were given, and what they call is the same by necessity."""
+    """A note if two functions were given that call the same code by necessity."""
     if fun is other or edits_of(fun) or edits_of(other):
         return []  # two precisions, or ways to run; an edit changes the methods of one object
     models = [

@@ -1,4 +1,4 @@
-"""`edit`: a function in which a variable, or a function that it calls, is changed."""
+"""`edit`: change a variable of a function, or a function that it calls."""
 
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
@@ -17,43 +17,45 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
     """Change a variable where the source binds it, before anything differentiates.
 
     The returned function computes what ``fun`` would if the line that binds the variable were
-    followed by ``x = change(x)``. All that follows computes with the changed value: `jax.grad`,
+    followed by ``x = change(x)``. All later code computes with the changed value: `jax.grad`,
     `jax.vmap`, `jax.lax.scan` and `jax.checkpoint` inside of ``fun``, and the optimizer. (`inject`
-    changes the program as it was traced, in which derivatives have been taken already.)
+    changes the traced program, whose derivatives have been taken already.)
 
     Args:
-        fun: A function, jitted or not. It runs as it is when the edited function is called, so
-            that `jax.jit`, `jax.grad` and other transformations go around it, or are in it.
-        where: A variable: `taxpr.var`, or its text alone, as ``"attend.weights"``. A parameter and
-            a part of what it holds are such, as ``"loss.params['w']"``, and so is
-            ``"attend.return"``, what a function returns. In libraries the function is named, too:
+        fun: A function, jitted or not. It runs when the edited function is called, so `jax.jit`,
+            `jax.grad` and other transformations may be around the result or inside of ``fun``.
+        where: A variable: `taxpr.var`, or its text alone, as ``"attend.weights"``. It may be a
+            parameter or a part of one, as ``"loss.params['w']"``, or the result of a function,
+            ``"attend.return"``. In libraries, name the function, too:
             ``"MultiHeadAttention.__call__.query"``. Or a mapping from variables to changes.
 
-            A variable may hold a function, and functions of modules and classes are named in the
-            same way, or given themselves. The path of a function with its module before it, given
-            as a text, means that ``change`` takes its place. What takes the place of a function may
-            call it by its name, which means the function as it was.
-        change: What becomes of the value:
+            A variable may hold a function; a function of a module or class is named in the same
+            way, or given itself. If this is a text, the path of a function with its module before
+            it, then ``change`` takes the function's place. The replacement may call the original
+            function by its name.
+        change: How the value changes:
 
-            * a function of it; of a variable that holds a function any decorator;
+            * a function of it; any decorator for a variable that holds a function;
             * a ready injector without a state, such as ``taxpr.scale(0.5)``, or a list of them;
-            * an array, or a tree of them, to put in its place;
-            * an expression in the words of the line, ``"weights * mask"``: it sees the variables
-              of that function and of its module. At ``return`` the value is ``result``, and has the
-              name that the source returns;
-            * a line that takes the place of the one that binds the variable, ``"x = x - h"``, or of
-              the one that returns. The function is compiled with it, so its source is to be there.
+            * an array, or a tree of arrays, to put in its place;
+            * an expression in the words of the line, ``"weights * mask"``: it sees the variables of
+              that function and of its module. At ``return`` the value is called ``result``, and
+              also by the name that the source returns;
+            * a line that takes the place of the line that binds the variable, ``"x = x - h"``, or
+              of the ``return``. The function is compiled again with it, so its source must be
+              available.
 
     Returns:
-        A function with the arguments of ``fun``. Lines that run several times change the variable
-        each time, unless ``var(..., occurrence=)`` says which. Another variable with the same
-        value, of the caller too, keeps it. Of two edits of one variable the inner one comes first.
+        A function with the arguments of ``fun``. A line that runs several times changes the
+        variable each time, unless ``var(..., occurrence=)`` says which. Other variables with the
+        same value, also the caller's, keep it. If one variable is edited twice, the inner edit
+        comes first.
 
     Raises:
-        SelectorError: By the returned function, if no line that ran binds such a variable, or lines
-            of several functions do.
-        ArgumentError: If ``change`` is none of these, or does not fit.
-        RefusedError: If a debugger or another tool has taken what tells of the lines that run.
+        SelectorError: By the returned function, if no line that ran binds such a variable, or if
+            lines of several functions do.
+        ArgumentError: If ``change`` is something else, or does not fit.
+        RefusedError: If a debugger or another tool has taken Python's tracing of lines.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -99,6 +101,6 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
 
 
 def edits_of(fun: Any) -> list[str]:
-    """What is edited in a function that `edit` has returned, the last edit first."""
+    """The edits of a function that `edit` has returned, the last edit first."""
     edited = getattr(fun, "_edited", None)
     return [*edited.texts, *edits_of(fun.__wrapped__)] if isinstance(edited, EditedFunction) else []

@@ -32,7 +32,7 @@ class Masked(NamedTuple):
     `jax.custom_vjp` has, which fires only if the program is differentiated.
 
     Attributes:
-        value: The token; zeros where the tag did not fire.
+        value: The value; zeros if the tag did not fire.
         mask: Bool, whether the tag fired; it has the leading axes of scans.
 
     Example:
@@ -51,11 +51,11 @@ class Masked(NamedTuple):
 class Last(NamedTuple):
     """The value of a tag in a while loop.
 
-    If `jax.vmap` inside the traced function mapped the loop, lanes that have ended are still
-    computed while others run, and count here, too.
+    If `jax.vmap` inside the traced function mapped the loop, batch elements that have ended are
+    still computed while others run, and count here, too.
 
     Attributes:
-        value: The token at its last firing; zeros if it never fired.
+        value: The value at the last firing; zeros if the tag never fired.
         count: int32, the number of firings for each iteration of the scans around it. Trailing
             axes, along which all iterations fire equally often, are left out.
 
@@ -81,7 +81,7 @@ class Steps(NamedTuple):
     larger than the sum of ``mask`` over the axes of while loops.
 
     Attributes:
-        value: The token with the leading axes; zeros where the tag did not fire.
+        value: The value with the leading axes; zeros if the tag did not fire.
         mask: Bool, with the shape of the leading axes: whether the tag fired.
         count: int32, the number of firings, kept or dropped; as in `Last`.
 
@@ -101,7 +101,7 @@ class Steps(NamedTuple):
 
 
 def collector(size: int | None = None, *, stays: bool = False) -> Handler:
-    """A handler that emits the token and changes nothing.
+    """A handler that emits the value and changes nothing.
 
     Args:
         size: The number of iterations of while loops to keep; None keeps the last one.
@@ -146,7 +146,7 @@ class Collection:
         shapes: ``(out, values)`` as `jax.ShapeDtypeStruct`.
         sites: The tags by name.
         stacked: The names whose values are stacked.
-        mesh: For each tag, by address, the mesh axes for which its values have an axis.
+        mesh: For each tag, by address, the mesh axes that are axes of its values.
     """
 
     jaxpr: ClosedJaxpr
@@ -292,7 +292,7 @@ def axes_of(found: Collection, max_steps: int | None) -> dict[str, PyTree]:
 
 
 def _axes(site: Site, max_steps: int | None, mesh: Container[str]) -> list[tuple[str, ...]]:
-    """The names of the axes of each leaf of the token; ``mesh`` has the mesh axes that count."""
+    """The names of the axes of each leaf of the value; ``mesh`` has the mesh axes that count."""
     leading: list[str] = []
     for address, step in zip(site.chain, site.steps, strict=True):
         if step.is_loop and (max_steps is not None or not step.is_while):

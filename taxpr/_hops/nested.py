@@ -28,32 +28,29 @@ class Nested:
     Attributes:
         label: Its part of an address, such as ``"body"``.
         title: Its name for people, such as ``"scan body"``.
-        param: Where it is stored, as a path into ``eqn.params``; None where it is
-            hidden there.
+        param: Where it is stored, as a path into ``eqn.params``; None if it is hidden there.
         stored: The jaxpr as stored, open or closed.
         operands: For each invar the index of the operand that feeds it, or None.
         in_roles: For each invar its role: ``"arg"`` of a call; in a loop ``"const"``, the same in
-            each iteration, ``"carry"``, what the one before handed on, or ``"x"``, its own row
+            each iteration, ``"carry"``, handed on by the iteration before, or ``"x"``, its own row
             of the operand; ``"ref"``.
         results: For each outvar the index of the result that it feeds, or None.
         out_roles: For each outvar its role: ``"out"`` of a call; in a loop ``"carry"``, or
             ``"y"``, a row of the result; ``"predicate"``, which decides what runs.
         back: Pairs (outvar, invar) that feed back into the next iteration.
-        trips: How often it runs each time the equation runs, as pictures show; None when that
-            is known only at run time. Of a scan it may be a symbolic dimension of `jax.export`.
-        once: Of a loop, whether it runs once, before or after all iterations.
+        trips: How often it runs each time the equation runs, as pictures show; None when that is
+            known only at run time. For a scan it may be a symbolic dimension of `jax.export`.
+        once: In a loop, whether it runs once, before or after all iterations.
         reverse: Whether its iterations run from the last to the first.
         conditional: Whether it may be passed over.
         recomputed: Whether it repeats work of a forward pass in a backward pass.
         rule: Whether it is a rule of `jax.custom_jvp` or `jax.custom_vjp`, which runs in the
             place of the function itself when the program is differentiated.
-        idle: Whether it never runs in this program, only in one that a derivative or a
-            transpose makes of it.
+        idle: Whether it never runs in this program, only in its derivative or transpose.
         facts: Short facts for people, such as ``{"reverse": True}``, which pictures show.
-        refusal: Why `inject` refuses a tag in this one, where it does not refuse all of
-            the equation; None where it does not.
-        rebuilt: Of a hidden one ``(eqn, jaxpr) -> eqn``: the equation with another jaxpr in its
-            place; None where that cannot be.
+        refusal: Why `inject` refuses a tag in this jaxpr alone; None if it does not.
+        rebuilt: For a hidden one, ``(eqn, jaxpr) -> eqn``: the equation with another jaxpr in its
+            place; None if that is not possible.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -110,7 +107,7 @@ def called(
     Args:
         eqn: The equation.
         *param: The path to the jaxpr in ``eqn.params``.
-        label: Its part of an address, and what ``thread`` is called with.
+        label: Its part of an address, and the argument of ``thread``.
         first_operand: The operand that feeds its first input; the others follow.
         **more: Other fields of `Nested`.
 

@@ -25,11 +25,10 @@ from taxpr._hops.traced import TracedHop
 def register_hop(primitive: _compat.Kind, hop: Hop) -> None:
     """Teach taxpr a higher-order primitive: one whose equations hold jaxprs.
 
-    `Hop.nested` tells taxpr where the jaxprs are, so that it can walk and draw them and find tags
-    in them. `Hop.inject` tells it how to rewrite the equation, to inject, collect, count, plant
-    and differentiate at these tags. A library registers its primitive once, where it creates it.
-    Without an entry, taxpr walks and draws the jaxprs that it finds in the params, and `inject`
-    refuses the primitive.
+    `Hop.nested` finds the jaxprs, so taxpr can walk and draw them and find tags in them.
+    `Hop.inject` rewrites the equation, to inject, collect, count, plant and differentiate at these
+    tags. A library registers its primitive once, where it creates it. Without an entry, taxpr walks
+    and draws the jaxprs that it finds in the params, and `inject` refuses the primitive.
 
     taxpr checks what the entry returns each time. Registering again replaces an entry, except
     taxpr's own entries for primitives of JAX.
@@ -114,7 +113,7 @@ def _nested(hop: Hop, eqn: JaxprEqn) -> tuple[Nested, ...]:
 
 
 def _check_iteration(eqn: JaxprEqn, run: Sequence[Nested]) -> None:
-    """Check what each iteration of a loop runs: from the last one iterations are counted."""
+    """Check the jaxprs of each iteration of a loop: the last one counts iterations."""
     trips = ", ".join(f"{one.label!r} with trips={one.trips}" for one in run)
     if len({one.trips for one in run}) > 1:
         raise wrong_entry(
@@ -133,7 +132,7 @@ def _check_iteration(eqn: JaxprEqn, run: Sequence[Nested]) -> None:
 
 
 def _misfits(hop: Hop, eqn: JaxprEqn, one: Nested) -> Iterator[str]:
-    """The faults of one result of ``nested``; each check assumes that those before found none."""
+    """The faults of one result of ``nested``; each check assumes that earlier checks passed."""
     if not isinstance(one, Nested):
         yield "which is no Nested"
     if not isinstance(one.label, str) or not one.label or "/" in one.label:

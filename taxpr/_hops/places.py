@@ -47,7 +47,7 @@ def numbered(jaxpr: HasEqns) -> list[tuple[str, JaxprEqn]]:
 
 
 def addresses_of(stored: StoredJaxpr, home: Address) -> dict[int, Address]:
-    """The address of what each variable of a jaxpr holds."""
+    """The address of the value that each variable of a jaxpr holds."""
     inner = _compat.open_jaxpr(stored)
     at: dict[int, Address] = {}
     for kind, variables in (("const", inner.constvars), ("in", inner.invars)):

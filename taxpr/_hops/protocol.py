@@ -18,11 +18,11 @@ class Emission(NamedTuple):
     """The value of one collected tag, as a result of a jaxpr.
 
     Attributes:
-        value: The leaves of the token. Scans around the tag stack them on leading axes.
+        value: The leaves of the value. Scans around the tag stack them on leading axes.
         fired: None if the tag fires on every run; else the number of firings, int32, with the
             leading axes of scans.
-        mesh: The mesh axes for which the value has a leading axis, as the keys of a dict, so that
-            they are part of the tree structure and not leaves; None outside of a shard_map.
+        mesh: The mesh axes that are leading axes of the value, as the keys of a dict, so that they
+            are part of the tree structure and not leaves; None outside of a shard_map.
     """
 
     value: list[PyTree]
@@ -48,7 +48,7 @@ class Options:
         no_sums: The indices of context leaves that ``"psum"`` and ``"pmax"`` cannot merge, with the
             name of their injector.
         unchanged: The indices of context leaves that leave every equation as they entered it.
-        read_only: Those of ``unchanged`` that do not change inside an equation either, as the
+        read_only: The indices in ``unchanged`` that do not change inside an equation either, as the
             counter of a loop does.
         states: Whether the context consists of states, so that messages speak of states.
         marks_lost: Whether to mark derivatives that a kept rule loses. Such a program is only
@@ -131,12 +131,12 @@ class Thread(Protocol):
 
     @property
     def observes(self) -> bool:
-        """Whether all handlers in the equation leave their tokens unchanged."""
+        """Whether all handlers in the equation leave their values unchanged."""
         ...
 
     @property
     def seen(self) -> frozenset[int]:
-        """The indices of leaves of the whole context on which no token depends."""
+        """The indices of leaves of the whole context that no value depends on."""
         ...
 
     def selected(self, label: str | None = None) -> list[str]:
@@ -180,17 +180,17 @@ class Hop:
 
     Attributes:
         nested: The jaxprs of an equation.
-        inject: The rule that threads a context through an equation; None if that is refused.
-        refusal: Why it is refused; None if it is not.
+        inject: The rule that threads a context through an equation; None if there is no rule.
+        refusal: Why there is no rule; else None.
         loops: Whether it is a loop. Each iteration runs its jaxprs, all but those with
             `Nested.once`, in their order; so all have the same `Nested.trips`, and the last one
             ends the iteration. ``inject`` must stack what each run emits on a leading axis,
             ``trips`` long, as `jax.lax.scan` does. If ``trips`` is None it combines them by
             `later`, beginning with `before_loop`, as in a while loop.
-        own_derivative: Whether the primitive has a derivative other than that of what ``inject``
-            runs. If True, taxpr keeps it, at the injected results, or refuses a derivative by
-            name; with ``custom_rules="drop"`` the derivative is that of what ``inject`` runs. If
-            False, it is always that of what ``inject`` runs. None, the default, is True if the
+        own_derivative: Whether the primitive's derivative differs from the derivative of
+            ``inject``'s operations. If True, taxpr keeps it, at the injected results, or raises an
+            error that names the primitive; with ``custom_rules="drop"`` JAX differentiates the
+            operations of ``inject``. If False, it always does. None, the default, is True if the
             primitive is in `jax.interpreters.ad.primitive_jvps`, else False.
         rules: The jaxprs of its derivative rules, which an equation holds as functions. With it,
             ``inject`` must keep the derivative itself.

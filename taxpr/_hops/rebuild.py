@@ -18,7 +18,7 @@ from taxpr._primitives.tag_equation import is_tag
 
 
 def wrong_entry(eqn: _compat.JaxprEqn, what: str) -> ArgumentError:
-    """The error for what is wrong in the entry of another library."""
+    """The error for a fault in the entry of another library."""
     where = _compat.source_note(_compat.source_of(eqn))
     return ArgumentError(f"register_hop: the entry of {eqn.primitive.name}{where}: {what}.")
 
@@ -60,12 +60,12 @@ def refuse_refs(what: str, thread: Thread, consts: Sequence[Array]) -> None:
 class Slots:
     """The values of a tag for the first ``size`` iterations of while loops, not only the last.
 
-    `Emission.value` has this instead of the leaves of the token. Each loop around the tag adds a
+    `Emission.value` has this instead of the leaves of the value. Each loop around the tag adds a
     leading axis: a scan of its length, a while loop of ``size``.
 
     Attributes:
-        leaves: The leaves of the token, with the leading axes.
-        fired: Bool, of the shape of the leading axes: in which iterations the tag fired.
+        leaves: The leaves of the value, with the leading axes.
+        fired: Bool, of the shape of the leading axes: whether the tag fired in each iteration.
         size: The number of iterations kept of each while loop.
     """
 
@@ -84,7 +84,7 @@ def _count(emission: Emission) -> Array:
 
 
 def never(emission: Emission) -> Emission:
-    """The emission of a run in which the tag does not fire: zeros. Takes and replaces avals."""
+    """The emission if the tag does not fire: zeros. Takes and replaces avals."""
     fired = jnp.int32(0) if emission.fired is None else zeros_of(emission.fired)
     return emission._replace(value=jax.tree.map(zeros_of, emission.value), fired=fired)
 
@@ -106,7 +106,7 @@ def slotted(emission: Emission) -> bool:
 
 
 def later(old: Emission, new: Emission, index: Array | None) -> Emission:
-    """Combine the emission of a while loop so far with that of iteration ``index``.
+    """Combine the emission of a while loop so far with the emission of iteration ``index``.
 
     Adds the counts. Keeps the last value that fired, or with `Slots` the value of each iteration.
     """

@@ -2,8 +2,8 @@
 
 An entry says which jaxprs an equation holds, which of its operands feed them, and how a context is
 threaded through them. Search, injection, edits and drawing read the same entry.
-`taxpr._hops.protocol` defines an entry, `taxpr._hops.entries` has them, and `register_hop` adds
-those of other libraries.
+`taxpr._hops.protocol` defines an entry, `taxpr._hops.entries` has them, and `register_hop` adds the
+entries of other libraries.
 """
 
 import threading
@@ -23,7 +23,7 @@ Entries = Callable[[], "Mapping[Kind, Hop] | None"]
 class _Table:
     """The entries, which may be read while another thread adds some.
 
-    A reader sees the entries of before or of after: they are replaced as a whole.
+    They are replaced as a whole, so a reader sees the old or the new entries.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class _Table:
                     self.add({k: hop for k, hop in found.items() if k not in self.brought})
 
     def get(self, kind: Kind) -> Hop | None:
-        """The entry of a kind; None where there is none, as of all that hold no jaxpr."""
+        """The entry of a kind; None without one, as for all kinds that hold no jaxpr."""
         hop = self.hops.get(kind)
         if hop is not None or kind in self._without:
             return hop
@@ -82,7 +82,7 @@ _TABLE = _Table()
 def register(kind: Kind | None, hop: Hop) -> None:
     """Add an entry of taxpr's own; None, a primitive that this JAX does not have, adds nothing.
 
-    What the entry returns is not checked, and ``own_derivative=None`` means False.
+    The results of the entry are not checked, and ``own_derivative=None`` means False.
     """
     if kind is not None:
         _TABLE.add({kind: hop}, fixed=True)
@@ -118,7 +118,7 @@ def _entry(eqn: JaxprEqn) -> Hop | None:
 
 @of_equation
 def nested_jaxprs(eqn: JaxprEqn) -> tuple[Nested, ...]:
-    """The jaxprs that an equation holds, in the order in which they run.
+    """The jaxprs that an equation holds, in the order of execution.
 
     Args:
         eqn: An equation of a jaxpr, of any primitive.
@@ -176,8 +176,7 @@ def injectable(eqn: JaxprEqn, nested: Nested | None = None) -> str | None:
 
     Args:
         eqn: An equation that holds jaxprs, see `is_hop`.
-        nested: One of its jaxprs, which may be refused where others are not; None asks for the
-            equation alone.
+        nested: One of its jaxprs, which may be refused by itself; None asks for the equation alone.
 
     Example:
         >>> import jax, jax.numpy as jnp

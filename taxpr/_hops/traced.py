@@ -59,10 +59,10 @@ def traced(
         label: The label of its jaxpr.
         others: ``(eqn) -> nested jaxprs``: the jaxprs among the params. They do not run by
             themselves, so mark them as `Nested.idle`.
-        undroppable: Why ``custom_rules="drop"`` cannot replace the primitive's derivative by that
-            of the function; None if it can.
-        ignored: Names of params that do not affect the computation, such as an object to which
-            tracing writes the output tree.
+        undroppable: Why ``custom_rules="drop"`` cannot replace the primitive's derivative by the
+            function's; None if it can.
+        ignored: Names of params that do not affect the computation, such as an object that receives
+            the output tree during tracing.
 
     Example:
         >>> import jax, jax.extend.core as jex, jax.numpy as jnp, taxpr

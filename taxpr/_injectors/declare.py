@@ -43,7 +43,7 @@ def _check_call(
 
 
 def _by_names(declare: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Refuse what is given by position, such as the function that the decorator is for."""
+    """Refuse positional arguments, such as the function to decorate."""
 
     @functools.wraps(declare)
     def declared(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -72,7 +72,7 @@ def injector(
 ) -> Callable[[Callable[..., PyTree]], InjectorKind]:
     """Make a kind of injector of a function, as the ready injectors are made.
 
-    The function takes the token, the state if there is one, and its declared parameters by name:
+    The function takes the token, the state if it has one, and its declared parameters by name:
     ``(token, **values) -> token`` or ``(token, state, **values) -> (token, state)``. It is called
     while tracing, and must keep the structures, shapes and dtypes of token and state. It may also
     take any of the options, and ``params``, the dict of the tag's params. A menu shows the first
@@ -85,10 +85,9 @@ def injector(
         options: Keywords with defaults that are static: Python values that affect tracing, such as
             the number of slots of `record`.
         adds_up: Whether the state is a sum, which ``shards="psum"`` can add up over the devices of
-            a `jax.shard_map`. If it is not, as for a mean, that is refused.
+            a `jax.shard_map`. If not, as for a mean, ``"psum"`` raises `RefusedError`.
         observes: Whether the function returns the token itself; returning another one is then an
-            error. Such an injector leaves custom derivative rules, as in `jax.nn.relu`, as they
-            are.
+            error. Such an injector leaves custom derivative rules unchanged, as in `jax.nn.relu`.
         check: Called when an injector is made and attached, with the parameters and options that it
             takes; raises `InjectorError` if they do not fit together. It is not called for values
             that are traced.
@@ -99,7 +98,7 @@ def injector(
         A decorator.
 
     Raises:
-        InjectorError: If a parameter or an option is declared and not taken.
+        InjectorError: If the function does not take a declared parameter or option.
 
     Example:
         >>> import jax, jax.numpy as jnp

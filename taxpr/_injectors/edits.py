@@ -31,7 +31,7 @@ def _each(name: str, token: PyTree, fun: Callable[[Array], Array]) -> PyTree:
 
 
 def _fitted(name: str, parameter: str, value: ArrayLike, x: Array) -> Array:
-    """A parameter in the token's dtype; refused where that could change its value.
+    """A parameter in the token's dtype; an error if that could change its value.
 
     An integer that the token cannot hold was refused when it was given; one that came into
     the context later is brought into the token's range.
@@ -151,7 +151,7 @@ def _in_order(low: ArrayLike, high: ArrayLike) -> None:
 
 
 def _bound(name: str, value: ArrayLike | None, x: Array) -> Array:
-    """A bound in the token's dtype. An infinite one is beyond all that the token can be."""
+    """A bound in the token's dtype. An infinite one is beyond all values of the token."""
     if value is None:
         raise InjectorError(f"clip: {name} is None. Leave it out for an open bound.")
     given = jnp.asarray(value)
@@ -174,7 +174,7 @@ def _bound(name: str, value: ArrayLike | None, x: Array) -> Array:
     check=_in_order,
 )
 def clip(token: PyTree, low: ArrayLike, high: ArrayLike) -> PyTree:
-    """Hold the token between bounds; one not given is open.
+    """Clip the token to bounds; a missing bound is open.
 
     Example:
         >>> from taxpr import clip, tag, trace
@@ -209,10 +209,10 @@ def noise(token: PyTree, state: PyTree, key: Array, stddev: ArrayLike) -> tuple[
 
     The key must be given. Each firing draws with a key of its own, made of that key, the
     address of the tag and the number of the firing: the same in every run and process, and
-    another in each iteration and at each tag. What `jax.vmap` maps outside of the program,
-    draws the same in all lanes unless the key is mapped, too; within the program `per_example`
-    gives each example a key of its own. In a `jax.shard_map` devices draw apart where JAX knows
-    the token to vary, and the same with ``check_vma=False``.
+    another in each iteration and at each tag. If `jax.vmap` maps the whole program, all batch
+    elements draw the same unless the key is mapped, too; within the program `per_example` gives
+    each example a key of its own. In a `jax.shard_map` devices draw apart if JAX knows that the
+    token varies, and the same with ``check_vma=False``.
 
     Example:
         >>> from taxpr import noise, tag, trace
@@ -252,10 +252,10 @@ def _number_dtype(dtype: DTypeLike | None) -> DType:
 
 @injector(options={"dtype": jnp.bfloat16}, check=_number_dtype)
 def cast(token: PyTree, dtype: DTypeLike | None) -> PyTree:
-    """Round the token to what another dtype can hold.
+    """Round the token to another dtype's precision.
 
-    It is converted there and back, as by ``astype``: float to integer cuts off, and what is
-    too large becomes what that dtype makes of it. A gradient is rounded in the same way.
+    It is converted there and back, as by ``astype``: float to integer truncates, and a number that
+    is too large overflows as it does in that dtype. A gradient is rounded in the same way.
 
     Example:
         >>> from taxpr import cast, tag, trace

@@ -105,7 +105,7 @@ class Injector:
             raise
 
     def at(self, sites: Sequence[Site]) -> Injector:
-        """The injector for these sites: itself, unless its report depends on them.
+        """The injector for these sites: unchanged, unless its report depends on them.
 
         Args:
             sites: The tags.
@@ -161,8 +161,8 @@ class Injector:
 
         Args:
             ctx: The context after a run.
-            initial: The context before it; needed where states are stacked.
-            tags: The equations of the tags by address, by which errors call them.
+            initial: The context before it; needed if states are stacked.
+            tags: The equations of the tags by address, for the names in errors.
 
         Example:
             >>> from taxpr import count, tag, trace

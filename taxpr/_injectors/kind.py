@@ -175,7 +175,7 @@ class InjectorKind:
         return self._finish(made)
 
     def finished(self, finish: Callable[[Injector], Injector], **options: Any) -> InjectorKind:
-        """The kind with more options; ``finish`` makes its injectors of those that it made."""
+        """The kind with more options; ``finish`` completes each injector that it makes."""
         return dataclasses.replace(self, _options={**self._options, **options}, _finish=finish)
 
 

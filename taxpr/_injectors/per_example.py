@@ -28,18 +28,17 @@ def per_example(
     """An injector that runs for each example of a batch by itself.
 
     Under a `jax.vmap` in the traced function, a tag marks the whole batch. This injector is mapped
-    over the batch axes (`Site.batch`), so each call sees the token of one example. Its whole
+    over the batch axes (`Site.batch`), so each call sees the value of one example. Its whole
     context has these axes in front, the outermost vmap's first: each example has its own parameters
     and state. The initial context repeats one context for all examples. The report has the reports
     of all examples on these axes, or in a list if their shapes differ.
 
-    A declared PRNG key, such as that of `noise`, differs between examples: the number of the
-    example is folded into its key by `jax.random.fold_in`, counted over all batch axes, the last
-    one fastest. A key in the ``ctx`` of a function is the same for all examples, unless you change
-    ``ctx``.
+    A declared PRNG key, as in `noise`, differs between examples: the number of the example is
+    folded into its key by `jax.random.fold_in`, counted over all batch axes, the last one fastest.
+    A key in the ``ctx`` of a function is the same for all examples, unless you change ``ctx``.
 
-    The result is that of `jax.vmap` of the injected function, except in loops and branches that
-    vmap runs for the whole batch: there all examples fire if one does.
+    The result equals `jax.vmap` of the injected function, except in loops and branches that vmap
+    runs for the whole batch: there all examples fire if one does.
 
     Args:
         injector: An `Injector` such as ``scale(0.5)``, or a function
@@ -164,7 +163,7 @@ class _PerExample(SiteInjector):
 
 
 def _reported(report: Callable[[PyTree], Report], sizes: tuple[int, ...], state: PyTree) -> PyTree:
-    """The reports of all examples, on the axes of the batch where that can be."""
+    """The reports of all examples, on the axes of the batch if possible."""
     state = _compat.map_leaves(lambda x: _compat.whole_axes(x, len(sizes)), state)
     leaves, tree = jax.tree.flatten(state)
     each = [report(jax.tree.unflatten(tree, [x[k] for x in leaves])) for k in np.ndindex(sizes)]

@@ -1,4 +1,4 @@
-"""`plant`: put values, such as another run collected, in the place of tokens."""
+"""`plant`: substitute values, such as another run collected, for the tagged ones."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ At = int | list[int] | Array | None
 
 
 def _becomes_array(x: Any) -> bool:
-    """Whether it is a value of a recording, say, which is a tree and can be an array."""
+    """Whether it is a tree that can be an array, such as a value of a recording."""
     return hasattr(x, "__jax_array__") and not isinstance(x, jax.Array)
 
 
@@ -36,18 +36,18 @@ def _plain(x: Any) -> Any:
 def plant(
     values: PyTree, at: At | tuple[At, ...] = None, mask: ArrayLike | None = None
 ) -> Injector:
-    """An injector that puts values, such as `collect` returns, in the place of the token.
+    """An injector that substitutes values, such as `collect` returns, for the tagged ones.
 
     Values, ``at`` and ``mask`` are leaves of its context: changing them never compiles again.
 
-    The shape of the values alone decides what they are, in the same way for all arrays of a token
-    and all tags. It must be one of these:
+    The shape of the values decides how they are used, in the same way for all arrays of a tagged
+    value and all tags. It must be one of these:
 
-    * the token's own shape: one value, for all iterations or those of ``at``;
+    * the tagged value's own shape: one value, for all iterations or the iterations of ``at``;
     * the shape of collected values, with one leading axis for each loop around the tag, the
       outermost first, and in a `jax.shard_map` one for each mesh axis, as `Program.axes` says:
-      each firing gets its own. Axes of the mesh along which values do not differ may be left
-      out, where the others tell which they are;
+      each firing gets its own. Axes of the mesh along which values do not differ may be left out,
+      if the others tell which they are;
     * for several tags, the shape of collected values with another leading axis: one part for each
       tag in program order, as ``collect(stack=True)`` returns.
 
@@ -55,21 +55,21 @@ def plant(
     two devices.
 
     Args:
-        values: A tree with the token's structure and dtypes. A `Masked` or `Steps` is planted
-            where its mask holds. A while loop that goes on beyond the values goes on with its
-            own.
+        values: A tree with the tagged value's structure and dtypes. A `Masked` or `Steps` is
+            substituted where its mask is true. A while loop that runs beyond the values continues
+            with its own.
         at: In which iteration to plant, counted along the axis of collected values: a number,
-            or a list or array of them. For nested loops a tuple with one of these, or None for
-            all, for each loop, the outermost first. None plants in all.
+            or a list or array of them. For nested loops a tuple with one of these, or None for all,
+            for each loop, the outermost first. None means all iterations.
         mask: Where to plant, bool, with the leading axes of the values or some of the first of
-            them; for one value, with those of the loops.
+            them; for one value, with the axes of the loops.
 
     Raises:
         InjectorError: If ``mask`` is not bool, or the values are a `Last`. When it is
             attached: if structure, shapes or dtypes do not fit the tags, or ``at`` does not
             fit the loops.
-        RefusedError: When it is attached: if it must know in which iteration of a loop it runs,
-            and other code may run in the place of the loop, such as a custom rule that is kept.
+        RefusedError: When it is attached: if it must know its iteration of a loop, and other code
+            may run in place of the loop, such as a custom rule that is kept.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -118,7 +118,7 @@ class _Plant(SiteInjector):
     """The injector of `plant`. Its state is the tag's number if values have tag parts, else ().
 
     Attributes:
-        collected: The class `Masked` or `Steps` if the values were one; its mask is the last mask.
+        collected: The class of the values if it is `Masked` or `Steps`; its mask is the last mask.
     """
 
     keeps_state: ClassVar[bool] = True

@@ -40,7 +40,7 @@ def count(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
     With ``per="iteration"`` it counts for each iteration of the loops around the tag by itself:
     on one leading axis for each loop, the outermost first, as `collect` stacks values. A while
     loop needs ``max_steps``, the number of iterations that have a row. The report then also has
-    ``beyond``, how often the tag fired in iterations after these.
+    ``beyond``, the number of firings in later iterations.
 
     Example:
         >>> import jax
@@ -113,14 +113,14 @@ def _recorded(state: PyTree) -> Report:
     state=_slots, report=_recorded, options={"slots": None}, check=_check_slots, observes=True
 )
 def record(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
-    """Keep the values of the token, the last ones where there are more than slots.
+    """Keep the values of the token; if there are more than slots, the last ones.
 
-    With ``slots=None`` there is one for each time that the tag can fire, such as the iterations of
-    a scan; and one alone, for the last value, where only a run can tell that, as in a while loop,
-    or where all would take more than 64 MiB.
+    With ``slots=None`` there is a slot for each time that the tag can fire, such as the iterations
+    of a scan. There is only one, for the last value, if that number is known only at run time, as
+    in a while loop, or if all would take more than 64 MiB.
 
-    On a mesh with explicit axes that `jax.set_mesh` has set, what keeps them is sharded as the
-    token is. Where it is not set, each device has all of it.
+    On a mesh with explicit axes that `jax.set_mesh` has set, the slots are sharded as the token is.
+    If it is not set, each device has all of them.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -183,7 +183,7 @@ def stats(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
 
     Non-finite values are counted, ``nan``, ``+inf`` and ``-inf`` apart and ``nonfinite`` together,
     and left out of the rest. Complex numbers enter by their absolute value. All but the counts is
-    computed in float32, or float64 where that is enabled: integers beyond 2**24 are rounded, and
+    computed in float32, or float64 if that is enabled: integers beyond 2**24 are rounded, and
     squares beyond the range are infinite.
 
     Example:
@@ -247,10 +247,11 @@ def check_finite(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
     """Count values that are NaN or infinite, and remember when they came first.
 
     It raises nothing. Its report has ``count``, how often the tag fired; ``nan``, ``+inf`` and
-    ``-inf``, how many elements were that, and ``nonfinite``, how many all together; ``firings``,
-    how many firings had some; ``first``, the number of the first of these, counted from 0, or -1;
-    and ``first_nan``, that of the first with a NaN. A mask of -inf, as that of attention, is thus
-    no NaN. A complex number with a NaN in it is one, and else infinite as its parts are.
+    ``-inf``, how many elements of each kind, and ``nonfinite``, how many all together; ``firings``,
+    how many firings had some; ``first``, the number of the first such firing, counted from 0, or
+    -1; and ``first_nan``, the number of the first firing with a NaN. So a mask of -inf, as in
+    attention, is told from a NaN. A complex number counts as NaN if a part is NaN, else as infinite
+    if a part is.
 
     With ``per="iteration"`` there is a row for each iteration of the loops around the tag, and
     ``max_steps`` of them in a while loop, as for `count`.
@@ -288,10 +289,10 @@ def check_finite(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
 
 @injector(observes=True)
 def print(token: PyTree, params: Params) -> PyTree:
-    """Print the token with the tag's name each time that it fires.
+    """Print the token with the tag's name at each firing.
 
-    It prints by `jax.debug.print`, also in compiled code, and for each lane of a `jax.vmap`
-    outside of the program; lines may come in another order than that of the firings.
+    It prints by `jax.debug.print`, also in compiled code, and for each batch element of a
+    `jax.vmap` outside of the program; lines may come in another order than the firings.
 
     Example:
         >>> import jax

@@ -11,18 +11,17 @@ from taxpr._jaxprs.trees import refuse_no_arrays
 def state(initial: PyTree) -> Injector:
     """An injector that gives the program a state: some tags read it, others write it.
 
-    A tag with the param ``op="get"`` returns the state in place of its token, and one with
-    ``op="set"`` makes its token the state. All tags at which it is attached share the state,
-    which goes through the program in the order of execution. Attach one for each state, and
-    tell their tags apart by name. A tag that reads needs a token of the state's type; its
-    value is not used.
+    A tag with the param ``op="get"`` returns the state in place of its value, and a tag with
+    ``op="set"`` makes its value the state. All its tags share the state, in the order of execution.
+    Attach one for each state, and tell their tags apart by name. A tag that reads must mark a value
+    of the state's type, which is not used.
 
     Args:
         initial: The state before the run, a PyTree of arrays; it is ``ctx["state"]`` of
             the context to begin with, and may be set there, too.
 
     Raises:
-        InjectorError: When it is attached to a tag without such an ``op``, or whose token
+        InjectorError: When it is attached to a tag without such an ``op``, or if the tagged value
             has not the structure, shape and dtype of the state.
 
     Example:

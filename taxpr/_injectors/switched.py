@@ -1,4 +1,4 @@
-"""`switched`: an injector with a switch, which is a value of its context."""
+"""`switched`: an injector with a switch, a value of its context."""
 
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
@@ -27,9 +27,9 @@ def switched(
 ) -> Injector:
     """An injector that a value of its context switches on and off.
 
-    Off, it leaves the token and its own state as they are. The switch is a parameter like any
+    Off, it leaves the tagged value and its own state unchanged. The switch is a parameter like any
     other, a bool array ``on``, so one compiled program runs with the injection and without it. It
-    computes in both cases; a callback in it, such as that of ``print``, is called in both.
+    computes in both cases, and calls its callbacks, such as that in ``print``.
 
     Args:
         injector: An `Injector` such as ``scale(0.5)``, or a function
@@ -78,7 +78,7 @@ class Gated(SiteInjector):
         return dataclasses.replace(self, one=one, report=one.report)
 
     def is_on(self, at: Firing, ctx: PyTree) -> Array:
-        """Whether it acts at a firing."""
+        """Whether the injector acts at a firing."""
         raise NotImplementedError
 
     def part(self, ctx: PyTree) -> PyTree:
@@ -127,7 +127,7 @@ class _Switched(Gated):
 
 
 def _silenced(on: Array, tree: PyTree) -> PyTree:
-    """A tree without derivative where the switch is off: one that is not finite would go on."""
+    """A tree without derivative if the switch is off: else a non-finite one would spread."""
 
     def one(leaf: Array) -> Array:
         if not jnp.issubdtype(leaf.dtype, jnp.inexact):

@@ -38,37 +38,37 @@ def watch(
 ) -> Callable[..., Recording]:
     """Run a function once, compiled, and keep the values of its variables.
 
-    Nothing need be prepared: the values are further results of the compiled program, for every
-    iteration of its loops, every branch and every device. Where a while loop under `jax.vmap` goes
-    on for some examples, those that have ended do not count. XLA may compile the function itself a
-    little differently beside them, so that its result differs in the last bits from that of
-    `jax.jit`.
+    The function needs no preparation: the values are further results of the compiled program, for
+    every iteration of its loops, every branch and every device. If a while loop under `jax.vmap`
+    continues for some examples, finished examples do not count. XLA may compile the function a
+    little differently with these results, so its own result may differ from `jax.jit` in the last
+    bits.
 
     Args:
         fun: A function of PyTrees of arrays; or a `Program`, which knows its variables if it was
             traced with ``names=True``.
-        where: What to keep: a variable or a tag by its name, an address, a primitive, or any other
-            selector, see `find_values`. If you do not give one, all variables; ``"*"`` and None
-            mean all values that equations make.
+        where: The values to keep: a variable or a tag by its name, an address, a primitive, or any
+            other selector, see `find_values`. By default all variables; ``"*"`` and None mean the
+            results of all equations.
         keep: ``"values"`` keeps all values, ``"stats"`` only their statistics (`Stats`).
             ``"auto"`` keeps the values if memory allows, else the statistics.
         memory: The bytes that the values may take at a time on a device. None means a quarter of
-            what is free. Statistics of more are made in several passes, and of what is too large
-            within the program; `Recording.notes` says so.
-        grads: Whether to keep, too, what flows back to each of the values when the result of
-            ``fun``, a loss, is differentiated with respect to its arguments: ``rec["∂ scores"]``.
-            A tuple that begins with the loss will do; of another result the name says which one is
-            differentiated: ``grads="out[1]['loss']"``. This is another run, of the gradient.
+            the free memory. If the statistics need more, they are made in several passes, and the
+            largest values are summarised inside the program; `Recording.notes` says so.
+        grads: Whether to keep the gradient of the result of ``fun``, a loss, with respect to each
+            value, too: ``rec["∂ scores"]``. The result may be a tuple that begins with the loss; a
+            name selects another result: ``grads="out[1]['loss']"``. This is another run, of the
+            gradient.
 
     Returns:
-        A function of the arguments of ``fun`` that returns a `Recording`. Where it takes several
-        passes, a `KeyboardInterrupt` after the first one keeps what is done; `Recording.notes`
+        A function of the arguments of ``fun`` that returns a `Recording`. If it takes several
+        passes, a `KeyboardInterrupt` after the first one keeps the values so far; `Recording.notes`
         names the rest.
 
     Raises:
         SelectorError: If nothing is selected.
-        RefusedError: If nothing that is selected can be read. Else what cannot be read, as in a
-            kernel, is listed in `Recording.skipped`.
+        RefusedError: If no selected value can be read. Single values that cannot be read, as in a
+            kernel, are listed in `Recording.skipped`.
         ArgumentError: If memory does not suffice for ``keep="values"``; if there is no scalar to
             differentiate; if the call is within `jax.jit`, `jax.grad` or the like.
 
@@ -141,7 +141,7 @@ def _kept(
     keep: str,
     memory: int | None,
 ) -> tuple[Ran, list[Part], list[str]]:
-    """The values that a run kept of the chosen ones, and the names of those it never reached."""
+    """The chosen values that a run kept, and the names of values it never reached."""
     reads = {one.read.address: one.read for one in chosen}
     batched = conditions(reads.values())
     # Only with all values of a condition it is known which lanes of its loop had ended.
@@ -186,7 +186,7 @@ def _kept(
 
 
 def _mapped(one: Wanted) -> tuple[int, ...] | None:
-    """The axes that `jax.vmap` has put into a value; None where no variable tells."""
+    """The axes that `jax.vmap` has put into a value; None if no variable tells."""
     return one.variable.mapped if one.variable else None
 
 

@@ -12,13 +12,13 @@ from taxpr._answers.tables import size_text
 
 @dataclasses.dataclass(frozen=True)
 class ChangeRow:
-    """What a statement became in two compilations; a row of `CompiledChanges`.
+    """A statement whose kernels differ between two compilations; a row of `CompiledChanges`.
 
     Attributes:
         kind: ``"kernels"``, or the collective, such as ``"all-gather"``.
-        variable: The variables of the statement, of several that became one kernel those of all.
+        variable: The variables of the statement, or of all statements that became one kernel.
         line: The lines.
-        code: The statements; "" of what XLA has added.
+        code: The statements; "" if XLA has added the kernel.
         before: The bytes that its kernels write in the first compilation.
         after: The same in the other.
         change: The difference.
@@ -47,7 +47,7 @@ class ChangeRow:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class CompiledChanges(Answer):
-    """What differs between two compilations, largest change first; see `Compiled.compare`.
+    """The differences of two compilations, largest change first; see `Compiled.compare`.
 
     Attributes:
         rows: The statements that became other kernels, as `ChangeRow`.
@@ -66,7 +66,7 @@ class CompiledChanges(Answer):
 
 
 def changes(before: Any, after: Any) -> CompiledChanges:
-    """What differs between two answers of `compiled`."""
+    """The differences of two answers of `compiled`."""
     sides = [_by_statement(one) for one in (before, after)]
     rows: list[ChangeRow] = []
     for key in dict.fromkeys(key for side in sides for key in side):
@@ -115,8 +115,8 @@ def _by_statement(compiled: Any) -> dict[tuple[str, str, str], _Places]:
 def _pairs(before: _Places, after: _Places) -> list[tuple[list[Any], list[Any]]]:
     """The places of one text in two compilations: lines may have moved, and cells of a notebook.
 
-    If a file has the text as often in both, its lines are paired in order, else lines of the same
-    number. All lines that are left are paired in order.
+    If a file has the text as often in both, its lines are paired in order, else by line number. All
+    other lines are paired in order.
     """
     found: list[tuple[str | None, str | None]] = []
     for file in dict.fromkeys(map(_file, before)):

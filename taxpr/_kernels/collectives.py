@@ -1,4 +1,4 @@
-"""The collectives of a compiled call: what moves between devices, and for which statement."""
+"""The collectives of a compiled call: values that move between devices, and why."""
 
 import dataclasses
 
@@ -29,12 +29,12 @@ class CollectiveRow:
     """A collective in `Collectives`.
 
     Attributes:
-        kind: What it does, such as ``"all-gather"``.
-        bytes: The size of what a device has got after it, or gave if that is more, in all times.
-        times: How often it runs in a call; None where a loop goes on as it likes.
-        axes: The axes of the mesh along which devices talk; empty where there is no one mesh.
+        kind: Its kind, such as ``"all-gather"``.
+        bytes: The bytes that a device receives, or sends if that is more, over all runs.
+        times: How often it runs in a call; None in a while loop.
+        axes: The axes of the mesh along which devices talk; empty if there is not one mesh.
         devices: How many devices talk with each other.
-        moves: The variable whose value is moved; "" where it has no name.
+        moves: The variable whose value is moved; "" if it has no name.
         variable: The variable of the statement that causes it.
         line: The line of this statement.
         code: The statement.
@@ -62,7 +62,7 @@ class CollectiveRow:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Collectives(Answer):
-    """What moves between devices, most bytes first; `Compiled.collectives` has it.
+    """The values that move between devices, most bytes first; `Compiled.collectives` has it.
 
     Attributes:
         bytes: The sum over all rows.
@@ -90,7 +90,7 @@ def collectives(kernels: Kernels) -> dict[str, CollectiveRow]:
 
 
 def kind_of(instruction: Instruction) -> str:
-    """Which collective an instruction is; "" of others."""
+    """The collective that an instruction runs; "" for other instructions."""
     kind = instruction.opcode.removesuffix("-start")
     return kind if kind in _KINDS else ""
 
@@ -123,11 +123,11 @@ def _row(
 def _cause(
     kernels: Kernels, kernel: Kernel, made: Instruction | None, placements: Placements
 ) -> Attribution:
-    """The statement for which a value is moved.
+    """The statement that causes a move.
 
-    A sum over devices is that of the statement that left the parts there. All else is for what
-    reads it next, unless it has an equation of its own: then the user has asked for it. Some
-    versions of XLA give it the name of what made the value.
+    A sum over devices belongs to the statement that left the parts there. Any other collective
+    belongs to the next reader, unless it has an equation of its own: then the user has asked for
+    it. Some versions of XLA name it after the maker of the value.
     """
     call, one = kernels.call, kernel.instruction
     equations = list(kernel.equations)

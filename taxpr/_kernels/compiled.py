@@ -1,4 +1,4 @@
-"""`compiled`: what XLA made of a call, in the user's words."""
+"""`compiled`: the program that XLA makes for a call, in the user's words."""
 
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
@@ -29,11 +29,11 @@ from taxpr._transforms.question import question
 
 @question
 def compiled(fun: Any, *, options: Mapping[str, Any] | None = None) -> Callable[..., Compiled]:
-    """What XLA made of a call: kernels, copies and collectives, each with your statements.
+    """Show the kernels, copies and collectives that XLA compiles, each with your statements.
 
     The program is compiled as `jax.jit` does it, and not run. XLA puts several statements into one
-    kernel, adds copies, leaves out what it can compute beforehand, and on several devices moves
-    values between them. All this is told by variable and line.
+    kernel, adds copies, computes constants beforehand, and on several devices moves values between
+    them. The answer tells this by variable and line.
 
     Args:
         fun: A function as you call it, also a jitted one or a method of a model; or a `Program`.
@@ -41,8 +41,8 @@ def compiled(fun: Any, *, options: Mapping[str, Any] | None = None) -> Callable[
 
     Returns:
         A function of the arguments of ``fun`` that returns a `Compiled`. Arguments may be
-        `jax.ShapeDtypeStruct`, with a sharding where it matters. Two of them are compared by
-        `Compiled.compare`.
+        `jax.ShapeDtypeStruct`, with a sharding if it matters. `Compiled.compare` compares two
+        answers.
 
     Raises:
         ArgumentError: If XLA does not know an option.
@@ -123,7 +123,7 @@ def _row(kernel: Kernel, moved: CollectiveRow | None) -> KernelRow:
 
 
 def _removed(kernels: Kernels) -> list[RemovedRow]:
-    """The equations that no kernel computes; of what holds others, such as a loop, these."""
+    """The equations that no kernel computes; for a loop, the equations inside."""
     call = kernels.call
     computed = {address for one in kernels.every for address in call.equations(one.instruction)}
     computed |= {address for one in kernels.every for address in one.equations}

@@ -30,19 +30,19 @@ _REMOVED = (
 
 @dataclasses.dataclass(frozen=True)
 class KernelRow:
-    """A kernel in `Compiled`: an instruction that XLA runs, with all that it has put into it.
+    """A kernel in `Compiled`: an instruction that XLA runs, with all fused operations.
 
     Attributes:
-        kind: What XLA calls it, such as ``"fusion"``, ``"dot"`` or ``"copy"``.
-        variable: The variables that its statements bound; of a copy of XLA's own what is copied.
+        kind: XLA's word, such as ``"fusion"``, ``"dot"`` or ``"copy"``.
+        variable: The variables that its statements bound; for XLA's own copy, the copied variable.
         line: Their lines.
-        code: The statements; "" of what XLA has added, or what it copies.
-        shared: How many statements it computes: 0 of what XLA has added.
-        times: How often it runs in a call; None where a loop goes on until a condition is false.
-        bytes: The size of what it writes, in all these times.
+        code: The statements; for a kernel that XLA has added, "" or the copied statement.
+        shared: How many statements it computes: 0 if XLA has added it.
+        times: How often it runs in a call; None in a while loop.
+        bytes: The bytes that it writes, over all runs.
         address: The first of its equations.
         equations: The addresses of all.
-        instruction: XLA's name of it.
+        instruction: XLA's name for it.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -68,7 +68,7 @@ class KernelRow:
 
 @dataclasses.dataclass(frozen=True)
 class RemovedRow:
-    """A statement some of whose equations no kernel computes; `Compiled.removed` has them.
+    """A statement with equations that no kernel computes; `Compiled.removed` has these rows.
 
     Attributes:
         variable: The variable that the statement bound.
@@ -105,7 +105,7 @@ class _Kernels(Answer):
     _columns = "kind", "variable", "line", "code", "shared", "kernels", "times", "bytes"
 
     def listed(self) -> list[dict[str, Any]]:
-        """Kernels of the same statements as one, most bytes first: a GPU runs hundreds."""
+        """The kernels of the same statements as one row, most bytes first: a GPU runs hundreds."""
         said = operator.attrgetter("kind", "variable", "line", "code", "shared", "times")
         told = [
             {
@@ -123,18 +123,19 @@ class _Kernels(Answer):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Compiled(_Kernels):
-    """What XLA made of a call; `compiled` makes it. Its rows are the kernels, in order.
+    """The compiled program of a call; `compiled` makes it. Its rows are the kernels, in order.
 
     As text it shares a row among kernels of the same statements, the largest first.
 
     Attributes:
         fusions: The kernels that compute more than one statement.
-        added: What XLA has added, such as copies: kernels of no equation, most bytes first.
+        added: Kernels that XLA has added, such as copies: they have no equation. Most bytes first.
         removed: The equations that no kernel computes.
-        collectives: What moves between devices, and for which statement.
+        collectives: The values that move between devices, and the statements that cause it.
         shardings: How variables are divided among several devices.
         text: The optimized program, as XLA writes it.
-        executable: What JAX compiled, with ``memory_analysis()`` and the like; None of a file.
+        executable: JAX's compiled object, with ``memory_analysis()`` and the like; None if loaded
+            from a file.
         version: The version of jax that compiled it.
 
     Example:
@@ -159,7 +160,7 @@ class Compiled(_Kernels):
 
     @told_how("Give it another answer of taxpr.compiled.")
     def compare(self, other: Compiled) -> CompiledChanges:
-        """What another compilation has more and less of, largest change first.
+        """The differences from another compilation, largest change first.
 
         Args:
             other: Another answer of `compiled`: of an edited function, with other options, or by
@@ -211,15 +212,15 @@ class Compiled(_Kernels):
 
 @dataclasses.dataclass(frozen=True)
 class CompiledParts:
-    """The parts of a `Compiled`, which a file of it has.
+    """The parts of a `Compiled` that are written to a file.
 
     Attributes:
         name: The name of the function.
-        platform: That of the devices.
+        platform: The platform of the devices.
         version: The version of jax.
         rows: The kernels.
         removed: The statements without a kernel.
-        collectives: What moves between devices.
+        collectives: The values that move between devices.
         shardings: How variables are divided among them.
         shardings_notes: Notes on the variables that have no row.
         text: The optimized program.
@@ -239,7 +240,7 @@ class CompiledParts:
 def compiled_of(
     parts: CompiledParts, executable: Any = None, values: Mapping[str, Division] | None = None
 ) -> Compiled:
-    """The answer that tells these parts, and how each value is divided."""
+    """The answer with these parts, and how each value is divided."""
     name, rows, moved, removed = parts.name, parts.rows, parts.collectives, parts.removed
     fusions = [row for row in rows if row.shared > 1]
     added = sorted((row for row in rows if not row.shared), key=lambda row: -row.bytes)
@@ -278,7 +279,7 @@ def compiled_of(
 
 @told_how("Give it the path of a file that Compiled.save has written.")
 def load_compiled(path: str | pathlib.Path) -> Compiled:
-    """Read what `Compiled.save` wrote, also with another version of jax.
+    """Read a file of `Compiled.save`, also one written with another version of jax.
 
     Args:
         path: The file.

@@ -30,11 +30,11 @@ class ShardingRow:
     Attributes:
         variable: The variable, or the name of an argument.
         line: The line that bound it.
-        code: The statement; in a gradient ``∂`` and the one that it differentiates.
+        code: The statement; in a gradient ``∂`` and the differentiated statement.
         type: The type of the whole, such as ``"f32[64,32]"``.
         local: The type of the part that one device has.
-        spec: The axes of the mesh along which it is divided, as a `PartitionSpec` is written; ""
-            where they are not known.
+        spec: The axes of the mesh along which it is divided, as a `PartitionSpec` is written; "" if
+            they are not known.
         bytes: The size of the part.
         address: The value.
 
@@ -60,8 +60,8 @@ class Shardings(Answer):
 
     Attributes:
         rows: A `ShardingRow` for each variable; none on one device.
-        values: How each value is divided, by its address, those without a variable, too; {} of what
-            `questions.load_compiled` reads.
+        values: How each value is divided, by its address, also values without a variable; {} if
+            `questions.load_compiled` has read it.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -83,7 +83,7 @@ _UNKNOWN = "Not told, as the loop holds several arrays of this shape that are no
 
 
 class _Divided(NamedTuple):
-    """Among how many devices each axis of an array is divided, and along which axes of the mesh."""
+    """For each axis of an array, the number of devices that divide it, and the axes of the mesh."""
 
     parts: Sequence[int]
     axes: Sequence[tuple[str, ...]] | None  # None where they are not known, or divided themselves
@@ -93,8 +93,8 @@ class FoundShardings(NamedTuple):
     """How the values of a call are divided.
 
     Attributes:
-        rows: Those that a variable held.
-        notes: Notes on those that have no row.
+        rows: The values that a variable held.
+        notes: Notes on values that have no row.
         values: All, by their addresses.
     """
 
@@ -106,8 +106,8 @@ class FoundShardings(NamedTuple):
 def shardings(kernels: Kernels) -> FoundShardings:
     """How the values of a call are divided.
 
-    Nothing on one device. A variable with several shardings has a row for each. Arrays in a
-    `jax.shard_map` are left out: they have the types of their parts.
+    On one device there are no rows. A variable with several shardings has a row for each. Arrays in
+    a `jax.shard_map` are left out: they have the types of their parts.
     """
     call, words = kernels.call, kernels.words
     if not call.whole:
@@ -152,7 +152,7 @@ def _made(call: CompiledCall) -> _Made:
 
 
 def _of(value: Value, made: _Made) -> list[str]:
-    """The sharding of a value, as XLA writes it; several where it may have each of them."""
+    """The sharding of a value, as XLA writes it; several if it may have each of them."""
     aval: Any = value.aval
     results = [] if value.eqn is None else value.eqn.outvars
     alike = [
@@ -171,7 +171,7 @@ def _of(value: Value, made: _Made) -> list[str]:
 
 
 def _address(call: CompiledCall, one: Instruction) -> Address | None:
-    """The equation of an instruction, or the input that it is."""
+    """The address of an instruction's equation, or of an input."""
     if one.stamps:
         return call.addresses[one.stamps[-1]]
     match = _INPUT.fullmatch(one.op_name) if one.opcode == "parameter" else None

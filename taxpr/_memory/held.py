@@ -1,4 +1,4 @@
-"""The rows of `memory`: what holds bytes, in the user's words."""
+"""The rows of `memory`: which variables hold bytes."""
 
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -20,14 +20,14 @@ _MOST = 2  # statements that are named in a reason
 
 @dataclasses.dataclass(frozen=True)
 class MemoryRow:
-    """What holds memory; a row of `MemoryUse`.
+    """An array, or several of one variable, in memory; a row of `MemoryUse`.
 
     Attributes:
         bytes: How much.
-        share: Its share of the total; of a residual that of all residuals.
-        variable: The variable, or of an argument its name; "" where nothing of the user's is known.
+        share: Its share of the total; for a residual, of all residuals.
+        variable: The variable, or the name of an argument; "" if unknown.
         line: The line, such as ``"model.py:12"``.
-        code: The statement in that line; after ``∂`` that of which it is a derivative.
+        code: The statement in that line; after ``∂`` the differentiated statement.
         arrays: How many arrays these are.
         iterations: How often a loop keeps each of them: once for each of its iterations.
         why: Why it is there: ``"argument"``, ``"result"``, ``"kept for the derivative of …"``, a
@@ -53,14 +53,14 @@ class MemoryRow:
 
 
 class Holding(NamedTuple):
-    """Bytes, and what is in them.
+    """Bytes, and the values in them.
 
     Attributes:
         bytes: How many.
-        made: What made what is in them.
-        why: Why they are there, where that is known without looking.
-        name: What they are called, where that is known.
-        place: The address of an argument; "" of others.
+        made: The equations that made the values.
+        why: Why they are there, if known.
+        name: Their name, if known.
+        place: The address of an argument; else "".
         readers: The equations that read them last.
     """
 
@@ -142,7 +142,7 @@ class RowMaker:
         )
 
     def _as_kept(self, made: Content) -> Address:
-        """Where the value is kept: what a loop hands on is kept as its body's argument."""
+        """The address where the value is kept: a loop's carry is kept as its body's argument."""
         address = made.address
         assert address is not None
         if address in self._kept or not (made.carried and made.stacked):
@@ -161,7 +161,7 @@ class RowMaker:
 
 
 def _enters(values: Mapping[Address, Value]) -> dict[Address, list[Address]]:
-    """For each equation that makes what a loop carries, the inputs by which it enters again."""
+    """For each equation that makes a loop's carry, the inputs that take the carry again."""
     found: dict[Address, list[Address]] = {}
     seen = set[Address]()
     for value in values.values():
@@ -189,7 +189,7 @@ def _made_in(inner: Any, result: int, home: Address) -> Address | None:
 
 
 def merged(rows: Iterable[MemoryRow], total: int) -> list[MemoryRow]:
-    """The rows, largest first: what is of one variable, for one reason, shares a row."""
+    """The rows, largest first: arrays of one variable, kept for one reason, share a row."""
     groups = alike(rows, lambda row: (row.variable, row.line, row.code, row.why, row.iterations))
     found = [_one(group) for group in groups]
     told = (dataclasses.replace(row, share=row.bytes / max(total, 1)) for row in found)

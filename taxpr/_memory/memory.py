@@ -1,4 +1,4 @@
-"""`memory`: what holds the memory of a call where it needs the most, and what a gradient keeps."""
+"""`memory`: the variables in memory at the peak of a call, and the residuals of a gradient."""
 
 import dataclasses
 import math
@@ -40,21 +40,21 @@ _NO_GRADIENT = "Nothing is kept for a derivative: ask of jax.grad(fun), or of a 
 
 @question
 def memory(fun: Any, *, compile: bool = True) -> Callable[..., MemoryUse]:
-    """What holds the memory of a call where it needs the most, by variable and line.
+    """Show which variables and lines hold the memory at the peak of a call.
 
     The program is compiled as `jax.jit` does it, and not run. XLA says how much it needs and where
-    each value lies; each is told by the variable that held it, or the statement that made it. What
-    XLA has added is shown as such. Of a gradient, ``residuals`` says what it keeps for its backward
-    pass, and for the derivative of which statement.
+    each value lies; a row names the variable that held it, or the statement that made it. Buffers
+    that XLA has added are shown as such. For a gradient, ``residuals`` lists the values kept for
+    the backward pass, and the statements whose derivatives need them.
 
     Args:
         fun: A function as you call it, also a jitted one or a method of a model; or a `Program`.
-        compile: Whether to compile it. Without it the memory is guessed from the program alone, in
-            a small part of the time that tracing takes; see `MemoryUse.estimated`.
+        compile: Whether to compile it. If not, the memory is estimated from the program alone, in a
+            small part of the time that tracing takes; see `MemoryUse.estimated`.
 
     Returns:
         A function of the arguments of ``fun`` that returns a `MemoryUse`. Arguments may be
-        `jax.ShapeDtypeStruct`, of what does not fit.
+        `jax.ShapeDtypeStruct`, if the arrays do not fit.
 
     Raises:
         RefusedError: If the backend does not say how much a program needs.
@@ -107,7 +107,7 @@ def _needs(program: Program, used: Used) -> Needs:
 
 
 def _parts(program: Program, words: Attributions) -> list[tuple[str, int]]:
-    """The functions that make residuals, or call those, by their names: of most bytes first."""
+    """The names of functions that make residuals, or call such functions, most bytes first."""
     made: dict[str, set[int]] = {}
     kept = residuals(program.jaxpr)
     for number, one in enumerate(kept):

@@ -30,10 +30,10 @@ class _Rows(Answer):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Residuals(_Rows):
-    """What a gradient keeps of its forward pass; `MemoryUse.residuals` has it.
+    """The values that a gradient keeps of its forward pass; `MemoryUse.residuals` has it.
 
     Attributes:
-        total: The bytes of all of it.
+        total: The bytes of all values.
         portions: The bytes of each array, which are the total.
 
     Example:
@@ -56,7 +56,7 @@ class MemoryStep(NamedTuple):
     Attributes:
         line: The line of its last statement.
         code: The statements, in order.
-        equations: The addresses of its equations; empty where XLA has added the step.
+        equations: The addresses of its equations; empty if XLA has added the step.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -72,25 +72,25 @@ class MemoryStep(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class MemoryUse(_Rows):
-    """How much memory a call needs, and what holds it; `memory` makes it.
+    """The memory that a call needs, by variable; `memory` makes it.
 
     Attributes:
         total: The bytes that it needs in all: arguments + results - alias + temporaries.
         arguments: The bytes of its arguments.
-        results: Those of its results.
-        alias: Those of results that lie where a donated argument was.
-        temporaries: Those of all else.
-        residuals: What a gradient in it keeps for its backward pass, whole.
-        portions: The bytes of each array where the most is, which are the total.
+        results: The bytes of its results.
+        alias: The bytes of results that take the place of a donated argument.
+        temporaries: The bytes of all other arrays.
+        residuals: The values that a gradient in it keeps for its backward pass, whole.
+        portions: The bytes of each array at the peak; their sum is the total.
         line: The bytes that are taken after each step of the program.
         steps: The statements of each of these steps; the first entry is before all of them. Empty
             for an estimate.
-        lives: Each array with the first and the last of the steps after which it is there. Empty
-            for an estimate.
-        devices: How many devices the call uses. XLA says what it needs on each of them; an
-            estimate, and ``residuals``, what all need together.
+        lives: Each array with the first and the last step after which it is in memory. Empty for an
+            estimate.
+        devices: How many devices the call uses. XLA's numbers are for each device; an estimate, and
+            ``residuals``, are for all together.
         loops: For each loop where it begins and ends on the line, and its statement.
-        estimated: Whether it is guessed, and not what XLA says.
+        estimated: Whether it is an estimate, without XLA.
         asked: The call, for `what_if`.
 
     Example:
@@ -158,20 +158,20 @@ class MemoryUse(_Rows):
         donate: str | int | None = None,
         measure: bool = False,
     ) -> WhatIf:
-        """What one change of the source would save, tried by `taxpr.edit` on the same call.
+        """Try one change of the source by `taxpr.edit`, and tell the memory that it saves.
 
         Args:
-            checkpoint: A function, or its name as for `edit`, such as ``"block"``: what it computes
-                is computed again in the backward pass, and not kept.
-            policy: What is kept nevertheless, as of `jax.checkpoint`.
-            scan: A function with a loop of Python, or its name: where the turns of the loop are
-                alike, they are a `jax.lax.scan` of one turn, over what each takes of its own.
+            checkpoint: A function, or its name as for `edit`, such as ``"block"``: its values are
+                computed again in the backward pass, and not kept.
+            policy: The values to keep nevertheless, as for `jax.checkpoint`.
+            scan: A function with a Python loop, or its name: if the iterations are alike, they
+                become a `jax.lax.scan` of one, over the values that differ between them.
             bfloat16: A variable, as for `edit`: it is cast where it is bound.
             donate: An argument, by its name or position: its memory is given to the results.
-            measure: Whether to compile the changed function, and not to predict.
+            measure: Whether to compile the changed function instead of predicting.
 
         Raises:
-            ArgumentError: If not one change is given, or the call was that of a `Program`.
+            ArgumentError: If no change, or more than one, is given, or if a `Program` was called.
             SelectorError: If there is no such function or variable.
 
         Example:
@@ -198,14 +198,14 @@ class MemoryUse(_Rows):
 
     @told_how("Give it nothing, or measure=True.")
     def advice(self, *, measure: bool = False) -> WhatIf:
-        """Try the changes that may pay, and tell those that do, the best first.
+        """Try the changes that may save memory, and tell which do, the best first.
 
-        These are `jax.checkpoint` around each function of yours that makes much of what the
-        gradient keeps, a scan in the place of a loop of Python, and arguments that could be
-        donated. A scan also pays where it leaves less than half of the equations to compile.
+        These are `jax.checkpoint` around each function of yours that makes many of the residuals, a
+        scan in place of a Python loop, and arguments that could be donated. A scan also counts if
+        it leaves less than half of the equations to compile.
 
         Args:
-            measure: Whether to compile what pays, and not only to predict.
+            measure: Whether to compile the best changes, and not only to predict.
         """
         return advice(self._asked(), measure=measure)
 

@@ -10,18 +10,18 @@ from taxpr._costs.quantities import quantity
 
 @dataclasses.dataclass(frozen=True)
 class WhatIfRow:
-    """A change of the source, and what it saves; a row of `WhatIf`.
+    """A change of the source, and the memory that it saves; a row of `WhatIf`.
 
     Attributes:
-        change: What is changed.
+        change: The change.
         total: The bytes that the call would need in all.
-        saved: Its share of what it needs now; negative where it needs more.
-        flops: The operations that it computes more, such as those that a checkpoint computes again,
-            in all loops; negative where they are fewer. Evaluations of `exp` and the like are not
-            in it. XLA may find some of them twice, and compute them once.
-        equations: How many equations there are for XLA to compile, those in a loop once.
-        code: What to write.
-        measured: Whether XLA says so of the changed function, and it is not predicted.
+        saved: The saved share of the memory that it needs now; negative if it needs more.
+        flops: The additional operations in all loops, such as a checkpoint computes again; negative
+            if there are fewer. Evaluations of `exp` and the like are not in it. XLA may find some
+            of them twice, and compute them once.
+        equations: How many equations XLA compiles; an equation in a loop counts once.
+        code: The code to write.
+        measured: Whether XLA compiled the changed function; else it is predicted.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr

@@ -4,9 +4,9 @@
 `tangent_p`, a linear identity, and the transpose of `tangent_p` binds the tag. Higher derivatives
 of `tangent_p` are not marked, so each cotangent of the primal gets exactly one tag.
 
-Both primitives take an optional operand, the gate: a scalar zero with respect to which
-`taxpr.grad_at` differentiates, so that there is a backward pass even if nothing else is
-differentiated. Its cotangent is the sum of all others, so that no tag is unused and dropped.
+Both primitives take an optional operand, the gate: a scalar zero. `taxpr.grad_at` differentiates
+with respect to it, so there is a backward pass even if nothing else is differentiated. Its
+cotangent is the sum of all others, so that no tag is unused and dropped.
 """
 
 import functools
@@ -42,7 +42,7 @@ def tag_cotangent(token: T, /, **params: Any) -> T:
 
     Args:
         token: A PyTree of array-likes, as for `tag`. Leaves that have no derivative, such as
-            integers, have cotangents of dtype float0, for which the tag holds None.
+            integers, have cotangents of dtype float0: the tag holds None for them.
         **params: The params of the tag, as for `tag`.
 
     Returns:
@@ -83,7 +83,7 @@ _HIDDEN = "taxpr.cotangent"
 
 
 def hidden(token: _compat.Token) -> dict[str, Any]:
-    """The user's params of what marks a value for `taxpr.cotangent`."""
+    """The user's params of the mark of a value for `taxpr.cotangent`."""
     return {_HIDDEN: token}
 
 

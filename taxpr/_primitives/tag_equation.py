@@ -67,7 +67,7 @@ def tag_params(eqn: JaxprEqn) -> Params:
     """The user's params of a tag equation, as a new dict.
 
     Args:
-        eqn: An equation for which `is_tag` holds.
+        eqn: A tag equation, see `is_tag`.
 
     Example:
         >>> from taxpr import tag, tag_params, trace
@@ -82,7 +82,7 @@ def tag_tree(eqn: JaxprEqn) -> TreeDef:
     """The treedef of a tag equation's token.
 
     Args:
-        eqn: An equation for which `is_tag` holds.
+        eqn: A tag equation, see `is_tag`.
 
     Example:
         >>> from taxpr import tag, tag_tree, trace
@@ -97,7 +97,7 @@ def tag_avals(eqn: JaxprEqn) -> PyTree:
     """The avals of a tag equation's token, in the token's own structure.
 
     Args:
-        eqn: An equation for which `is_tag` holds.
+        eqn: A tag equation, see `is_tag`.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -123,8 +123,8 @@ def _params(what: str, eqn: JaxprEqn) -> Params:
 class AtVariable(NamedTuple):
     """The variable that a tag was put for, by a selector such as `var('x')`.
 
-    It is not one of the program's own tags: these are numbered and selected as without it, and its
-    address is that of the value.
+    It is not one of the program's own tags: it changes neither their numbers nor their selection,
+    and its address is the value's.
 
     Attributes:
         name: The variable.
@@ -150,7 +150,7 @@ class AtVariable(NamedTuple):
 
 
 def variable_of(eqn: JaxprEqn) -> AtVariable | None:
-    """The variable that a tag stands for; None of a tag of the program's own."""
+    """The variable that a tag was put for; None for the program's own tags."""
     return eqn.params.get("variable")
 
 
@@ -160,7 +160,7 @@ def is_differentiated(eqn: JaxprEqn) -> bool:
 
 
 def used_elsewhere(eqn: JaxprEqn) -> str:
-    """The other uses of the token, which the tag's variable shares; "" if there are none."""
+    """The other uses of the token, which the tag's variable shares; "" without any."""
     return eqn.params.get("elsewhere", "")
 
 

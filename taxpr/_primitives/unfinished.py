@@ -1,7 +1,7 @@
-"""The equations that end a program whose tracing failed: what failed, and what is open around it.
+"""The equations that end a program whose tracing failed.
 
-`failed_p` stands for the statement that raised the error, `unfinished_p` for a call, loop or branch
-whose function had not returned yet. Neither has results, and neither can run.
+`failed_p` marks the statement that raised the error, `unfinished_p` a call, loop or branch whose
+function had not returned yet. Neither has results, and neither can run.
 """
 
 import dataclasses
@@ -26,11 +26,11 @@ class Failure:
 
     Attributes:
         error: The class of the error.
-        message: What it says.
-        text: The expression of the source that failed; "" where it is not known.
-        operands: What it was given: for each array its variable, or "", and its type, as the
+        message: Its message.
+        text: The expression of the source that failed; "" if it is not known.
+        operands: For each array that it was given, the variable, or "", and the type as the
             function sees it, without the axes of `jax.vmap`.
-        source: The line of the user's own code; None where the error is not of that.
+        source: The line of the user's own code; None if the error comes from elsewhere.
 
     Example:
         >>> import jax.numpy as jnp
@@ -61,7 +61,7 @@ class Failure:
 
     @property
     def reason(self) -> str:
-        """The error and the first sentence or two of what it says."""
+        """The error and the first sentence or two of its message."""
         head, *more = [line.strip() for line in self.message.splitlines() if line.strip()] or [""]
         said = " ".join([head, *more[: head.endswith(":")]])
         return ": ".join(filter(None, (self.error.__name__, said)))
@@ -69,10 +69,10 @@ class Failure:
 
 @of_equation
 def failure_of(eqn: JaxprEqn) -> Failure | None:
-    """Why tracing ended at an equation; None where it did not, as at all but one.
+    """The tracing error at this equation, or None.
 
     Args:
-        eqn: An equation of a jaxpr, such as those of `until_error`.
+        eqn: An equation of a jaxpr, such as `until_error` returns.
 
     Example:
         >>> import taxpr
@@ -105,10 +105,10 @@ for _primitive in (failed_p, unfinished_p):
 
 @of_equation
 def is_unfinished(eqn: JaxprEqn) -> bool:
-    """Whether an equation is the one at which tracing ended, or one around that.
+    """Whether tracing ended at or inside an equation.
 
     Args:
-        eqn: An equation of a jaxpr, such as those of `until_error`.
+        eqn: An equation of a jaxpr, such as `until_error` returns.
 
     Example:
         >>> import taxpr

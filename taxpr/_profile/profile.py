@@ -1,4 +1,4 @@
-"""`profile`: how long each statement of a call takes, measured."""
+"""`profile`: measure how long each statement of a call takes."""
 
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
@@ -63,22 +63,21 @@ _GPU_NOTE = "Command buffers of the GPU are switched off, so that each kernel ha
 def profile(fun: Any, *, runs: int = 10, progress: Tells = None) -> Callable[..., Profile]:
     """Measure how long each statement of a call takes.
 
-    The program is compiled as `jax.jit` does it, and run under JAX's profiler. The time of each
-    kernel is that of the statements that XLA has put into it. What runs at the same time has equal
-    parts of it. What the profiler does not know is never divided among the rest: see
+    The program is compiled as `jax.jit` does it, and run under JAX's profiler. The time of a kernel
+    belongs to the statements that XLA has put into it. Kernels that run at the same time share it
+    equally. Time that the profiler cannot attribute is never divided among the rest: see
     `Profile.coverage`.
 
     Args:
         fun: A function as you call it, also a jitted one or a method of a model; or a `Program`.
         runs: How often it is run, after a run that is not measured.
-        progress: Called with the numbers of runs that are done and of all; False says nothing. None
-            writes to stderr what takes longer than a second.
+        progress: Called with the number of runs done and the total; False says nothing. None writes
+            to stderr after one second.
 
     Returns:
         A function of the arguments of ``fun`` that returns a `Profile`, with a `ProfileRow` for
-        each statement, the longest first. What the function changes of its arguments stays as it
-        is, and of what it donates it gets copies. Where it is stopped, the runs that are done are
-        told.
+        each statement, the longest first. Objects that the function changes are left unchanged, and
+        donated arguments are copied. If it is stopped, the finished runs are told.
 
     Raises:
         RefusedError: If there is no profiler, or another profile is running.
@@ -219,7 +218,7 @@ def _portions(kernel: Kernel, words: Attributions, told: ProfiledRun) -> Iterato
 
 
 def _with_collectives(kernels: Kernels) -> list[Kernel]:
-    """The kernels of a call; those that move values between devices are told by what they do."""
+    """The kernels of a call; collectives are described by their kind."""
     moved = collectives(kernels)
     found: list[Kernel] = []
     for one in kernels.every:

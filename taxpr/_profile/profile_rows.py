@@ -14,25 +14,25 @@ from taxpr._profile.trace_file import TraceEvent, write_trace
 
 @dataclasses.dataclass(frozen=True)
 class ProfileRow:
-    """A statement in `Profile`, or several that are one kernel.
+    """A statement in `Profile`, or several that share a kernel.
 
     Attributes:
         seconds: How long its kernels took in the run that is told.
-        share: Which share of the whole that is.
-        variable: The variables that it bound; of what XLA has added what it copies, or makes room
-            for.
+        share: Their share of the whole.
+        variable: The variables that it bound; for a kernel that XLA has added, the variable that it
+            copies, or makes room for.
         line: Its line.
-        code: The statement; after ``∂`` that of which it computes the derivative.
+        code: The statement; after ``∂`` the differentiated statement.
         iterations: How often its kernels ran: the iterations of the loops around it.
-        shared: How many statements these kernels compute; 0 of what XLA has added, such as
+        shared: How many statements these kernels compute; 0 if XLA has added them, such as
             collectives between devices.
-        least: The seconds in the run in which it took least.
-        most: The seconds in the run in which it took most.
+        least: The least seconds over all runs.
+        most: The most seconds over all runs.
         flops: The operations of its equations, as often as they ran; None if some have an unknown
             number.
         bytes: The bytes that its kernels read and wrote.
-        roof: The least seconds that the device needs for that, as a share of the time that it took:
-            1 is as fast as it can be. None if the measurement does not tell.
+        roof: The least time that the device needs for that, as a share of the measured time: 1 is
+            the fastest possible. None if the measurement does not tell.
         address: The first of its equations.
         equations: The addresses of all.
 
@@ -67,13 +67,13 @@ class FunctionTimeRow:
     """A function in `Profile.by_function`, without the functions that it calls.
 
     Attributes:
-        function: The function; several where one kernel computes statements of several; ``"XLA's
-            own"`` of what XLA has added.
+        function: The function; several if a kernel computes statements of several; ``"XLA's own"``
+            for kernels that XLA has added.
         seconds: How long its kernels took.
-        share: Which share of the whole that is.
+        share: Their share of the whole.
         flops: The operations of its equations; None if some have an unknown number.
         bytes: The bytes that its kernels read and wrote.
-        roof: As of `ProfileRow`.
+        roof: As in `ProfileRow`.
         statements: How many of its statements have kernels.
 
     Example:
@@ -106,7 +106,7 @@ class KernelTime:
         runs: How often it ran.
         flops: The operations of its equations; None if some have an unknown number.
         bytes: The bytes that it read and wrote.
-        least_seconds: The least seconds that the device needs for that; None if that is not known.
+        least_seconds: The least time that the device needs for that; None if it is not known.
         functions: The functions of its statements.
         equations: The addresses of its equations.
 
@@ -150,20 +150,19 @@ class ProfileByFunction(Answer):
 class Profile(Answer):
     """How long each statement of a call takes; `profile` makes it.
 
-    It tells one run: that whose wall time is the median. The seconds of all rows and ``idle`` are
-    its wall time.
+    It shows the run with the median wall time. The seconds of all rows and ``idle`` add up to it.
 
     Attributes:
         wall: The seconds of that run, until all results were there.
-        walls: Those of all runs, in order.
+        walls: The wall times of all runs, in order.
         coverage: The share of the wall time that has a statement or a variable.
-        idle: The seconds in which no kernel ran that the profiler knows.
-        portions: The seconds of each kernel by its equations, which have equal parts of it. These
-            and ``idle`` are its wall time.
+        idle: The seconds without a kernel that the profiler knows.
+        portions: The seconds of each kernel, in equal parts for its equations. With ``idle`` they
+            add up to the wall time.
         peak_flops: The operations each second that the device can do, measured by a product of
             matrices of the program's type; None if the measurement does not tell.
         peak_bytes: The bytes each second that it can read and write, measured by a copy of a large
-            array; for `ProfileRow.roof` one of about the size that a kernel reads counts.
+            array; `ProfileRow.roof` uses an array of about the size that a kernel reads.
         kernels: The kernels, in the order of the program.
         by_function: The same time by function.
 

@@ -1,4 +1,4 @@
-"""How the values of a program are divided among devices, as far as is known before XLA decides."""
+"""How the values of a program are divided among devices, as far as it is known without XLA."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Division(NamedTuple):
 class Divisions:
     """How values are divided, by their addresses and variables.
 
-    A jaxpr that is called in several places has the same variables in each. Those that are not
-    divided alike there have no division by their variable.
+    A jaxpr that is called in several places has the same variables in each. A variable that is
+    divided differently there has no division by variable.
 
     Attributes:
         by_address: The divisions that are known, by the addresses of values.
@@ -83,7 +83,7 @@ class Divisions:
         return self.by_address.get(address)
 
     def of(self, atom: Atom) -> Division | None:
-        """The same of a variable."""
+        """How the value of a variable is divided."""
         return None if _compat.is_literal(atom) else self._of.get(atom)
 
     def typed(self, address: str, aval: Any) -> str:
@@ -92,7 +92,7 @@ class Divisions:
         return found.type if found else aval.str_short(short_dtypes=True)
 
     def note(self, address: str, var: Any, found: Division | None) -> None:
-        """Keep what is known of a value."""
+        """Note how a value is divided."""
         if found is not None:
             self.by_address[address] = found
         self._of[var] = found if self._of.setdefault(var, found) == found else None
@@ -138,7 +138,7 @@ def division_of(aval: Any, sharding: Any) -> Division | None:
 
     Args:
         aval: The type of the whole.
-        sharding: A `jax.sharding.NamedSharding`; of other things None comes back.
+        sharding: A `jax.sharding.NamedSharding`; other shardings return None.
 
     Example:
         >>> import jax
@@ -268,7 +268,7 @@ class _DivisionWalk:
 def _entering(
     eqn: JaxprEqn, nested: Nested, operands: Sequence[Division | None]
 ) -> Iterator[Division | None]:
-    """How the inputs of a nested jaxpr are divided: as the equation asks, or its operands are."""
+    """How the inputs of a nested jaxpr are divided: as the equation asks, else as its operands."""
     asked: Any = eqn.params.get("in_shardings", ())
     for k, var, role in zip(nested.operands, nested.jaxpr.invars, nested.in_roles, strict=True):
         one = division_of(_compat.aval_of(var), asked[k]) if k is not None and asked else None
@@ -277,7 +277,7 @@ def _entering(
 
 
 def _is_whole(eqn: JaxprEqn) -> bool:
-    """Whether a nested jaxpr has the operands themselves: in a `jax.shard_map` it has parts."""
+    """Whether a nested jaxpr gets whole operands: in a `jax.shard_map` it gets parts."""
     return eqn.primitive is not _compat.shard_map_p
 
 

@@ -60,7 +60,7 @@ def dissolve_tags(jaxpr: J, predicate: Predicate | None = None) -> J:
     """Remove tags from a jaxpr and all of its nested jaxprs.
 
     Tags in the rules of `jax.custom_jvp` and in the forward rules of `jax.custom_vjp` go with
-    them. Those in a backward rule are not in the program before it is differentiated.
+    them. Tags in a backward rule are not in the program before it is differentiated.
 
     Args:
         jaxpr: An open or closed jaxpr.
@@ -162,9 +162,9 @@ def tag_values(
 
 
 class _New(NamedTuple):
-    """A tag to put: the address of its value, its params, what is known of the value.
+    """A tag to put: the address of its value, its params, facts about the value.
 
-    Or one of its cotangent.
+    Or a tag of its cotangent.
     """
 
     address: str

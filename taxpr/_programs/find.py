@@ -21,24 +21,23 @@ def find_tags(program: Any, where: Selector = None) -> list[Site]:
         where: A selector:
 
             * a text: the name of a tag; else of a variable, if the program knows them; else an
-              address; or a glob of each, such as ``"block_*"``, ``"*:scan/*"``. Of a variable or
-              a value it means the tags on it;
-            * a `Site`, of this program or one that it was made from;
+              address; or a glob of each, such as ``"block_*"``, ``"*:scan/*"``. The name of a
+              variable or a value means the tags on it;
+            * a `Site` of this program, or of an earlier version of it;
             * a dict of params that must be equal;
-            * a primitive: tags on what its equations return, such as `jax.lax.sin_p`. Of
-              `jax.lax.scan_p` these are the results of scans, not what is inside of them;
-            * `scope` or `line`; of a `Program` whose variables are known a `var`;
+            * a primitive, such as `jax.lax.sin_p`: tags on the results of its equations. For
+              `jax.lax.scan_p` these are the results of scans, not the values inside;
+            * `scope` or `line`; in a `Program` whose variables are known, a `var`;
             * a predicate on sites, such as ``lambda site: not site.recomputed``;
             * None or ``"*"``: all;
             * a list of these, each of which must find something;
-            * `maybe` around any of them, where nothing need be found.
+            * `maybe` around any of them, if it may find nothing.
 
-            All that it selects is listed here. What can only be looked at (`Site.refusal` says
-            why) `inject`, `collect` and the like treat in one of two ways. A selector that *names*
-            tags, by a name, an address, a `Site` or params, is refused, so that nothing that was
-            asked for is lost. One that *describes* them, None and all the others, passes over
-            these, and `Program.skipped` says how many and why; it is refused where nothing else
-            is left. Tags that never fire, see `Site.idle`, are passed over by a name, too.
+            This function lists all selected tags. Some tags cannot be injected (`Site.refusal` says
+            why). In `inject`, `collect` and the like, selecting such a tag by its name, address,
+            `Site` or params is an error. Other selectors, also None, skip it; `Program.skipped`
+            lists it and why. It is an error if nothing else is selected. A name also skips tags
+            that never fire, see `Site.idle`.
 
     Raises:
         SelectorError: If a selector matches nothing; it names what is near.
@@ -63,18 +62,17 @@ def find_values(program: Any, where: Selector = None) -> list[Value]:
 
     Args:
         program: A `Program`, or an open or closed jaxpr.
-        where: A selector of values: a text, as for `find_tags`, which means what a tag of that
-            name returns; else what a variable held; else the value at an address such as
-            ``"3:scan/body/4:sin.0"``, or without ``.0`` where the equation has one result.
-            ``"in0"`` is an input, ``"const0"`` a closed-over value, ``"out0"`` what is an output;
-            of a `Program` their names will do, such as ``"params['w']"``. A `Site` or params, for
-            what tags return; a primitive, such as `jax.lax.sin_p`, for all that it makes; `scope`
-            or `line`; of a `Program` whose variables are known a `var`; a predicate ``(address,
-            eqn) -> bool`` on what equations make; a list of these; a `maybe`. None and ``"*"``
-            mean all.
+        where: A selector of values: a text, as for `find_tags`, which means the result of a tag of
+            that name; else the values of a variable; else the value at an address such as
+            ``"3:scan/body/4:sin.0"``, or without ``.0`` if the equation has one result. ``"in0"``
+            is an input, ``"const0"`` a closed-over value, ``"out0"`` an output; a `Program` also
+            knows their names, such as ``"params['w']"``. A `Site` or params, for the results of
+            tags; a primitive, such as `jax.lax.sin_p`, for all its results; `scope` or `line`; in a
+            `Program` whose variables are known, a `var`; a predicate ``(address, eqn) -> bool`` on
+            the results of equations; a list of these; a `maybe`. None and ``"*"`` mean all.
 
     Raises:
-        AddressError: If an address is of no value; it names what is near.
+        AddressError: If no value has the address; it names similar ones.
         SelectorError: If another selector matches nothing; it names what is near.
 
     Example:
@@ -95,16 +93,16 @@ def tag_at(program: Any, where: Selector, /, **params: Any) -> Any:
 
     Args:
         program: A `Program`, or a jaxpr.
-        where: A selector of values, see `find_values`; all that it selects is tagged. Where a tag
-            could not be injected, as in a kernel, an address, a tag's name or a `Site` tags the
-            value nevertheless, to be looked at; any other selector passes over it, unless nothing
-            else is left, and `Program.skipped` says why.
-        **params: What the tags carry, as for `tag`. With several values a ``name`` becomes the
-            name of all of their tags.
+        where: A selector of values, see `find_values`; it tags all selected values. If a tag could
+            not be injected, as in a kernel, then an address, a tag's name or a `Site` tags the
+            value nevertheless, for inspection; any other selector skips it, unless nothing else is
+            selected, and `Program.skipped` says why.
+        **params: The params of the tags, as for `tag`. With several values, all tags get the same
+            ``name``.
 
     Returns:
-        A program, or jaxpr, of the same type. The addresses of all equations, inputs and
-        values stay. A tag stands first after what makes the value.
+        A program, or jaxpr, of the same type. The addresses of all equations, inputs and values
+        stay. A tag comes directly after the equation that makes the value.
 
     Raises:
         AddressError: If there is no such value.

@@ -1,4 +1,4 @@
-"""The user's source, each line with what became of it: as data, and as text."""
+"""The user's source, each line with its equations: as data, and as text."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,11 +29,11 @@ class PlacedEquation(NamedTuple):
 
     Attributes:
         eqn: The equation.
-        runs: How often it runs; None where nobody knows.
+        runs: How often it runs; None if unknown.
         derivative: Whether it computes a derivative of its line, in a backward pass.
         address: Its address.
-        call: The address of the jaxpr that a call of its line's function became, as of a jitted
-            function or the body of a loop; None where that is not sure.
+        call: The address of the jaxpr that a call of its line's function became, as for a jitted
+            function or the body of a loop; None if that is not sure.
     """
 
     eqn: Any
@@ -45,15 +45,16 @@ class PlacedEquation(NamedTuple):
 
 @dataclass
 class SourceLine:
-    """A line of the user's source, and what became of it.
+    """A line of the user's source, with its equations and variables.
 
     Attributes:
         number: The number of the line, from 1.
         text: The line.
-        equations: The equations that it made, those of functions that it called left out, in
-            program order. What holds others, such as a loop, is not among them.
-        holding: What holds others: the loops, branches and jitted functions that it called.
-        variables: The variables that it bound, where the program was traced with names.
+        equations: The equations that it made, in program order, without functions that it called,
+            and without equations that hold others, such as loops.
+        holding: The equations that hold others: the loops, branches and jitted functions that it
+            called.
+        variables: The variables that it bound, if the program was traced with names.
 
     Example:
         >>> import jax.numpy as jnp
@@ -74,13 +75,13 @@ class SourceLine:
 
     @property
     def runs(self) -> int | None:
-        """How often all its equations run; None where this differs or nobody knows."""
+        """How often all its equations run; None if this differs or is unknown."""
         runs = {found.runs for found in self.equations}
         return runs.pop() if len(runs) == 1 else 1 if not runs else None
 
     @property
     def held(self) -> Mapping[str, Mapping[str, list[Variable]]]:
-        """The variables by name, and by where in it the value was."""
+        """The variables by name, and by the value's path in them."""
         held: dict[str, dict[str, list[Variable]]] = {}
         for one in self.variables:
             held.setdefault(one.name, {}).setdefault(one.path, []).append(one)
@@ -91,7 +92,7 @@ class SourcePart(NamedTuple):
     """A function or class of the user's, the outermost one, that a program went through.
 
     Attributes:
-        file: The name of the file; of a cell in a notebook what Python calls it.
+        file: The name of the file, or Python's name for a notebook cell.
         lines: Its lines.
     """
 
@@ -103,9 +104,8 @@ class Listing(NamedTuple):
     """The source of a program, as `Program.listing` gives it.
 
     Attributes:
-        parts: The functions of each file, both in the order in which they were called.
-        unknown: The equations from code of which the source is not known, or that is not the
-            user's.
+        parts: The functions of each file, both in the order of their calls.
+        unknown: The equations from code whose source is not known, or that is not the user's.
         without_source: The names of the user's functions among that code.
 
     Example:
@@ -144,7 +144,7 @@ class Listing(NamedTuple):
 
     @property
     def rest(self) -> str:
-        """A sentence on equations of no line; empty if there are none."""
+        """A sentence on equations without a line; empty if all have one."""
         if not self.unknown:
             return ""
         names = ", ".join(self.without_source[:_NAMED])
@@ -154,7 +154,7 @@ class Listing(NamedTuple):
 
 
 def listing(program: Any, variables: Sequence[Variable]) -> Listing:
-    """The functions of the user's that a program went through, line by line."""
+    """The user's functions that a program went through, line by line."""
     made: dict[tuple[str, int], list[PlacedEquation]] = {}
     holding: dict[tuple[str, int], list[PlacedEquation]] = {}
     unknown: list[PlacedEquation] = []
@@ -282,8 +282,8 @@ class Within(NamedTuple):
         runs: How often it runs.
         derivative: Whether it is in a backward pass.
         function: Where the function begins that it was traced from, if it is nested.
-        call: As `PlacedEquation.call`, of what holds it.
-        statements: Those of the call.
+        call: As `PlacedEquation.call`, of the equation that holds it.
+        statements: The statements of the call.
     """
 
     home: Address = Address()
@@ -318,10 +318,10 @@ def equations(
 
 
 def made_by(eqn: Any, within: Within) -> tuple[Address | None, tuple[Statement, ...]]:
-    """Which call of its function made an equation, if that is sure, and by which statements.
+    """The call of its function that made an equation, if that is sure, and the statements.
 
     JAX traces a jitted function once, for all lines that call it: the frames of its equations end
-    there, and the calls come from what holds them.
+    there, and the equations that hold them have the calls.
     """
     codes, instructions = _compat.frames_of(eqn)
     begins = ((code.co_filename, code.co_firstlineno) for code in codes)

@@ -50,9 +50,9 @@ SAY_WHICH = 'tag_at: say which values. A predicate that is always true means all
 class Program(Traced):
     """A traced function.
 
-    It is immutable: every method that changes something returns another program. Two
-    programs are equal when they are one object. Calling it runs it, and composes with
-    `jax.jit`, `jax.grad`, `jax.vmap` and the like.
+    It is immutable: every method that changes something returns another program. Two programs are
+    equal only if they are the same object. Calling it runs it, and composes with `jax.jit`,
+    `jax.grad`, `jax.vmap` and the like.
 
     Attributes:
         jaxpr: The closed jaxpr.
@@ -66,12 +66,13 @@ class Program(Traced):
         skipped: Places that selectors skipped because they cannot be injected; see `find_tags`.
         named: The variables of the source; None if they are not known. See `variables`.
         arranged: Puts the values that `collect` adds to the result in the order of execution; None
-            where there are none.
+            without such values.
         closed: The arrays that variables outside of the function hold; see `const_name`.
-        door: How the arguments of a call are taken apart; None where they are arrays alone.
-        after: Of the result what objects of libraries hold after a call; see `states_after`.
+        door: How the arguments of a call are taken apart; None if all are arrays.
+        after: Takes a result, and gives the states of library objects after the call; see
+            `states_after`.
         shardings: How the flat inputs were divided, a `jax.sharding.NamedSharding` for each that
-            was on a mesh of several devices, else None; () where nobody knows.
+            was on a mesh of several devices, else None; () if unknown.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -266,22 +267,21 @@ class Program(Traced):
         custom_rules: str = "keep",
         shards: Shards = None,
     ) -> Program:
-        """Replace tokens by values; returns a new program.
+        """Replace tagged values by others; returns a new program.
 
         Args:
             values: A mapping from selectors of tags to values such as `collect` returns for the
                 same names, also of variables, such as ``"h#0"``; or to `plant` of values, with
                 ``at`` or ``mask`` of their own; or to any other injector.
-            at: The iteration in which to plant, as for `plant`; None means all.
+            at: The iteration to change, as for `plant`; None means all.
             custom_rules: As for `inject`.
             shards: As for `inject`. A `plant` needs none: all devices have the same values, and
                 its context stays as it is.
 
         Returns:
-            A program with the arguments and results of this one, in which the values are
-            constants. To change them without compiling again, use
-            ``program.inject({name: plant(values)})`` or give them as arguments of a function
-            around this that `jax.jit` compiles.
+            A program with the arguments and results of this one, with the values as constants. To
+            change them without compiling again, use ``program.inject({name: plant(values)})``, or
+            make them arguments of a jitted function around this.
 
         Raises:
             InjectorError: If values do not fit the tags.

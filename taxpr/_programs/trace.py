@@ -53,14 +53,14 @@ def trace(
     Args:
         fun: A function of PyTrees of arrays, as for `jax.jit`.
         static_argnums: Positions of arguments that are Python values, not arrays.
-        static_argnames: Names of such arguments. As for `jax.jit`, a position stands for its
-            name, too, and a name for its position. What is static in a function that `jax.jit`
-            returned is so here, too.
+        static_argnames: Names of such arguments. As for `jax.jit`, a position also means the
+            argument's name, and a name its position. Static arguments of a function that `jax.jit`
+            returned are static here, too.
         names: Whether to note which variables of the source hold which values; see
-            `Program.variables`. Tracing takes about a fifth longer. Where JAX differentiates jitted
-            functions and loops, equations whose results only a variable holds may stay; with None
-            the program is traced again then, and has the names of the values that are left. With
-            ``"cotangents"`` it also notes what flows back to each value; see `taxpr.cotangent`.
+            `Program.variables`. Tracing takes about a fifth longer. If JAX differentiates jitted
+            functions and loops, equations whose results only a variable holds may stay. With None,
+            the program is then traced again, and has only the names of the remaining values. With
+            ``"cotangents"`` it also notes the cotangent of each value; see `taxpr.cotangent`.
 
     Returns:
         A function that takes the arguments and returns the program. Arguments may also be
@@ -142,7 +142,7 @@ def trace(
                 return (with_hidden(jaxpr) if watched else jaxpr), shapes
 
         def made_first() -> Any:
-            """Traced as it is, and again where that shows that it uses states of a library."""
+            """Trace the function unchanged, and again if it turns out to use a library's states."""
             nonlocal door
             if door is not None and door.states is not None:
                 return made(names is not False)

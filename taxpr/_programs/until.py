@@ -1,8 +1,8 @@
 """A program as far as it was traced when an error ended the trace.
 
-The functions of the traceback say what was being traced: each jaxpr that JAX had begun, the calls
-that began it, and the one that failed. What was traced of each jaxpr becomes its equations, and
-after these comes one for what was being traced in it, or for what failed.
+The functions of the traceback show each jaxpr that JAX had begun, the calls that began it, and the
+call that failed. The finished part of each jaxpr becomes its equations. After these comes an
+equation for the call that was being traced, or that failed.
 """
 
 # User input is checked, whatever its declared type.
@@ -30,15 +30,15 @@ _KEPT_IN = "__taxpr_until__"
 def until_error(error: BaseException) -> Program | None:
     """The program as far as it was traced when `trace` raised an error.
 
-    Its last equation stands for what failed: see `failure_of`. Where that is in a loop, a branch or
-    a jitted function, it stands in there, and what is around it ends with an equation that is
+    Its last equation is the failure: see `failure_of`. If that happened in a loop, a branch or a
+    jitted function, it is inside of that, and each program around it ends with an equation that is
     called unfinished. The program has no results and cannot run.
 
     Args:
-        error: What `trace`, or one of the functions that trace, raised.
+        error: The error that `trace`, or another function that traces, raised.
 
     Returns:
-        The program; None where nothing was being traced.
+        The program; None if nothing was being traced.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -62,7 +62,7 @@ def until_error(error: BaseException) -> Program | None:
 
 
 def keep_until(error: Exception, make: Callable[[ClosedJaxpr], Program]) -> None:
-    """Keep with an error what was traced until then, for `until_error`.
+    """Keep the program so far with an error, for `until_error`.
 
     Args:
         error: The error, with the traceback of all functions that it went through.
@@ -81,7 +81,7 @@ class _Open(NamedTuple):
 
     Attributes:
         trace: JAX's trace.
-        at: The number of the function that traces it, among those of the traceback.
+        at: The number of the function that traces it, in the traceback.
     """
 
     trace: Any
@@ -115,7 +115,7 @@ def _site(calls: Sequence[RunningCall], start: int, stop: int) -> int | None:
 
 
 class _Until:
-    """Makes a jaxpr of those that were open when an error was raised.
+    """Makes a jaxpr of the jaxprs that were open when an error was raised.
 
     Args:
         error: The error.
@@ -131,7 +131,7 @@ class _Until:
         self._opened = opened
 
     def jaxpr(self) -> ClosedJaxpr:
-        """The outermost one."""
+        """The outermost jaxpr."""
         body, free = self._body(0)
         inner = _compat.open_jaxpr(body)
         invars = inner.invars[len(free) :]
@@ -140,7 +140,7 @@ class _Until:
         return _closed(inner, inner.eqns, invars, constvars, consts)
 
     def _body(self, k: int) -> tuple[ClosedJaxpr, list[Any]]:
-        """An open jaxpr, closed, and the tracers of those around it, its first inputs."""
+        """An open jaxpr, closed, and its first inputs: the tracers of outer jaxprs."""
         trace, at = self._opened[k]
         begun = _compat.begun(trace)
         last = k + 1 == len(self._opened)
@@ -184,7 +184,7 @@ class _Until:
     def _given(self, trace: Any, at: int, site: int | None, stop: int) -> list[Any]:
         """The arrays that the user's function gave to the function that it called.
 
-        Where none of the user's was running, those that one of JAX's had of this trace.
+        If no function of the user's was running, the arrays of a function of JAX.
         """
         if site is not None:
             return _arrays(self._calls[site + 1]) if site + 1 < stop else []
@@ -194,7 +194,7 @@ class _Until:
         return next(filter(None, own), nothing)
 
     def _finished(self, site: int | None) -> tuple[ClosedJaxpr, ...]:
-        """The jaxprs that the function that failed had already traced, as a scan its body."""
+        """The jaxprs that the failed function had already traced, as a scan its body."""
         after = self._calls[len(self._calls) if site is None else site + 1 :]
         return next(filter(None, (tuple(_compat.jaxprs_held(call)) for call in after)), ())
 
@@ -223,13 +223,13 @@ def _closed(like: Any, eqns: Any, invars: Any, constvars: Any, consts: Any) -> C
 
 
 def _arrays(call: RunningCall) -> list[Any]:
-    """The arrays among what a function was called with."""
+    """The arrays among the arguments of a function."""
     leaves = jax.tree.leaves(_compat.arguments(call))
     return [leaf for leaf in leaves if isinstance(leaf, jax.Array | np.ndarray)]
 
 
 def _atom(trace: Any, value: Any) -> Any:
-    """The variable or literal of a value in a trace; None of one that comes from outside."""
+    """The variable or literal of a value in a trace; None if it comes from outside."""
     if not _compat.is_tracer(value):
         return None
     # Within a derivative or a vmap, the tracer of the jaxpr is that of the primal.
@@ -238,10 +238,10 @@ def _atom(trace: Any, value: Any) -> Any:
 
 
 class _Atoms:
-    """The variables of an open jaxpr, and what it closes over.
+    """The variables of an open jaxpr, and its constants.
 
     Attributes:
-        consts: The variables of the latter, and their values.
+        consts: The variables of the constants, and their values.
     """
 
     def __init__(self, trace: Any, begun: _compat.Begun) -> None:
@@ -249,7 +249,7 @@ class _Atoms:
         self._trace = trace
 
     def of(self, value: Any) -> Any:
-        """The variable or literal of a value; a new constant for one that comes from outside."""
+        """The variable or literal of a value; a new constant if it comes from outside."""
         atom = _atom(self._trace, value)
         if atom is None:
             atom = next((var for var, known in self.consts if known is value), None)
@@ -262,8 +262,8 @@ class _Atoms:
 def _feeds(operands: Sequence[Any], invars: Sequence[Any], first: int) -> list[int | None]:
     """The operand that feeds each input of a function, as far as the types tell.
 
-    What a loop or a call is given last are the arguments of its function, a loop's ``xs`` with one
-    axis more.
+    The last operands of a loop or a call are the arguments of its function, a loop's ``xs`` with
+    one axis more.
     """
     before = len(operands) - len(invars)
 
@@ -278,7 +278,7 @@ def _feeds(operands: Sequence[Any], invars: Sequence[Any], first: int) -> list[i
 
 
 def _expression(code: Any, instruction: int) -> tuple[int, str]:
-    """The line of an instruction, from 1, and the text of what it is part of, or ""."""
+    """The line of an instruction, from 1, and the text of its expression, or ""."""
     found = list(code.co_positions())[instruction // 2]
     line = found[0] or code.co_firstlineno
     parsed = parsed_of(code)

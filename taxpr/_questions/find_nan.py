@@ -1,4 +1,4 @@
-"""`find_nan`: where the first value comes from that is not finite."""
+"""`find_nan`: find the origin of a NaN or an infinity."""
 
 import dataclasses
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -91,31 +91,31 @@ class NanFound(Answer):
 def find_nan(
     fun: Any, *, everywhere: bool = False, memory: int | None = None
 ) -> Callable[..., NanFound]:
-    """Find the first value that is not finite, of those that a result has its NaN from.
+    """Find the first non-finite value that causes a NaN or inf in the result.
 
     It runs the function once, compiled, with all of its values as further results, through jit,
     loops, branches, `jax.vmap`, custom rules, shard_map, and the backward pass of a gradient. The
-    place is an equation whose result is not finite though its operands are. Infinities of
-    constants and arguments, as those of a mask, are none, but a NaN that is made of them is one.
-    A NaN that a test turned into an infinity of a result, as a guard of a sampler does, is found,
-    too. What is not finite and reaches no result, as what `jax.numpy.where` does not select, is a
-    note; with ``everywhere`` it is a row.
+    place is an equation with finite operands and a non-finite result. Infinities in constants or
+    arguments, such as a -inf mask, are not reported; a NaN computed from them is. If a test turns a
+    NaN into an infinite result, as the guard of a sampler does, the NaN is found, too. A non-finite
+    value that reaches no result, as one that `jax.numpy.where` does not select, is a note; with
+    ``everywhere`` it is a row.
 
     Args:
         fun: A function of PyTrees of arrays; or a `Program`.
-        everywhere: Whether to list each place where values that are not finite begin, also those of
-            which no result has anything, such as a proposal that a sampler rejects; with how often
-            that happens, and what became of it.
-        memory: As for `watch`. With too little it runs again, in at most 8 passes, for the values
-            that are not finite, which the host then keeps. The answer is the same, but may not
-            name a device.
+        everywhere: Whether to list each place where non-finite values begin, also places that reach
+            no result, such as a proposal that a sampler rejects; with how often that happens, and
+            its effect on the results.
+        memory: As for `watch`. If it is too little, it runs again, in at most 8 passes, for the
+            non-finite values, which the host then keeps. The answer is the same, but may not name a
+            device.
 
-    If a callback of the program raises an error, as solvers of lineax do where a solution is not
-    finite, all places are rows that came before it, and a note has the error.
+    If a callback of the program raises an error, as solvers of lineax do for a non-finite solution,
+    the rows are all places before it, and a note has the error.
 
     Returns:
         A function of the arguments of ``fun`` that returns a `NanFound`, which is false if there is
-        none. Its rows are all such places, in the order of execution: a `NanRow` each.
+        no such place. It has a `NanRow` for each place, in the order of execution.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -154,7 +154,7 @@ def find_nan(
 def _transformed(f: Any) -> str:
     """The name of a function as the user wrote it, such as ``"grad(loss)"``.
 
-    A transformation of JAX has the name of the function, and says in its docstring what it is.
+    A transformation of JAX has the name of the function, and its own name in the docstring.
     """
     inner, doc = getattr(f, "__wrapped__", None), getattr(f, "__doc__", None) or ""
     if inner is None:
@@ -175,7 +175,7 @@ def _finding(
 
 
 class _Finding:
-    """One run, and what is said of it."""
+    """One run, and the answer about it."""
 
     def __init__(
         self, program: Program, flat: Sequence[Array], memory: int | None, everywhere: bool
@@ -239,7 +239,7 @@ class _Finding:
         return run(*given, past=True, quickly=True)
 
     def _exact(self, ran: Ran) -> Ran:
-        """With the elements of what is not finite, and of what decides, if bits were kept alone."""
+        """Add the elements of non-finite and of deciding values, if only bits were kept."""
         tables = reduced(ran, _BITS)
         needed = {at for at, one in self._wanted.items() if self._matters(one, tables)}
         ran = self._with_values(ran, needed)
@@ -278,7 +278,7 @@ class _Finding:
         ]
 
     def _became(self, origin: Origin, found: Nonfinite) -> str:
-        """An origin's part in the results, in words; empty where they have it, and that is all."""
+        """An origin's effect on the results, in words; empty if they simply have it."""
         if not origin.reached:
             return f"{'rejected: a test saw it, and ' * origin.tested}no result has it"
         times = ""
@@ -302,7 +302,7 @@ class _Finding:
         }
 
     def _handed_in(self, seen: Mapping[str, Seen], origins: Sequence[Origin]) -> list[str]:
-        """Which arguments are not finite, where something began that no argument is."""
+        """Notes on arguments that are not finite, if something else began, too."""
         begun = {one.address for one in origins}
         bad = [
             address
@@ -322,7 +322,7 @@ class _Finding:
         return eqn is not None and id(eqn.params.get("callback")) in ran.raised.callbacks
 
     def _with_values(self, ran: Ran, addresses: Container[str]) -> Ran:
-        """With these values, of another run where they were not kept, if that is possible."""
+        """Add these values, by another run if they were not kept and it is possible."""
         reads = self._left(ran, addresses)
         quiet = silent(self._program.jaxpr)
         if not reads or _compat.open_jaxpr(quiet).effects:
@@ -335,14 +335,14 @@ class _Finding:
         return dataclasses.replace(ran, kept={**ran.kept, **more.kept})
 
     def _with_stats(self, ran: Ran, addresses: Container[str]) -> Ran:
-        """With statistics of what had to stay without values."""
+        """Add statistics of values that were not kept."""
         if not (reads := self._left(ran, addresses)):
             return ran
         more = self._run(reads, STATS)
         return dataclasses.replace(ran, kept={**ran.kept, **more.kept})
 
     def _left(self, ran: Ran, addresses: Container[str]) -> list[Value]:
-        """Where values of these addresses are read that were not kept, each once."""
+        """The values of these addresses that were not kept, each once."""
         reads = {
             one.read.address: one.read
             for address, one in self._wanted.items()  # in an order that all processes have
@@ -360,7 +360,7 @@ def _said(error: Exception) -> str:
 
 
 def _unsure(found: Nonfinite, ran: Ran) -> list[str]:
-    """Why another of several places may be the first."""
+    """Why another place than the first may have caused the results' NaN."""
     if found.places < 2:
         return []
     reasons: list[str] = []
@@ -373,7 +373,7 @@ def _unsure(found: Nonfinite, ran: Ran) -> list[str]:
 
 
 def _of_result(number: int, x: Any) -> NanRow:
-    """The row of a NaN in a result of which no place is known, as of a literal."""
+    """The row of a NaN in a result without a known place, as for a literal."""
     elements = counted(np.argwhere(np.isnan(x)), x)
     address, name = f"out{number}", f"result {number}"
     return NanRow("NaN", name, "", "", (), "", "", (), elements, False, (), address)

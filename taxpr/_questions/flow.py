@@ -37,19 +37,19 @@ _ZEROS = Reduction(_zeros, (), has_stats)
 
 @dataclasses.dataclass(frozen=True)
 class FlowRow:
-    """A variable in `Flow`: its size and that of its gradient, step by step.
+    """A variable in `Flow`: its norm and its gradient's, step by step.
 
     Attributes:
         variable: The variable.
         line: The line that bound it.
         shape: The shape of each of its values.
-        norms: The norm of each value: of each call or turn of a Python loop, and of each iteration.
-        grads: The norms of their gradients, in the same order; None where there are none.
-        dead: For each value the share of its units, along the last axis, that are zero in all of
-            it; NaN of arguments, and where it was not computed. None if there is no other.
-        address: The address of the first.
+        norms: The norm of each value: for each call, and each iteration of a Python loop or scan.
+        grads: The norms of their gradients, in the same order; None without gradients.
+        dead: For each value the share of units, along the last axis, that are zero in all of it;
+            NaN for arguments, or if it was not computed. None if all are NaN.
+        address: The address of the first value.
         updates: For each value the norm of its change in a step of the optimizer, as a share of its
-            own norm; NaN of what is no weight. None if no step was given, or there is no weight.
+            own norm; NaN if it is no weight. None if no step was given, or there is no weight.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -119,23 +119,23 @@ def flow(
     step: Callable[..., PyTree] | None = None,
     memory: int | None = None,
 ) -> Callable[..., Flow]:
-    """How large the values of a loss are, and the gradients that flow back to them.
+    """Measure how large the values of a loss, and their gradients, are.
 
-    For each variable there are the norms of its values, one for each call, turn of a Python loop,
-    or iteration of a scan, so of each layer, and the norms of their gradients: it shows where they
-    vanish or explode, and which units are dead. Of variables that are one value the first is told.
+    Each variable has the norms of its values, one for each call and each iteration of a Python loop
+    or scan, so for each layer, and the norms of their gradients. This shows where they vanish or
+    explode, and which units are dead. If several variables hold one value, the first is shown.
 
     Args:
         fun: A function of PyTrees of arrays with a scalar as its result, or a tuple that begins
             with one; or a `Program`.
-        where: Which values, as for `watch`; all variables if you do not give one.
-        of: The name of the result to differentiate where that is not the first one:
-            ``"out[1]['loss']"``, such as the loss that a step of a training returns.
+        where: Which values, as for `watch`; by default all variables.
+        of: The name of the result to differentiate if it is not the first one:
+            ``"out[1]['loss']"``, such as the loss that a training step returns.
         step: A step of an optimizer: a function of the same arguments that returns the new value of
-            the first one, the weights, or a tuple that begins with it; or that changes it, as a
-            model of flax nnx. With it each weight has the ratio of its update to itself; about
-            0.001 is usual.
-        memory: As for `watch`. With too little there are no shares of dead units.
+            the first one, the weights, or a tuple that begins with it; or that changes them in
+            place, as in a model of flax nnx. With it each weight has the ratio of its update to
+            itself; about 0.001 is usual.
+        memory: As for `watch`. If it is too little, there are no shares of dead units.
 
     Returns:
         A function of the arguments of ``fun`` that returns a `Flow`, with a `FlowRow` for each
@@ -300,7 +300,7 @@ def _is_float(part: Part) -> bool:
 
 
 def _dead(parts: Sequence[Part]) -> Any:
-    """For each value the share of units that are zero in all of it; None where it is not known."""
+    """For each value the share of units that are zero in all of it; None if it is not known."""
     shape = parts[0].kept.shape
     if len(shape) < 2 or not math.prod(shape) or any(part.kept.value is None for part in parts):
         return None

@@ -1,4 +1,4 @@
-"""The rows of `find_nan`: where a value that is not finite begins, in words."""
+"""The rows of `find_nan`: the place where a non-finite value begins, in words."""
 
 import dataclasses
 import functools
@@ -32,26 +32,28 @@ _MOST = 8  # examples that are told
 
 @dataclasses.dataclass(frozen=True)
 class NanRow:
-    """A value that is not finite, while all that it was computed from is; a row of `NanFound`.
+    """A non-finite value with finite operands; a row of `NanFound`.
 
     Attributes:
         what: ``"NaN"``, ``"+inf"``, ``"-inf"``, or several of these.
-        variable: The variable that held it; the address where there is none.
+        variable: The variable that held it; else the address.
         line: The line of the source, such as ``"model.py:12"``: where the variable was bound.
-        code: The statement in that line; after ``∂`` it is that of which the derivative is taken.
+        code: The statement in that line; after ``∂`` the differentiated statement.
         iteration: For each loop around it the iteration from 0, outermost first, when it begins.
         branch: The branches that were taken to it.
         device: The device that has the first such element: its place along each axis of the mesh
-            that divides the value, such as ``"d=5"``; empty where all have the same.
-        examples: Of an axis of `jax.vmap` the examples.
+            that divides the value, such as ``"d=5"``; empty if all have the same.
+        examples: The examples along the axes of `jax.vmap`.
         elements: How many of its elements in that iteration, and the index of the first.
-        backward: Whether it is of a backward pass; what `jax.checkpoint` computes again is not.
+        backward: Whether it is part of a backward pass; values that `jax.checkpoint` computes again
+            are not.
         inputs: The operands with their ranges.
         address: Its address.
-        made_by: The statement that made it, with its line, where another one did, as in a helper.
+        made_by: The statement that made it, with its line, if that is another one, as in a helper.
         times: How often it begins, of how often the value is computed; with ``everywhere`` alone.
-        became: What the results have of it, where this is not the same; with ``everywhere`` always.
-        process: The number of the process that the device belongs to; None if there are no others.
+        became: Its effect on the results, if they do not simply have it; with ``everywhere``
+            always.
+        process: The number of the process that the device belongs to; None if there is only one.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -106,12 +108,12 @@ class Words:
     def row(
         self, origin: Origin, kept: Mapping[str, KeptValue], became: str, all_times: bool
     ) -> NanRow:
-        """The row of an origin whose value was kept, with those of its operands.
+        """The row of an origin. Its value and its operands' were kept.
 
         Args:
             origin: The origin.
             kept: The values.
-            became: What the results have of it.
+            became: Its effect on the results.
             all_times: Whether the row says how often it begins.
         """
         one = self._wanted[origin.address]
@@ -162,9 +164,9 @@ class Words:
     def _elements(
         self, kept: KeptValue, origin: Origin
     ) -> tuple[str, tuple[int, ...], tuple[int, ...] | None]:
-        """How many elements are what the origin is, the examples that they are of, and the first.
+        """How many elements are of the origin's kind, their examples, and the first element.
 
-        The first is an index of all that was kept; None where it is not known.
+        The first is an index of the whole kept array; None if it is not known.
         """
         if kept.value is None:
             size = math.prod(kept.shape)
@@ -193,13 +195,13 @@ class Words:
 
 
 def _is_backward(value: Value) -> bool:
-    """Whether a backward pass makes a value: what is in a loop of it does not say so itself."""
+    """Whether a backward pass makes a value: in a loop, only the loop's equation tells."""
     around = any(_compat.is_transposed(step.eqn) for step in value.steps)
     return (around or _compat.is_transposed(value.eqn)) and not _compat.is_recomputed(value.eqn)
 
 
 def _times(origin: Origin, kept: KeptValue) -> str:
-    """How often an origin begins; empty where its value is computed once."""
+    """How often an origin begins; empty if its value is computed once."""
     found, of = origin.times
     if of == 1:
         return ""
@@ -217,7 +219,7 @@ def counted(places: Any, value: Any) -> str:
 
 
 def in_layers(rows: Sequence[NanRow]) -> list[list[NanRow]]:
-    """Rows of one statement together, as of each layer, if the same has become of them."""
+    """Group the rows of one statement, such as in each layer, if their effects are the same."""
 
     def said(row: NanRow) -> Hashable:
         where = of_any_index(row.variable), row.line, row.code, row.made_by
@@ -229,7 +231,7 @@ def in_layers(rows: Sequence[NanRow]) -> list[list[NanRow]]:
 
 
 def told(row: NanRow, more: Sequence[NanRow] = ()) -> str:
-    """A row as text, with where the same begins again."""
+    """A row as text, with the other places where the same begins."""
     is_derivative = row.code.startswith("∂ ")
     where = [f"in {row.line}" if row.line else ""]
     where += [f"`{row.code}`" if row.code and not is_derivative else ""]
@@ -259,13 +261,13 @@ def _at(kept: KeptValue, index: Mapping[str, int]) -> Any:
 
 
 def _place(kept: KeptValue, index: Mapping[str, int]) -> tuple[int, ...]:
-    """An index of the leading axes of what was kept."""
+    """An index of the leading axes of the kept array."""
     shape = np.shape(kept.table if kept.value is None else kept.value)
     return tuple(min(index.get(name, 0), n - 1) for name, n in zip(kept.axes, shape, strict=False))
 
 
 def _range(kept: KeptValue, index: Mapping[str, int]) -> str:
-    """The range of a value, and what is not finite in it."""
+    """The range of a value, and its non-finite elements."""
     row = _at(kept, index)
     row = row if kept.value is None else summary(row, 0, np)
     stats = each_of(row, math.prod(kept.shape))
@@ -286,9 +288,9 @@ _PROGRAM = Address()
 
 
 def derived(jaxpr: StoredJaxpr) -> set[str]:
-    """The addresses of what a backward pass computes, and of what a forward pass does for it alone.
+    """The addresses of the values of a backward pass, and of values that serve it alone.
 
-    The latter is, of a square root, one half divided by it.
+    In the forward pass of a square root, for example, one half divided by the root.
     """
     known = _Derived()
     known.run(jaxpr, [True] * len(_compat.open_jaxpr(jaxpr).outvars), _PROGRAM)

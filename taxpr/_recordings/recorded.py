@@ -1,4 +1,4 @@
-"""`Recorded`: what one name means in a recording."""
+"""`Recorded`: the values of one name in a recording."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _SHOWN = 6  # values in a message
 
 
 class Recorded(AsArray):
-    """What a recording kept by one name; an array, wherever JAX and NumPy take one.
+    """The values that a recording kept for one name; JAX and NumPy take it as an array.
 
-    It is indexed, computed with and compared as its `value`. A name may also mean several values:
-    those of a variable that is assigned again, one after the other, and the arrays of a PyTree.
-    Those of a variable are one array, too, if they have one shape. Else an error says which there
-    are: `at` gives one of them, and `value` all.
+    Indexing, arithmetic and comparison use its `value`. A name may also mean several values: a
+    variable that is assigned again, one after the other, or the arrays of a PyTree. The values of a
+    variable are stacked to one array if they have one shape. Else an error lists them: `at` gives
+    one of them, and `value` all.
 
     Attributes:
         name: The name.
@@ -78,9 +78,9 @@ class Recorded(AsArray):
     def value(self) -> Any:
         """The value: an array with the axes `axes`.
 
-        Several values of one shape are stacked on a leading axis, others are a tuple, and of a
-        PyTree there is a dict by paths. Where a value was not computed, as in a branch that was not
-        taken, it is zero; see `fired`.
+        Several values of one shape are stacked on a leading axis, others are a tuple, and a PyTree
+        is a dict by paths. If a value was not computed, as in a branch that was not taken, it is
+        zero; see `fired`.
 
         Raises:
             ArgumentError: If only statistics were kept.
@@ -94,7 +94,7 @@ class Recorded(AsArray):
 
     @property
     def array(self) -> Any:
-        """The value, if it is one array.
+        """The value, if it is a single array.
 
         Raises:
             ArgumentError: If there are several of different shapes, or only statistics were kept.
@@ -122,7 +122,7 @@ class Recorded(AsArray):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The names of the axes: loops and mesh axes, those of `jax.vmap`, and others."""
+        """The names of the axes: loops, mesh axes, axes of `jax.vmap`, and others."""
         return (("occurrence",) if self._is_stacked else ()) + self.parts[0].axes
 
     @property
@@ -153,10 +153,10 @@ class Recorded(AsArray):
 
     @property
     def at(self) -> At:
-        """Called, one of several values, or that in one iteration; indexed, ``at`` of the array.
+        """Called, it gives one of several values, or one iteration; indexed, ``at`` of the array.
 
-        ``at(k)`` is the value of occurrence ``k``, ``at(step=k)`` that in iteration ``k``: see
-        `At.__call__`. ``at[k].set(0)`` is a copy of the array that differs there, as in JAX.
+        ``at(k)`` is the value of occurrence ``k``, ``at(step=k)`` the value in iteration ``k``: see
+        `At.__call__`. ``at[k].set(0)`` is a changed copy of the array, as in JAX.
         """
         return At(self._one, lambda: self.array)
 
@@ -206,8 +206,8 @@ class Recorded(AsArray):
         """Statistics of all elements.
 
         Args:
-            each: Whether of each iteration and device, with their axes. Where the value was not
-                computed all but the histogram is NaN.
+            each: Whether to make them for each iteration and device, with their axes. If the value
+                was not computed, all but the histogram is NaN.
 
         Returns:
             A `Stats`; a list of these for several values; None for PRNG keys.
@@ -240,7 +240,7 @@ class Recorded(AsArray):
         return Lines({self.name: stats.histogram}, x=at, xlabel="histogram")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw it, with matplotlib where that is installed; see `Answer.plot`.
+        """Draw it, with matplotlib if that is installed; see `Answer.plot`.
 
         Args:
             ax: The axes of matplotlib to draw into; None makes a figure.
@@ -265,7 +265,7 @@ class At:
     def __call__(
         self, occurrence: int | None = None, *, step: int | tuple[int, ...] | None = None
     ) -> Any:
-        """One of several values, or that in one iteration of the loops around it.
+        """One of several values, or the value in one iteration of the loops around it.
 
         Args:
             occurrence: Which of several values of a variable, from 0.
@@ -298,7 +298,7 @@ _jax.tree_util.register_pytree_node(Recorded, _flat, _from_flat)
 
 
 def _stacked(values: list[Any]) -> Any:
-    """Values on a new axis, with the sharding of the first where shardings are part of types."""
+    """Stack values on a new axis, with the first one's sharding if that is part of the type."""
     first, *rest = values
     expected = _jax.typeof(first).sharding
     alike = (
@@ -309,7 +309,7 @@ def _stacked(values: list[Any]) -> Any:
 
 
 def _number(place: int, part: Part) -> int:
-    """By which number `Recorded.at` gives a part."""
+    """The number of a part for `Recorded.at`."""
     return place if part.occurrence is None else part.occurrence
 
 

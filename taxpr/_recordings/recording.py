@@ -80,14 +80,13 @@ class Recording:
     of a tag, an address, or a `var`.
 
     Attributes:
-        out: The result of the program. Of a loaded recording a dict by names.
-        parts: What was kept, in the order of execution.
-        skipped: What could not be read, with the reasons.
+        out: The result of the program; in a loaded recording, a dict by names.
+        parts: The kept values, in the order of execution.
+        skipped: Values that could not be read, with the reasons.
         notes: How it was kept, in sentences.
         complete: Whether it was not interrupted.
-        states: What the run made of arrays of objects, such as ``"model.norm.mean"`` of a model of
-            flax nnx, and of other states; the objects themselves have not changed. A loaded
-            recording has none.
+        states: The new values of states, such as ``"model.norm.mean"`` of a model of flax nnx; the
+            objects themselves are unchanged. Empty in a loaded recording.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -164,7 +163,7 @@ class Recording:
         return list(dict.fromkeys(part.name for part in self.parts))
 
     def at_line(self, file: str, line: int | None = None) -> list[Recorded]:
-        """What a line of the source bound.
+        """The values that a line of the source bound.
 
         Args:
             file: The file, or the end of its path; or with the line, as in ``"model.py:12"`` or
@@ -191,11 +190,11 @@ class Recording:
         ]
 
     def table(self) -> RecordingTable:
-        """What was kept, a row for each value by its name, with statistics.
+        """The kept values as a table: a row for each value by its name, with statistics.
 
-        The table shows itself, and each value once, such as a parameter that is handed from
-        function to function. ``.rows``, ``.to_pandas()``, ``.to_csv()`` and ``.to_json()`` give all
-        names as data.
+        The table shows itself, and each value once, even a parameter that is passed from function
+        to function. ``.rows``, ``.to_pandas()``, ``.to_csv()`` and ``.to_json()`` give all names as
+        data.
         """
         rows = [_row(part) for part in self.parts]
         notes = (*self.notes, *map(_passed, self.skipped))
@@ -245,11 +244,11 @@ def few(names: Sequence[str]) -> str:
 
 
 def load_recording(path: str | pathlib.Path) -> Recording:
-    """Read a recording that `Recording.save` wrote.
+    """Read a file of `Recording.save`.
 
     Args:
-        path: The file. Its arrays are NumPy arrays; nothing in it is run. Of a recording that
-            several processes saved it is the path that they gave, and all their files are there.
+        path: The file. Its arrays are NumPy arrays; nothing in it is run. If several processes
+            saved the recording, give the path that they gave; all their files must be there.
 
     Returns:
         The `Recording`. Its ``out`` is a dict from the path in the result, such as ``"[0]"``, to

@@ -1,4 +1,4 @@
-"""Statistics of values: by NumPy on the host, on a device by one program for all of a shape."""
+"""Statistics of values: by NumPy on the host, on a device by one program for each shape."""
 
 import dataclasses
 import functools
@@ -29,8 +29,8 @@ class Stats:
     """Statistics of a recorded value.
 
     Each is a number, or with ``each=True`` an array with the axes of the loops and devices. Complex
-    numbers count by their absolute values; they are NaN if a part is, else -inf if a part is. Where
-    nothing is finite the first five are NaN.
+    numbers count by their absolute values; they are NaN if a part is, else -inf if a part is. If no
+    element is finite, the first five are NaN.
 
     Attributes:
         mean: The mean of the finite elements.
@@ -44,8 +44,8 @@ class Stats:
         neginf: The share of -inf.
         size: The number of elements.
         histogram: How many finite elements are in each of 16 equally wide bins from the least to
-            the greatest. For several iterations, or devices, of which only statistics were kept it
-            is made as if elements lay evenly in their bins.
+            the greatest. If only statistics of several iterations or devices were kept, it assumes
+            that elements lie evenly in their bins.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -76,7 +76,7 @@ class Stats:
 
 
 def has_stats(dtype: Any) -> bool:
-    """Whether there are statistics of values of a dtype: not of PRNG keys, nor of float0."""
+    """Whether a dtype has statistics: PRNG keys and float0 have not."""
     return not _compat.is_extended(dtype) and dtype != _jax.dtypes.float0
 
 
@@ -86,8 +86,8 @@ def summary(x: Any, axes: int, of: Any) -> Any:
     Args:
         x: The value, of any dtype.
         axes: The number of leading axes that stay.
-        of: NumPy, in which all is computed in float64, or `jax.numpy`, in which values of float64
-            are and others in float32.
+        of: NumPy, which computes in float64, or `jax.numpy`, which computes in float32 unless the
+            value is float64.
     """
     lead, wide = x.shape[:axes], of is np or x.dtype in (np.float64, np.complex128)
     dtype = of.float64 if wide else of.float32
@@ -117,7 +117,7 @@ def _size(x: Any, of: Any) -> Any:
 
 
 def _of_rows(x: Any, of: Any, dtype: Any) -> Any:
-    """The numbers of rows, which are the last axis."""
+    """The numbers of each row; a row is the last axis."""
     lead = x.shape[:-1]
     zero = _is_zero(x, of)
     x = x.astype(dtype)
@@ -150,7 +150,7 @@ def _of_rows(x: Any, of: Any, dtype: Any) -> Any:
 
 
 def _is_zero(x: Any, of: Any) -> Any:
-    """Which elements are zero; by their bits where a device may take the least numbers for zero."""
+    """Which elements are zero; by their bits if a device may flush the least numbers to zero."""
     if of is np or not of.issubdtype(x.dtype, of.floating) or x.dtype.itemsize < 2:
         return x.astype(np.float64 if of is np else np.float32) == 0
     bits = jax.lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}")
@@ -158,10 +158,11 @@ def _is_zero(x: Any, of: Any) -> Any:
 
 
 def array_stats(value: Array) -> Stats | None:
-    """Statistics of an array, computed on the host; None of PRNG keys and float0.
+    """Statistics of an array, computed on the host; None for PRNG keys and float0.
 
     Args:
-        value: The array, of JAX or NumPy. If other processes have parts of it, they must ask, too.
+        value: The array, of JAX or NumPy. If other processes have parts of it, they must call this,
+            too.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -175,16 +176,16 @@ def array_stats(value: Array) -> Stats | None:
 
 
 class Reduction(NamedTuple):
-    """A reduction that is kept in the place of values, such as statistics.
+    """A reduction that is kept in place of values, such as statistics.
 
     Attributes:
         of: ``(x, axes, module)``: computes it of a value with as many leading axes, by NumPy or
             `jax.numpy`.
-        shape: The shape of what it computes of a value without leading axes.
-        takes: Whether there is such a thing of a dtype; other values are kept whole.
+        shape: The shape of its result for a value without leading axes.
+        takes: Whether it can reduce a dtype; other values are kept whole.
         joined: The result for a whole, made from the results for its parts of one size. They are
-            on one further axis before `shape`, and zeros count as no part. None if parts do not
-            tell it.
+            on one further axis before `shape`, and zeros count as no part. None if it cannot be
+            made from parts.
     """
 
     of: Callable[[Any, int, Any], Any]
@@ -203,10 +204,10 @@ WHOLE = Reduction(summary, (WIDTH,), _takes_none)
 
 @functools.cache
 def by_lanes(lanes: tuple[int, ...], shape: tuple[int, ...]) -> Reduction:
-    """Statistics of each lane apart, in values of one shape; the value where that is smaller.
+    """Statistics of each batch element apart, in values of one shape; the value if that is smaller.
 
     Args:
-        lanes: The axes of a value that are those of lanes, the outermost first.
+        lanes: The axes of a value that are batch axes, the outermost first.
         shape: The shape of a value.
     """
     many = math.prod(shape[k] for k in lanes)
@@ -241,7 +242,7 @@ def beside(reduction: Reduction, mesh: Mesh | None) -> Any:
     """A reduction of one value, to be computed in the program that makes it.
 
     Each device of a mesh reduces its own part; the results are on a further axis before the shape.
-    In a `jax.shard_map` there is no such axis: a device has nothing but its part.
+    In a `jax.shard_map` there is no such axis: a device has only its part.
     """
 
     def of_all(x: Array) -> Array:
@@ -274,7 +275,8 @@ def stats_of(table: Any, size: int, fired: Any = None) -> Stats:
 def joined(table: Any) -> Any:
     """One summary of several, on the last axis but one, of as many elements each.
 
-    Zeros are the summary of nothing, and do not count. Elements count as evenly spread in bins.
+    A row of zeros summarises no elements, and does not count. Elements count as evenly spread in
+    bins.
     """
     table = np.array(table, np.float64)
     by_name = dict(zip(_FIELDS, np.moveaxis(table, -1, 0), strict=False))
@@ -328,7 +330,7 @@ STATS = Reduction(summary, (WIDTH,), has_stats, joined)
 
 
 def each_of(table: Any, size: int, fired: Any = None) -> Stats:
-    """The `Stats` of each summary; NaN, and no counts, of those that did not fire."""
+    """The `Stats` of each summary; NaN, and no counts, if it did not fire."""
     table = np.asarray(table, np.float64)
     live = np.True_ if fired is None else np.asarray(fired, bool)
     numbers = [np.where(live, table[..., k], np.nan)[()] for k in range(9)]

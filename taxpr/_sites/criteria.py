@@ -136,7 +136,7 @@ class LineSelector:
 
 
 def _users_line(thing: Selectable) -> _compat.Source | None:
-    """The innermost line of the user's own code, where a library made an equation for it."""
+    """The innermost line of the user's own code, if a library made an equation for it."""
     eqns = [thing.eqn, *(step.eqn for step in reversed(thing.steps))]
     sources = (source for eqn in eqns for source in _compat.sources_of(eqn))
     return next((one for one in sources if is_user_file(one.file)), None)
@@ -148,9 +148,9 @@ def line(at: int | str) -> LineSelector:
     Args:
         at: A line number in any file, or with the end of the file's path, such as
             ``"model.py:42"`` or ``"layers/model.py:42"``, or ``"cell 3:42"`` in a notebook. The
-            innermost line of the user's code counts: that of the call of `tag`, not of an outer
-            call; for a call over several lines, the first. What an installed library made counts
-            for its own line, and for the one that called the library.
+            innermost line of the user's code counts: the call of `tag`, not an outer call; for a
+            call over several lines, the first. An equation of an installed library counts for its
+            own line, and for the line that called the library.
 
     Example:
         >>> import taxpr
@@ -191,7 +191,7 @@ class Places:
     by: Literal["tag", "variable", "address", "glob"] = "variable"
 
     def fits(self, thing: Selectable) -> bool:
-        """Whether a value, or a tag or what it marks, is one of them."""
+        """Whether a value, a tag or its marked value is among them."""
         return bool({thing.address, getattr(thing, "value_address", None)} & self.addresses)
 
     def __repr__(self) -> str:
@@ -209,10 +209,10 @@ class Untagged(Places):
 
 
 class TagsOf(Places):
-    """Tags that a selector has put for values, which are none of the program's own."""
+    """Tags that a selector has put for values; the program has not made them."""
 
     def fits(self, thing: Selectable) -> bool:
-        """Whether a tag is one of them."""
+        """Whether a tag is among them."""
         return thing.address in self.addresses
 
 
@@ -244,7 +244,7 @@ def maybe(where: Selector) -> Maybe:
 
 @dataclasses.dataclass(frozen=True)
 class Each:
-    """A selector that means its places one by one, in some iterations; `each` makes it."""
+    """A selector that takes its places one by one, in some iterations; `each` makes it."""
 
     where: Selector
     axis: int | None = None
@@ -256,16 +256,17 @@ def each(
 ) -> Each:
     """The places of a selector in each iteration of the loops around them.
 
-    `sweep` and `patch` act at one of them after the other: at each tag or variable, in each
-    iteration, and each part of the value along an axis. `inject` acts at all of them in one run,
-    so that ``iterations=[3]`` means this iteration only.
+    `sweep` and `patch` act at one place after the other: at each tag or variable, in each
+    iteration, and each part of the value along an axis. `inject` acts at all places in one run, so
+    ``iterations=[3]`` means this iteration only.
 
     Args:
         where: A selector, as for `inject`.
-        axis: The axis of the value whose parts are taken one by one, such as that of the heads;
-            None takes the whole value. Not for `inject`.
-        iterations: Whether each iteration of a loop is a place of its own; or the numbers of those
-            to take, from 0, in each of the loops. With False all of them are one place.
+        axis: The axis of the value whose parts are taken one by one, such as the heads' axis; None
+            takes the whole value. Not for `inject`.
+        iterations: Whether each iteration of a loop is a place of its own; or the numbers of
+            iterations to take, from 0, in each of the loops. With False all iterations are one
+            place.
 
     Raises:
         ArgumentError: If axis or iterations are no numbers.

@@ -57,10 +57,10 @@ class Site:
         address: Its address, such as ``"3:scan/body/t0"``. The number of a tag changes when
             an earlier tag is added or removed.
         params: The params that the user gave to `tag`.
-        avals: The token's avals, in the token's structure.
-        value_address: The address of the tagged value; None for a token of several.
-        makers: For each leaf of the token, the equation that made it, looking through other tags;
-            None for inputs, constants and literals.
+        avals: The avals of the tagged value, in its structure.
+        value_address: The address of the tagged value; None if it is several arrays.
+        makers: For each leaf of the tagged value, the equation that made it, looking through other
+            tags; None for inputs, constants and literals.
         batch: One ``(size, dims)`` for each `jax.vmap` around it, innermost first;
             ``dims`` holds the mapped axis of each leaf, or None.
         steps: The steps down to it.
@@ -96,7 +96,7 @@ class Site:
 
     @property
     def variable(self) -> AtVariable | None:
-        """The variable for which a selector has put it there; None for the program's own tags."""
+        """The variable that a selector has put it for; None for the program's own tags."""
         return variable_of(self.eqn)
 
     @property
@@ -155,7 +155,7 @@ class Site:
         """Whether both are the same tag of one traced program, before and after an edit of it.
 
         Args:
-            other: A tag of the same program or of one made of it.
+            other: A tag of the same program or of an edited version.
 
         Example:
             >>> from taxpr import tag, trace
@@ -189,14 +189,14 @@ def around(steps: Sequence[Step]) -> list[tuple[Address, Step]]:
 
 
 def home_of(steps: Iterable[Step]) -> Address:
-    """The address of the jaxpr to which steps lead."""
+    """The address of the jaxpr that steps lead to."""
     return Address("/".join(part for s in steps for part in (s.local, s.nested.label)))
 
 
 def described(address: str, eqn: JaxprEqn) -> str:
     """An equation for messages: ``scan of step (model.py:12 in f, at 3:scan)``.
 
-    A tag is called by its name, and a use of a state by that of the state.
+    A tag is called by its name, and a use of a state by the state's name.
     """
     if variable := variable_of(eqn):
         at = Address(address).home / variable.value
@@ -236,7 +236,7 @@ def _named(eqn: JaxprEqn) -> str:
 
 
 def _called(eqn: JaxprEqn) -> Nested | None:
-    """The jaxpr of the function that an equation runs, if it is one, or the body of a loop."""
+    """The jaxpr of the function that an equation calls, or of the body of a loop; else None."""
     nested = nested_jaxprs(eqn)
     looped = [one for one in nested if in_loop(eqn, one)]
     return nested[0] if len(nested) == 1 else looped[-1] if looped else None

@@ -85,7 +85,7 @@ def value_at(jaxpr: StoredJaxpr, address: str) -> Value:
     """The value at an address.
 
     Raises:
-        AddressError: If there is none, or if the address is ambiguous.
+        AddressError: If there is no such value, or the address is ambiguous.
     """
     place = locate(jaxpr, address)
     inner = _compat.open_jaxpr(place.jaxpr)

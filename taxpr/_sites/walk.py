@@ -44,7 +44,7 @@ def _local_name(eqn: JaxprEqn, position: int, at: _TagPositions) -> str:
 
 
 def is_tag_or_access(eqn: JaxprEqn) -> bool:
-    """Whether an equation is a tag or a state access, where a handler can be attached."""
+    """Whether an equation is a tag or a state access: a handler can be attached to both."""
     return is_tag(eqn) or is_access(eqn)
 
 
@@ -54,7 +54,7 @@ def find_sites(
     """All tags, or state accesses, of a jaxpr in program order, through every nested jaxpr.
 
     Includes the rules of custom_jvp and custom_vjp. A tag in a rule with an equal tag in the
-    function itself counts as a copy of that; other tags of a rule are sites of their own.
+    function itself counts as its copy; other tags of a rule are sites of their own.
     """
     found: list[Site] = []
     for home, steps, position, local, eqn, homes in _tags(jaxpr, {}, rules=rules, of=of):
@@ -143,10 +143,10 @@ def _below(step: Step, tags: list[_TagFound]) -> list[_TagFound]:
 
 
 def tag_key(eqn: JaxprEqn) -> Hashable:
-    """A key by which a tag in a rule is recognized as a copy of a tag of the function.
+    """A key that is equal for a tag in a rule and its original in the function.
 
-    It does not contain the source: equations traced while JAX evaluates another one have the source
-    of that.
+    It does not contain the source: equations traced while JAX evaluates another one have that one's
+    source.
     """
     if is_access(eqn):
         return access_of(eqn).op, access_of(eqn).state

@@ -1,4 +1,4 @@
-"""Which files are the user's, and which those of libraries."""
+"""Which files are the user's, and which belong to libraries."""
 
 import functools
 import linecache
@@ -20,10 +20,10 @@ _PACKAGES = {"site-packages", "dist-packages"}
 
 
 def is_user_file(file: str) -> bool:
-    """Whether a file is the user's: not of Python, of an installed library or of taxpr.
+    """Whether a file is the user's: not of Python, of an installed library or of taxpr itself.
 
     Args:
-        file: A path, or what stands for one, as `__file__` and tracebacks have it.
+        file: A path, or a name such as ``<stdin>``, as in `__file__` and tracebacks.
 
     Example:
         >>> import json
@@ -48,18 +48,18 @@ def _is_users(file: str) -> bool:
 
 
 def is_installed(file: str) -> bool:
-    """Whether a file is of an installed package, and not of Python itself."""
+    """Whether a file belongs to an installed package, and not to Python itself."""
     return not _PACKAGES.isdisjoint(file.split(os.sep))
 
 
 def is_library_file(file: str) -> bool:
-    """Whether a file is of Python, of an installed library or of taxpr.
+    """Whether a file belongs to Python, to an installed library or to taxpr.
 
-    So is what stands for a file where a library writes code, as attrs and beartype do. What else
-    `exec` made has no file and is nobody's: neither this nor `is_user_file` holds.
+    Code that a library writes, as attrs and beartype do, belongs to that library. For other code of
+    `exec`, which has no file, neither this nor `is_user_file` is true.
 
     Args:
-        file: A path, or what stands for one, as `__file__` and tracebacks have it.
+        file: A path, or a name such as ``<stdin>``, as in `__file__` and tracebacks.
 
     Example:
         >>> import json

@@ -25,12 +25,12 @@ class Statement(NamedTuple):
         file: The name of the file, or Python's name for a notebook cell.
         function: The qualified name of the function.
         line: The statement's first line, counted from 1.
-        text: The statement in one line, of one with a body only its head; "" where the source is
-            not known for sure. Then `line` is the line that was running.
+        text: The statement in one line, without a body; "" if the source is not known for sure.
+            Then `line` is the line that was running.
         expression: The part of the statement that made the equation, with a blank for each operand
-            that is computed; "" where there is none.
-        place: Where the statement stands, as no other does.
-        part: Where the expression stands.
+            that is computed; "" if unknown.
+        place: The unique place of the statement.
+        part: The place of the expression.
         loops: The heads of the loops around the statement, outermost first, each with its place.
 
     Example:
@@ -55,15 +55,14 @@ def statements_of(
 ) -> tuple[Statement, ...]:
     """The statements of the user's source that made an equation, innermost first.
 
-    One for each of the user's functions that was running. A text is only given where the file still
-    says what Python has run.
+    One for each of the user's functions that was running. It has a text only if the file still has
+    the code that Python ran.
 
     Args:
         eqn: An equation of a jaxpr; None, as in `Site.makers` for an input, has no source.
-        libraries: Whether functions of installed libraries are among them, without a text.
-        rules: Whether the functions of a rule for a derivative are, such as the ``bwd`` of a
-            `jax.custom_vjp`, of which the call is the next one. They are known of what `trace`
-            traced.
+        libraries: Whether to include functions of installed libraries, without a text.
+        rules: Whether to include the functions of a derivative rule, such as the ``bwd`` of a
+            `jax.custom_vjp`; the call comes next. They are known if `trace` traced the program.
 
     Example:
         >>> import jax.numpy as jnp
@@ -186,7 +185,7 @@ def _is_scope(node: ast.AST) -> bool:
 
 
 def _head(node: ast.AST, parsed: Parsed) -> str:
-    """A statement in one line; of one with a body only what stands before the colon."""
+    """A statement in one line; if it has a body, only the part before the colon."""
 
     def text(part: ast.AST) -> str:
         return _text(part, parsed)
@@ -222,7 +221,7 @@ def _text(node: ast.AST, parsed: Parsed) -> str:
 
 
 def _with_blanks(expression: ast.expr, parsed: Parsed) -> str:
-    """An expression in which a blank stands for each operand that is computed, too."""
+    """An expression with a blank for each operand that is itself computed."""
     text = _text(expression, parsed)
     if expression.lineno != expression.end_lineno:
         expression = ast.parse(text, mode="eval").body
@@ -237,7 +236,7 @@ def _with_blanks(expression: ast.expr, parsed: Parsed) -> str:
 
 
 def _computed(node: ast.AST) -> Iterator[ast.expr]:
-    """The operands of an expression that are more than a name, a constant or a part of one."""
+    """The operands of an expression that are more than a name, a constant or a part of these."""
     for child in ast.iter_child_nodes(node):
         match child:
             case ast.Call(func=ast.Name() | ast.Attribute()) if _is_called(child, node):

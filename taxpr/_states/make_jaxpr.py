@@ -23,8 +23,8 @@ def make_jaxpr(
 ) -> Callable[..., Any]:
     """Like `jax.make_jaxpr`, for a function that uses states.
 
-    Signature and results are those of ``brainstate.transform.make_jaxpr``. States may be used
-    inside `jax.lax.scan`, `jax.lax.while_loop`, `jax.lax.cond`, `jax.jit` and so on.
+    Signature and results match ``brainstate.transform.make_jaxpr``. States may be used inside
+    `jax.lax.scan`, `jax.lax.while_loop`, `jax.lax.cond`, `jax.jit` and so on.
 
     Args:
         fun: A function of PyTrees of arrays, which may use any `State`.

@@ -42,8 +42,8 @@ class Uncurried:
 
     Args:
         fun: The function.
-        args: Positional arguments with which it can be called.
-        kwargs: Keyword arguments with which it can be called.
+        args: Example positional arguments.
+        kwargs: Example keyword arguments.
         tag_writes: Whether to tag each array that is written to a state, with the params ``name``
             (``total``, ``norm['mean']``), ``state`` (``norm``) and ``op="write"``. `record` sees
             the value of each iteration at such a tag.
@@ -94,8 +94,8 @@ class Uncurried:
         """Run the function on state values, without changing the states themselves.
 
         Raises:
-            StateError: If the values are not those of the states of `uncurry`, or have other
-                types; or if the function uses a further state with these arguments.
+            StateError: If the values do not match the states of `uncurry`, or have other types; or
+                if the function uses a further state with these arguments.
         """
         leaves = self._leaves(states)
         key = _key(leaves, args, kwargs)
@@ -110,12 +110,12 @@ class Uncurried:
         return out, self._as_dict(outs[n_out:])
 
     def write(self, states: Mapping[str, PyTree]) -> None:
-        """Set the states themselves to these values, such as those that a call returned.
+        """Set the states themselves to these values, such as a call returned.
 
         The states hold these arrays without a copy, so do not donate them afterwards.
 
         Raises:
-            StateError: If the values are not those of the function's states.
+            StateError: If the values do not match the function's states.
         """
         given = self._as_dict(self._leaves(states))
         for name, value in given.items():
@@ -175,7 +175,7 @@ class Uncurried:
 
 
 def _refuse_objects(name: str, done: Stateful) -> None:
-    """Raise where a function changes objects of a library: nothing would hand the change back."""
+    """Raise if a function changes objects of a library: nothing would hand the change back."""
     program = done.program
     if changed := program.states_after(program.out_avals):
         raise StateError(
@@ -226,15 +226,15 @@ def uncurry(
     Transform the pure function as you like: ``jax.jit(pure)``, ``jax.grad(pure, argnums=1,
     has_aux=True)``, ``jax.vmap(pure, in_axes=(None, 0))``, or as a step of `jax.lax.scan`. Inside
     ``fun``, `jax.grad` and `jax.vmap` may be used as long as no value that they transform is
-    written to a state. A use whose result could be wrong is refused, with an error that says what
-    to wrap instead.
+    written to a state. A use whose result could be wrong raises an error that says what to wrap
+    instead.
 
     Host callbacks and threads that the function starts see a `State` as a plain Python object with
     its own value. Pass them the value as an argument.
 
     Args:
         fun: A function of PyTrees of arrays, as for `jax.jit`. Close over static arguments.
-        *args: Arguments with which it can be called, or `jax.ShapeDtypeStruct` of them.
+        *args: Example arguments, or `jax.ShapeDtypeStruct` of them.
         **kwargs: As for ``args``.
 
     Returns:
@@ -252,7 +252,7 @@ def uncurry(
 
     Raises:
         StateError: If the result of a use of a state could be wrong; or if the function changes an
-            object of a library, which is none of its states.
+            object of a library that is not among its states.
         RefusedError: If a state is used in an equation that cannot be injected. Later, if a
             derivative goes through a state into or out of a function with a derivative rule, such
             as a `jax.custom_vjp`. In forward mode the latter is NaN.

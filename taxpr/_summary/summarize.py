@@ -1,4 +1,4 @@
-"""`summary`: what each function of the user's costs, as a tree."""
+"""`summary`: the cost of each of the user's functions, as a tree."""
 
 import dataclasses
 import math
@@ -43,16 +43,16 @@ _MEASURED = (
 def summary(
     fun: Any, *, parameters: str | Sequence[str] | None = None, measure: bool = False
 ) -> Callable[..., Summary]:
-    """Say what each function and statement of a program costs, as a tree of calls.
+    """Show the cost of each function and statement of a program, as a tree of calls.
 
     The function is traced, and not run. The tree has your functions and the methods of your
-    modules; what a library makes counts for your statement that called it.
+    modules; a library's equations count for your statement that called it.
 
     Args:
         fun: A function as you call it, also a jitted one or a method of a model; or a `Program`.
         parameters: The arguments that are parameters, by name, such as ``"model"``, or parts of
-            them, such as ``"variables['params']"``. None means the states of the model for a method
-            of one, else the first argument. Numbers that are no floats do not count.
+            them, such as ``"variables['params']"``. None means the states of the model if ``fun``
+            is a model's method, else the first argument. Arrays that are no floats do not count.
         measure: Whether to run it, too, for the time and the memory of each function; it is
             compiled twice for that.
 
@@ -98,7 +98,7 @@ class _Parameters(NamedTuple):
     Attributes:
         label: Their names.
         inputs: The numbers of inputs, each with the number of the parameter.
-        consts: The same of arrays that the function closes over, by their `id`.
+        consts: The numbers of parameters that the function closes over, by their `id`.
         avals: The types of the parameters.
     """
 
@@ -188,7 +188,7 @@ class _Measured(NamedTuple):
 
     Attributes:
         seconds: The time of the kernels that belong to a node alone.
-        at_peak: The bytes of its own values where the most is taken.
+        at_peak: The bytes of its own values at the peak of the memory.
         wall: The seconds of one run.
         coverage: The share of these that has a statement.
         memory: The bytes that the call needs.

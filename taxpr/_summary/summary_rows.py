@@ -24,12 +24,12 @@ class SummaryRow:
         name: The function, or the statement.
         depth: How many functions are around it.
         calls: How often it was called while the program was traced; None if that is not known.
-        iterations: How often the loops around it run each of these; None if nobody knows, as in a
-            while loop, or if its calls differ.
-        parameters: How many numbers the parameters have that it uses.
+        iterations: How often the loops around it run each of these; None if unknown, as in a while
+            loop, or if its calls differ.
+        parameters: The number of elements of the parameters that it uses.
         parameter_bytes: Their bytes.
         shape: The types of its results, such as ``"f32[8,64]"``.
-        equations: Its equations, those in loops once each.
+        equations: Its equations; each in a loop counts once.
         flops: The operations of one call of the program. A while loop of unknown length counts as
             one iteration.
         share: Their share of the whole.
@@ -37,15 +37,14 @@ class SummaryRow:
         transcendentals: Evaluations of functions such as `exp`, which are not in ``flops``.
         moved: The bytes of the operands and results of all equations.
         kept: The bytes that a gradient keeps of its values for the backward pass.
-        at_most: Whether it may take less: of a cond, the branch with most operations counts.
+        at_most: Whether it may take less: for a cond, the branch with most operations counts.
         endless: Whether it is in, or has, a while loop of unknown length.
         unknown: Primitives whose operations are not counted.
-        seconds: The measured time of the kernels that compute nothing else; None without
+        seconds: The measured time of kernels that belong to it alone; None without
             ``measure=True``.
-        at_peak: The bytes of its values where the program needs most memory; None without
-            ``measure=True``.
+        at_peak: The bytes of its values at the peak of the memory; None without ``measure=True``.
         variable: The variables that the statement bound.
-        line: The line of the statement, or of the one that called the function.
+        line: The line of the statement, or of the statement that called the function.
         code: That statement.
         address: The first of its equations.
         equation_addresses: The addresses of all.
@@ -100,7 +99,7 @@ class Summary(Answer):
 
     Attributes:
         flops: The operations of one call.
-        parameters: How many numbers the parameters have.
+        parameters: The number of elements of all parameters.
         parameter_bytes: Their bytes.
         kept: The bytes that a gradient keeps for its backward pass.
         wall: The measured seconds of one run; None without ``measure=True``.

@@ -1,4 +1,4 @@
-"""`patch`: values of one run in the place of those of another, at one place after the other."""
+"""`patch`: put values of one run into another run, at one place after the other."""
 
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
@@ -54,30 +54,30 @@ def patch(
     progress: Tells = None,
     custom_rules: str = "keep",
 ) -> Callable[..., Swept]:
-    """Put values of one run into another, one place after the other, and see what comes along.
+    """Put values of one run into another, one place after the other, and compare a metric.
 
-    Where values of the clean run, planted into the corrupted one, bring its answer back, they have
-    what the answer needs; where values of the corrupted run spoil the clean one, it needs them.
+    If values of the clean run restore the answer of the corrupted run, they contain the information
+    that the answer needs. If values of the corrupted run spoil the clean answer, the answer depends
+    on them.
 
     Args:
         fun: A function of PyTrees of arrays, or a `Program`.
         where: A selector of tags or variables, or `each` of one. Without `each` every tag is a
-            place in every iteration of the loops around it.
+            place in each iteration of the loops around it.
         metric: As for `sweep`.
-        sources: Of which run values are taken: ``"clean"``, ``"corrupted"``, or both.
-        max_steps: How many iterations of while loops are planted; see `collect`.
+        sources: The run that gives the values: ``"clean"``, ``"corrupted"``, or both.
+        max_steps: How many iterations of while loops are substituted; see `collect`.
         memory: As for `sweep`; and so are the rest.
         chunk: The most runs at once.
         progress: As for `sweep`.
         custom_rules: As for `inject`.
 
     Returns:
-        A function ``(clean, corrupted)`` of two arguments of ``fun``, of equal shapes; of a
-        function of several, a tuple of all of them each time. It returns an `Answer`, whose rows
-        have the source, the place, the ``metric`` and its ``effect``: 0 where it is that of the run
-        that was patched, 1 where it is that of the source. Both are NaN where nothing was planted,
-        as one of the runs did not come to the place: a branch, or an iteration of a while loop.
-        Its ``values`` are the effects.
+        A function ``(clean, corrupted)`` of two arguments of ``fun``, of equal shapes; two tuples
+        of arguments if ``fun`` takes several. It returns an `Answer`, whose rows have the source,
+        the place, the ``metric`` and its ``effect``: 0 if the metric equals the patched run's, 1 if
+        it equals the source run's. Both are NaN if a run did not reach the place: a branch, or an
+        iteration of a while loop. Its ``values`` are the effects.
 
     Raises:
         ArgumentError: If the metric is no real scalar, or is the same in both runs; if a place is
@@ -218,9 +218,9 @@ def _arguments(given: Any) -> Any:
 
 
 def _types(given: PyTree) -> dict[str, str]:
-    """The types of the leaves, without weak types, which make no other kind of input.
+    """The types of the leaves; weak types do not matter.
 
-    They are in no tree like the input's: its classes may take nothing but arrays.
+    They are not in a tree like the input's, because its classes may accept only arrays.
     """
     return {
         name: jax.typeof(x).str_short() if is_traced(x) else type(x).__name__

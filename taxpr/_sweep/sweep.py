@@ -1,4 +1,4 @@
-"""`sweep`: an injector's parameter over a range, or its place over many, one run for each."""
+"""`sweep`: one run for each value of an injector's parameter, or for each place."""
 
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
@@ -59,32 +59,32 @@ def sweep(
     """Run a function once for each value of an injector's parameter, or for each place.
 
     One compiled program serves all runs. They are mapped by `jax.vmap`, in chunks that fit memory,
-    and divided among all devices, also those of other processes. With a plain selector the injector
-    acts at all that it selects; with `each` at one place after the other. Values and places
-    together make all pairs.
+    and divided among all devices, also of other processes. With a plain selector the injector acts
+    at all selected places; with `each` at one place after the other. Values and places together
+    make all pairs.
 
     Args:
         fun: A function of PyTrees of arrays, or a `Program`.
         where: A selector of tags or variables, or `each` of one.
         injector: A ready injector such as ``taxpr.zero()``, or a kind such as ``taxpr.scale``.
         values: The values of its first parameter, an array or list with one for each run; or a dict
-            of these by the parameters' names, of which all combinations are run. None leaves the
-            parameters as they are.
+            of these by the parameters' names; all combinations are run. None leaves the parameters
+            unchanged.
         metric: ``(out) -> number``, of the result of ``fun``, traced as a part of it. None takes
-            the result itself, which is a scalar then.
+            the result itself, which must be a scalar then.
         memory: How many bytes the runs may take on a device, beside the arguments; None takes a
-            quarter of what is free. So many are run at once as fit.
+            quarter of the free memory. As many are run at once as fit.
         chunk: The most runs at once.
-        progress: Called with the numbers of runs that are done and of all; False says nothing. None
-            writes to stderr what takes longer than a second.
+        progress: Called with the number of runs done and the total; False says nothing. None writes
+            to stderr after one second.
         custom_rules: As for `inject`.
 
     Returns:
         A function of the arguments of ``fun`` that returns an `Answer`. Its rows have the
         parameters or the place, the ``metric``, and its ``change`` from the run without
-        an injector; both are NaN where that run has no such iteration of a while loop. It has
-        ``values``, an array of all numbers, with ``axes``, and ``baseline``. Where it is stopped,
-        what is done is kept. Called again with arrays of the same types it compiles nothing.
+        an injector; both are NaN if that run has no such iteration of a while loop. It has
+        ``values``, an array of all numbers, with ``axes``, and ``baseline``. If it is stopped, the
+        rows so far are kept. Called again with arrays of the same types it compiles nothing.
 
     Raises:
         ArgumentError: If the metric is no real scalar; if one run takes more than the memory; if

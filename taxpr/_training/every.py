@@ -1,4 +1,4 @@
-"""`every`: a training step that tells statistics of its variables every n steps."""
+"""`every`: a training step that logs statistics of its variables every n steps."""
 
 from __future__ import annotations
 
@@ -33,42 +33,42 @@ def every(
     memory: int | None = None,
     everywhere: bool = False,
 ) -> EveryStep:
-    """Call a training step, and tell statistics of its variables in each n-th call.
+    """Wrap a training step so that it logs statistics of its variables every n calls.
 
-    Each call runs ``step`` itself, the same compiled program: results and states are the same as in
-    the loop without `every`, bit for bit. In calls 0, n, 2n and so on `watch` runs it once more
-    before, for the statistics; a callback in it, such as `jax.debug.print`, then runs twice.
+    Each call runs ``step`` itself, the same compiled program: results and states are bit for bit
+    the same as without `every`. In calls 0, n, 2n and so on `watch` runs it once more before, for
+    the statistics; a callback in it, such as `jax.debug.print`, then runs twice.
 
-    Whether the results are finite, a small program beside it computes, and the loop does not wait
-    for it: the answer of a step is read in the call after the next one begins. Arguments that
-    the step donates are copied for this before each call, so that up to two copies of them are in
-    memory; the first call copies all. With ``finite=False`` the calls between cost nothing.
+    A small program beside it computes whether the results are finite. The loop does not wait for
+    it: the answer for a step is read in the call after the next one begins. Arguments that the step
+    donates are copied for this before each call, so that up to two copies of them are in memory;
+    the first call copies all. With ``finite=False`` the calls between cost nothing.
 
     Args:
-        n: How many calls there are from one that is watched to the next.
+        n: The number of calls from one watched call to the next.
         step: The function, jitted or not, of optax, flax nnx, equinox or plain JAX.
-        log: What takes the numbers, by names such as ``"loss.h/mean"``: a function of a dict,
-            with the number of the call as ``"step"``; the path of a CSV file; an object with
-            ``log(dict)``, as wandb has, or with ``add_scalar(tag, value, step)``, as the
-            ``SummaryWriter`` of TensorBoard.
+        log: Takes the numbers, by names such as ``"loss.h/mean"``: a function of a dict, with the
+            number of the call as ``"step"``; the path of a CSV file; an object with ``log(dict)``,
+            as wandb has, or with ``add_scalar(tag, value, step)``, as the ``SummaryWriter`` of
+            TensorBoard.
         where: The values to watch, as for `watch`.
-        stats: Which of their statistics: of `Stats`, and ``"nonfinite"``, their share that is not.
-        finite: Whether to stop at the first step with a result that is not finite, or an array of
-            an object that it changes; or a function that picks of the results those to look at,
-            such as ``lambda out: out[2]`` for the loss alone.
+        stats: The statistics to log: names of `Stats`, and ``"nonfinite"``, the non-finite share.
+        finite: Whether to stop at the first step with a non-finite result, or a non-finite array in
+            an object that it changes; or a function that picks the results to check, such as
+            ``lambda out: out[2]`` for the loss alone.
         memory: As for `watch`.
-        everywhere: If there are several processes, whether each hands its numbers on; by default
-            only process 0 does. All compute them, and all stop at the same step.
+        everywhere: If there are several processes, whether each logs; by default only process 0
+            does. All compute the numbers, and all stop at the same step.
 
     Returns:
         A function of the arguments of ``step``, an `EveryStep`. In a ``with`` statement, or by its
         method ``close``, the last steps are looked at, too.
 
     Raises:
-        NonfiniteError: If a step makes what is not finite. One more step may have begun. Objects of
-            libraries, as of flax nnx, have again what they had before that step.
-        ArgumentError: If ``n`` is no whole number from 1 on, there is no such statistic, or nothing
-            can take the numbers.
+        NonfiniteError: If a step makes a non-finite result. One more step may have begun. Objects
+            of libraries, such as flax nnx, are reset to before that step.
+        ArgumentError: If ``n`` is no positive integer, there is no such statistic, or ``log``
+            cannot take the numbers.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -111,7 +111,7 @@ class _Step(NamedTuple):
 
 
 class EveryStep:
-    """A training step that tells of itself; `every` makes it.
+    """A training step that logs statistics; `every` makes it.
 
     Attributes:
         calls: How many calls there were.
@@ -166,7 +166,7 @@ class EveryStep:
         """Wait for the last steps, and look at them.
 
         Raises:
-            NonfiniteError: If one made what is not finite.
+            NonfiniteError: If one made a non-finite result.
         """
         while self._open:
             self._settle()

@@ -37,7 +37,7 @@ def grad_at(
 ) -> Callable[..., dict[str, Any]]:
     """The gradient of a function's scalar result with respect to tagged values.
 
-    This is the change of the result if something is added to the token, for each firing.
+    It says how the result changes if something is added to the value, at each firing.
 
     Args:
         fun: A function of PyTrees of arrays, or a `Program`, that returns one real scalar.
@@ -47,20 +47,20 @@ def grad_at(
             ``"drop"`` the functions themselves are differentiated around the tags selected.
 
     Returns:
-        A function ``(*args) -> {name: gradient}``. A gradient has the token's structure, shapes
-        and dtypes, with the leading axes that `collect` gives its values: one for each scan.
-        Where a branch was not taken it is zero. Of complex values it is the conjugate, as for
-        `jax.grad`. In a `jax.shard_map` each device adds to its own token, or all devices the
-        same to one that JAX knows to be the same on them. There is a leading axis for each mesh
-        axis along which the gradient may differ, which may be fewer than the value has.
+        A function ``(*args) -> {name: gradient}``. A gradient has the tagged value's structure,
+        shapes and dtypes, with the leading axes that `collect` gives its values: one for each scan.
+        If a branch was not taken, it is zero. For complex values it is the conjugate, as for
+        `jax.grad`. In a `jax.shard_map` each device adds to its own value, or all devices add the
+        same if JAX knows the value to be equal on them. There is a leading axis for each mesh axis
+        along which the gradient may differ, which may be fewer than the value has.
 
     Raises:
         ArgumentError: If the function does not return one real scalar.
-        SelectorError: If nothing is selected, a token holds something that has no
-            derivative, such as integers, or two tags have one name.
-        RefusedError: If a tag is in a while loop, through which there is no reverse mode, in
-            a custom rule that is kept, in a `jax.shard_map` with ``check_vma=False``, or in an
-            equation that cannot be injected.
+        SelectorError: If nothing is selected, a value has no derivative, such as integers, or two
+            tags have one name.
+        RefusedError: If a tag is in a while loop, which has no reverse mode, in a custom rule that
+            is kept, in a `jax.shard_map` with ``check_vma=False``, or in an equation that cannot be
+            injected.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -182,12 +182,12 @@ def _marking(address: str, this: object) -> Handler:
 
 
 def _plain(value: Any) -> Any:
-    """A gradient without its mask: it is zero where a branch was not taken."""
+    """A gradient without its mask: it is zero if a branch was not taken."""
     return value.value if isinstance(value, Masked) else value
 
 
 def _no_gradient(program: Program, site: Site, options: Options) -> Any:
-    """Zeros, for a token on which the result does not depend."""
+    """Zeros, for a value that the result does not depend on."""
     shapes = collection(program.jaxpr, program.out_tree, [site], None, False, options).shapes
     [value] = shapes[1].values()
 

@@ -1,4 +1,4 @@
-"""Transformations of functions, programs and jaxprs: what goes in comes out changed."""
+"""Transformations of functions, programs and jaxprs: the result has the argument's kind."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,12 +38,12 @@ def inject(
 
     The context goes through the program in the order of execution, and through every nested jaxpr:
     the iterations of a scan or a while loop (and its condition), the branch that is taken, jit and
-    remat. An injector at a tag under `jax.vmap` sees the whole batch, including lanes of a while
-    loop that have ended. In a function that contains `jax.grad`, the derivative stays that of the
-    original function. For the gradient of the injected function, inject first: ``jax.grad(lambda
-    *args: injected(ctx, *args)[0])``. A ready injector without a state at a *variable* whose value
-    a function differentiates is done by `edit`, and the derivative is that of the changed function,
-    if that asks the same; else a warning says how. A gradient with `jax.checkpoint` has its tags
+    remat. An injector at a tag under `jax.vmap` sees the whole batch, including batch elements of a
+    while loop that have ended. In a function that contains `jax.grad`, the derivative stays the
+    original function's. For the gradient of the injected function, inject first: ``jax.grad(lambda
+    *args: injected(ctx, *args)[0])``. If a ready injector without a state is at a *variable* whose
+    value is differentiated, `edit` does it when that means the same: then the derivative is the
+    changed function's. Else a warning says how. A gradient with `jax.checkpoint` has its tags
     twice, forward and recomputed; see `Site.recomputed`.
 
     The result is of the same kind as the argument:
@@ -64,7 +64,8 @@ def inject(
     ================  ==============================================================
 
     Args:
-        fun: A function of PyTrees of arrays, a `Program`, or what `jax.make_jaxpr` returns.
+        fun: A function of PyTrees of arrays, a `Program`, or a closed jaxpr, as from
+            `jax.make_jaxpr`.
         injector: A function ``(ctx, token, params) -> (token, ctx)``, called while tracing. It
             may read and change both, and must keep structure, shapes and dtypes of both. Except
             for a jaxpr it may also be an `Injector`, or a list or mapping; see `Program.inject`.
@@ -89,14 +90,14 @@ def inject(
             do the parameter values of an `Injector`.
 
     Raises:
-        ArgumentError: If the arguments are those of another kind.
+        ArgumentError: If the arguments do not fit the kind of ``fun``.
         SelectorError: If there is nothing to select, except in a jaxpr.
-        InjectorError: If the injector does not keep token and ctx as they were.
+        InjectorError: If the injector changes the structure, shapes or dtypes of token or ctx.
         RefusedError: If a chosen tag is in an equation that cannot be injected.
 
     Warns:
-        StaleDerivativeWarning: If a value changes of which a derivative was taken before.
-        SharedValueWarning: If a variable changes whose value the caller of its function uses.
+        StaleDerivativeWarning: If a value changes whose derivative was taken before.
+        SharedValueWarning: If a changed variable shares its value with the caller of its function.
         DroppedRuleWarning: If an equation around a tag loses a rule of its own.
 
     Example:
@@ -205,7 +206,7 @@ def _injected_function(
 
 
 def _check_call(fun: Any, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> None:
-    """Raise where arguments do not fit a function, as where the context was left out."""
+    """Raise if arguments do not fit a function, as when the context was left out."""
     if wrong := unfit(fun, *args, **kwargs):
         raise ArgumentError(
             f"inject: {name_of(fun)}: {wrong[1]}. What inject returns takes the context first: "
@@ -217,7 +218,7 @@ _CALL = "injected(injected.init(*args), *args)"
 
 
 def _edited_around() -> str:
-    """Why a context that was made without an edit does not fit the program with it."""
+    """Why a context made without an edit does not fit the edited program."""
     around = [one for one in changers() if isinstance(one, Changer)]
     if not around:
         return ""

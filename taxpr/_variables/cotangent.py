@@ -1,4 +1,4 @@
-"""The selector of cotangents, and what it means in a program."""
+"""The selector of cotangents, and the cotangents that it selects."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -31,24 +31,24 @@ class Cotangent(OfVariable):
 def cotangent(where: Selector) -> Any:
     """A selector of the cotangents of values, in a function that differentiates.
 
-    The cotangent of a value is what flows back to it, over all of its uses: the gradient of what is
-    differentiated with respect to it. Where there are several derivatives in one another, it is
-    that of the innermost one. So gradients are recorded, clipped or replaced where the source has
-    no `tag_cotangent`. Functions such as `taxpr.collect`, `taxpr.inject` and `taxpr.watch` notice
-    that they are asked for cotangents; a `Program` knows them if it was traced with
-    ``names="cotangents"``. Their names are those of the values with a ``∂`` before them.
+    The cotangent of a value flows back to it from all of its uses: it is the gradient of the
+    differentiated result with respect to the value. If derivatives are nested, the innermost one
+    counts. So you can record, clip or replace gradients without a `tag_cotangent` in the source.
+    Functions such as `taxpr.collect`, `taxpr.inject` and `taxpr.watch` notice that they are asked
+    for cotangents; a `Program` knows them if it was traced with ``names="cotangents"``. Their names
+    are the values' names with a ``∂`` before them.
 
     Args:
         where: The values: a variable by `var`, the name of a tag or of a variable, a `maybe` or a
             list of these.
 
     Returns:
-        The selector. Of a PyTree it means the arrays that have a cotangent. It finds a cotangent
-        surely or not at all: selecting raises `SelectorError` if there is none, as of integers,
-        after `jax.lax.stop_gradient`, of arguments that are not differentiated, in a function with
-        a derivative of its own, or where nothing uses the value; if one traced function was called
-        several times, as one that `jax.jit` has cached; and if the line that makes a value also
-        uses it before it is bound.
+        The selector. In a PyTree it selects the arrays that have a cotangent. It never guesses:
+        selecting raises `SelectorError` if there is no cotangent, as for integers, after
+        `jax.lax.stop_gradient`, for arguments that are not differentiated, in a function with a
+        derivative of its own, or if nothing uses the value; if one traced function was called
+        several times, as `jax.jit` caches it; and if the line that makes a value also uses it
+        before it is bound.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -85,12 +85,12 @@ class FoundCotangent:
     """A cotangent in a program.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         token: The token of its mark.
         address: Its own address.
         place: The line that bound the value, or "".
         variable: The variable that held the value; None for a tag.
-        path: Where in the token of the tag.
+        path: The path in the tagged value.
     """
 
     name: str
@@ -107,7 +107,7 @@ def cotangents(
     """The cotangents that a selector means in a program.
 
     Raises:
-        SelectorError: If there are none, or one cannot be told apart from others.
+        SelectorError: If there is no cotangent, or it cannot be told apart from others.
     """
     if variables is None or not variables.cotangents:
         raise SelectorError(
@@ -150,7 +150,7 @@ _NONE = (
 
 
 def _only(variables: Variables, mark: Mark, marks: Iterable[Mark]) -> tuple[Token, Address] | str:
-    """The token and the address of a cotangent; else why there is none."""
+    """The token and the address of a cotangent; else the reason why it is missing."""
     if mark.token is True:
         return (
             " was used, or may have been, before the end of the line that binds it, so that its "

@@ -43,25 +43,25 @@ def var(
 ) -> Var:
     """A selector of the values that a variable of the source held.
 
-    It is for programs without a tag. Functions such as `taxpr.collect` and `taxpr.inject` notice
-    that they are asked for variables; a `Program` knows them if it was traced with ``names=True``.
-    A variable that held several values one after the other, as in a Python loop or in several calls
+    It needs no tag in the source. Functions such as `taxpr.collect` and `taxpr.inject` notice that
+    they are asked for variables; a `Program` knows them if it was traced with ``names=True``. A
+    variable that held several values one after the other, as in a Python loop or in several calls
     of its function, means all of them; see `Variable.occurrence`. Among collected values they are
-    called ``"x#0"``, ``"x#1"``, or with ``stack=True`` they are one, ``"x"``; those of two
-    functions are ``"f.x"`` and ``"g.x"``.
+    called ``"x#0"``, ``"x#1"``, or with ``stack=True`` they are stacked as ``"x"``; variables of
+    two functions are ``"f.x"`` and ``"g.x"``.
 
     Args:
         text: The variable as it is written, such as ``"scores"`` or ``"params['w']"``; with the
-            function before it where several have one of that name: ``"attention.scores"``. A
+            function before it if several functions have that name: ``"attention.scores"``. A
             variable that holds a PyTree means all arrays in it. A glob means all variables that
-            fit, of all functions: ``"*"`` all there are.
+            match, in all functions: ``"*"`` means all.
         line: The line that bound it.
         occurrence: Which of its values, from 0.
-        inside: Of what is changed, which uses of the value. A parameter holds a value of the
-            caller, who may use it, too. With True the change is for the uses inside the call alone:
-            for what the function that has the variable computes with it while it runs, with the
-            functions that it calls. What it returns as it is, is the caller's. With False the
-            change is for all uses, as with None, which warns where the caller has others.
+        inside: For a change, the uses of the value that see it. A parameter holds a value of the
+            caller, who may use it, too. With True only uses inside the call see the change: in the
+            function that has the variable, and in functions that it calls. If it returns the value
+            itself, the caller gets the original. With False all uses see it. None does the same,
+            and warns if the caller has other uses.
 
     Example:
         >>> import jax.numpy as jnp
@@ -97,7 +97,7 @@ def var(
 
 
 def matching(variables: Sequence[Variable], where: Var) -> list[Variable]:
-    """All that a selector may mean, in whatever function."""
+    """All variables that a selector may mean, in any function."""
     found = [
         one
         for one in _named(variables, where.text)
@@ -110,11 +110,11 @@ def matching(variables: Sequence[Variable], where: Var) -> list[Variable]:
 
 
 def chosen(variables: Sequence[Variable], where: Var, may_be_empty: bool) -> list[Variable]:
-    """Those that a selector means.
+    """The variables that a selector means.
 
     Raises:
-        SelectorError: If there are none, unless that is allowed; if functions of several names, or
-            files, have such a variable, and these hold different values.
+        SelectorError: If there is no such variable, unless that is allowed; or if functions of
+            several names, or files, have such a variable with different values.
     """
     found = matching(variables, where)
     if not found and not may_be_empty:
@@ -143,7 +143,7 @@ def _named(variables: Sequence[Variable], text: str) -> list[Variable]:
 
 
 def meaning(variables: Sequence[Variable], address: str) -> Var | None:
-    """The shortest selector that means the value at an address alone; None if there is none."""
+    """The shortest selector that means only the value at an address, or None."""
     for one in variables:
         if one.address != address:
             continue
@@ -177,7 +177,7 @@ def _fits(one: Variable, text: str) -> bool:
 
 
 def _begins(written: str, text: str) -> bool:
-    """Whether the text is written there, up to a part of what the variable holds."""
+    """Whether the text names the variable, or a tree that holds it."""
     return written.startswith(text) and (len(written) == len(text) or written[len(text)] in ".[")
 
 

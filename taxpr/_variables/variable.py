@@ -14,13 +14,13 @@ class Variable:
 
     Attributes:
         name: The variable, such as ``"params"``.
-        path: Where in it the value was, such as ``"['w']"``; ``""`` where it was the value.
+        path: The value's place in it, such as ``"['w']"``; ``""`` if it was the value itself.
         function: The qualified name of the function, such as ``"loss.<locals>.layer"``.
-        file: The file of the function; of a cell in a notebook what Python calls it.
-        begins: The line at which the function begins, from 1.
+        file: The file of the function, or Python's name for a notebook cell.
+        begins: The first line of the function, from 1.
         line: The line that bound it, from 1.
-        occurrence: Which of the values it is that the variable held one after the other, from 0,
-            counted over all calls of the function.
+        occurrence: The number of this value among all values of the variable, from 0, over all
+            calls of the function.
         address: The address of the value.
         aval: The value's aval.
         loops: The addresses of the loops around it, outermost first.
@@ -28,7 +28,7 @@ class Variable:
         recomputed: Whether it is computed once more for a backward pass.
         differentiated: Whether a derivative of it was taken. Changing the value afterwards does not
             change that derivative.
-        edited: What `taxpr.edit` did in that line, such as ``"h = h * 2"``; "" if nothing.
+        edited: The change by `taxpr.edit` in that line, such as ``"h = h * 2"``; "" without one.
 
     Example:
         >>> import jax.numpy as jnp
@@ -70,11 +70,11 @@ class Variable:
 
     @property
     def owner(self) -> tuple[str, int, str]:
-        """The function, as no other is called."""
+        """A unique key of the function."""
         return self.file, self.begins, self.function
 
     def quoted(self, statement: str) -> str:
-        """The statement that bound it, with what an edit did there."""
+        """The statement that bound it, with the change by an edit."""
         if not self.edited:
             return statement
         if self.edited.startswith(statement):  # which is the new one already

@@ -49,9 +49,9 @@ def compare(
     not run: with ``args``, or, given as a tuple ``(function, *args)``, with arguments of its own.
 
     Letters, source lines and the order of independent equations do not matter, and tags are
-    transparent. So are wrappers such as `jax.jit` and `jax.checkpoint` that only one side has: that
-    is one change, and what they wrap is compared. Functions among params, such as callbacks and
-    rules of `jax.custom_jvp`, are compared by name and code.
+    transparent. So are wrappers such as `jax.jit` and `jax.checkpoint` that only one side has: they
+    count as one change, and their contents are compared. Functions among params, such as callbacks
+    and rules of `jax.custom_jvp`, are compared by name and code.
 
     Args:
         before: The one side.
@@ -66,7 +66,7 @@ def compare(
         The comparison. It shows itself in a notebook; `Comparison.save` writes it to a file.
 
     Raises:
-        PanelError: A side is none of these; or there are arguments, and no function for them.
+        PanelError: A side is something else; or there are arguments, and no function for them.
 
     Example:
         >>> import jax.numpy as jnp
@@ -87,7 +87,7 @@ def compare(
 
 
 class Comparison:
-    """Two programs compared. It shows itself as text and, where it can, as pictures.
+    """Two programs compared. It shows itself as text and, if possible, as pictures.
 
     Args:
         before: The one program.
@@ -99,7 +99,7 @@ class Comparison:
     Attributes:
         before: The one program.
         after: The other.
-        note: After `svg`, what to know about the pictures; may be empty.
+        note: Remarks about the pictures, after `svg`; may be empty.
 
     Example:
         >>> import jax.numpy as jnp
@@ -127,7 +127,7 @@ class Comparison:
 
     @functools.cached_property
     def diff(self) -> Diff:
-        """The difference as data: changes, counts, pairs, and what became of each address."""
+        """The difference as data: changes, counts, pairs, and the state of each address."""
         return diff(self.before, self.after)
 
     def text(self, context: int = 2) -> str:
@@ -159,18 +159,18 @@ class Comparison:
 
     @functools.cached_property
     def pictures(self) -> tuple[Picture, Picture]:
-        """The two pictures as plain data; what is different is open, on both sides alike."""
+        """The two pictures as plain data; differing parts are open on both sides."""
         return self._sides.pictures(self._unfolded)
 
     def unfold(self, address: str, side: Side = "after") -> Comparison:
         """A comparison with an equation or group open on both sides.
 
         Args:
-            address: Of the equation or group, on that side; its partner follows.
+            address: The equation or group, on that side; its partner follows.
             side: "before" or "after".
 
         Raises:
-            PanelError: It holds nothing that could be open.
+            PanelError: It has no content to open.
 
         Example:
             >>> import jax, jax.numpy as jnp
@@ -213,7 +213,7 @@ class Comparison:
         return to_dot(before), to_dot(after)
 
     def svg(self, cancel: threading.Event | None = None) -> str | None:
-        """Both pictures in one SVG; None where one could not be laid out, and `note` says why.
+        """Both pictures in one SVG; None if one could not be laid out, and `note` says why.
 
         Args:
             cancel: Set it from another thread to stop the layout at once.

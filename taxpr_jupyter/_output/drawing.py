@@ -35,7 +35,7 @@ Outline = Callable[[int | None], Sequence[tuple[str, str]]]
 
 
 class Layouts:
-    """Lays out pictures, and keeps the last layout, and those of the frames in pictures."""
+    """Lays out pictures, and keeps the last layout, and the layouts of frames."""
 
     def __init__(self) -> None:
         self.kept = RecentLayouts()
@@ -70,13 +70,13 @@ class Drawing:
         builder: Draws the program.
         outline: Writes the program as text.
         timeout: Seconds that a layout may take.
-        unfolded: Addresses of what is open; None leaves it to the budget.
+        unfolded: The addresses of open nodes; None leaves it to the budget.
         injected: Addresses of tags that have an injector.
         added: Addresses of tags that were added interactively.
-        only: What is drawn; None for all.
-        heat: What nodes are coloured by; None for their kinds.
-        call: What was drawn, in Python: `draw(f, x)`.
-        notes: What the user should know about the program.
+        only: The part that is drawn; None for all.
+        heat: The quantity that colours nodes; None for their kinds.
+        call: The call in Python: `draw(f, x)`.
+        notes: Remarks about the program.
         layouts: Lays out.
         views: The views that were kept, by their names.
 
@@ -125,7 +125,7 @@ class Drawing:
         """The picture with other parts open.
 
         Args:
-            unfolded: The addresses of what is open; None leaves it to the budget.
+            unfolded: The addresses of open nodes; None leaves it to the budget.
         """
         return self.builder.picture(unfolded, self._marked, self.heat, only=self.only)
 
@@ -133,8 +133,8 @@ class Drawing:
         """Draw the content of an address and its neighbours; see `Builder.part`.
 
         Args:
-            address: Of an equation, a group, or inputs or outputs that share a node.
-            path: What must be open to see it, itself included.
+            address: An equation, a group, or inputs or outputs that share a node.
+            path: The nodes that must be open to see it, itself included.
         """
         return self.builder.part(address, path, self._marked, self.heat, self.only)
 
@@ -145,7 +145,7 @@ class Drawing:
 
     @property
     def source(self) -> str:
-        """The same, as the objects of the package `graphviz` call it."""
+        """The DOT text, under the name that objects of the package `graphviz` use."""
         return self.dot
 
     def svg(self, cancel: threading.Event | None = None) -> str:
@@ -176,12 +176,12 @@ class Drawing:
         max_bytes: int = page.MAX_BYTES,
         cancel: threading.Event | None = None,
     ) -> str:
-        """A page that needs nothing else: pan, zoom, search, select, and walk into what is folded.
+        """A self-contained page: pan, zoom, search, select, and walk into folded nodes.
 
         Args:
             levels: How deep one can walk.
-            max_bytes: About how large the page may be. What finds no room in it, or in the time
-                limit of one layout for all of them, says so, and how to open it in Python.
+            max_bytes: About how large the page may be. A node that finds no room in it, or in the
+                time limit of one layout for all, says so, and how to open it in Python.
             cancel: Set it from another thread to stop at once.
 
         Raises:
@@ -202,7 +202,7 @@ class Drawing:
         """A drawing with these equations or groups open, one after the other.
 
         Args:
-            *addresses: Of equations that hold jaxprs, or of groups.
+            *addresses: Equations that hold jaxprs, or groups.
 
         Raises:
             PanelError: If one of them holds nothing that could be open.
@@ -222,7 +222,7 @@ class Drawing:
         """A drawing with these equations or groups closed.
 
         Args:
-            *addresses: Of equations that hold jaxprs, or of groups.
+            *addresses: Equations that hold jaxprs, or groups.
 
         Raises:
             PanelError: If one of them holds nothing that could be open.
@@ -237,7 +237,7 @@ class Drawing:
         return drawing
 
     def keep_view(self, name: str) -> Drawing:
-        """A drawing that knows what is open in this one by a name.
+        """A drawing that keeps the open nodes of this one under a name.
 
         Args:
             name: The name, for `view`.
@@ -253,7 +253,7 @@ class Drawing:
                 tag, a scope, a function, ``prim:dot_general``.
 
         Raises:
-            PanelError: If there is neither.
+            PanelError: If there is no such view or place.
 
         Example:
             >>> import jax, jax.numpy as jnp
@@ -287,8 +287,8 @@ class Drawing:
     def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
         """Writes it to a file: .svg, .png, .pdf, .html, .dot, .gv or .txt.
 
-        A PNG has two pixels for each of the SVG. PNG and PDF are drawn by the program `dot`, or
-        else by the package `cairosvg`, where it is installed.
+        A PNG has two pixels for each of the SVG. The program `dot` draws PNG and PDF, or else the
+        package `cairosvg`, if it is installed.
 
         Args:
             path: The file; the ending of its name says which kind it is.

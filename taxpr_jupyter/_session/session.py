@@ -44,11 +44,11 @@ from taxpr_jupyter._tree.fold import BUDGET
 
 
 class Session:
-    """A traced call, what was added to it, and its runs.
+    """A traced call, with added tags and injectors, and its runs.
 
-    Methods take addresses as the picture has them, and also keys and names of tags; what is an
-    address is not looked up as a name. An equation with one result stands for that result. A method
-    that cannot do what it was asked for raises `PanelError` and changes nothing.
+    Methods take addresses as the picture has them, and also keys and names of tags; addresses are
+    tried first. An equation with one result means that result. A method that fails raises
+    `PanelError` and changes nothing.
 
     Args:
         fun: The function. It is traced, never called otherwise.
@@ -56,23 +56,23 @@ class Session:
         kwargs: Its keyword arguments.
         call: The call in Python, such as ``f(x)``.
         namespace: Where functions to inject are looked up, and names for `code`.
-        name: What to call the program; by default the function's name.
+        name: The name of the program; by default the function's name.
         static_argnums: Positions of arguments that are not traced.
         static_argnames: Names of arguments that are not traced.
         budget: Draw at most about this many nodes.
         timeout: Seconds that a layout may take.
         device: Where `run` runs unless told otherwise; by default where JAX would.
         text_only: Show text, no picture.
-        heat: What to colour nodes by, as the property; what was measured cannot be given here.
+        heat: The quantity that colours nodes, as the property; measured ones cannot be given here.
         kept_bytes: See the property.
-        names: Whether to note the variables of the source, as for `taxpr.trace`; None notes them
-            where this leaves the program as it is.
+        names: Whether to note the variables of the source, as for `taxpr.trace`; None notes them if
+            this leaves the program unchanged.
 
     Attributes:
         name: The name of the program.
         call: The call in Python.
         text_only: Whether only text is shown.
-        view_state: A place for views to keep what a cell that is run again should show again.
+        view_state: A place for views to keep their state for when a cell is run again.
 
     Example:
         >>> import jax.numpy as jnp
@@ -226,7 +226,7 @@ class Session:
 
     @property
     def moved(self) -> Mapping[str, str | None]:
-        """The keys of tags before the program was traced anew, and since then."""
+        """The keys of tags before the program was traced again, and their keys since then."""
         return self._store.moved
 
     @property
@@ -269,10 +269,10 @@ class Session:
         return self._store.closed
 
     def take_over(self, old: Session) -> None:
-        """Takes over what an older session has, where its values are found again.
+        """Take over the work of an older session, as far as its values are found again.
 
-        These are tags, injectors, folding, and the initial values of states that were set. What
-        was taken over, what is elsewhere now, and what could not be found, is said in `notes`.
+        These are tags, injectors, folding, and the initial values of states that were set. `notes`
+        says which were taken over, which have moved, and which could not be found.
 
         Args:
             old: The older session.
@@ -286,7 +286,7 @@ class Session:
 
     @property
     def unfolded(self) -> frozenset[str] | None:
-        """The addresses drawn open; None where the picture chooses."""
+        """The addresses drawn open; None if the picture chooses."""
         return self._store.edits.unfolded
 
     @property
@@ -328,19 +328,19 @@ class Session:
 
     @property
     def measured(self) -> tuple[MeasuredKind, ...]:
-        """The kinds of measured numbers that `ask` has found of the program as it is."""
+        """The kinds of numbers that `ask` has measured for the present program."""
         return tuple(kind for kind in MEASURED_KINDS if self._renderer.measured(kind))
 
     @property
     def memory_use(self) -> taxpr.questions.MemoryUse | None:
-        """The last answer of ``ask("memory")`` of the program as it is; None without one."""
+        """The last answer of ``ask("memory")`` for the present program; None without one."""
         found = self._renderer.measured("peak")
         answer = None if found is None else found.answer
         return answer if isinstance(answer, taxpr.questions.MemoryUse) else None
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The last runs, oldest first; see `kept_bytes` for what the older ones still have."""
+        """The last runs, oldest first; see `kept_bytes` for the values that older ones keep."""
         return self._runner.runs
 
     def __repr__(self) -> str:

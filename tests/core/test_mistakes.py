@@ -260,7 +260,7 @@ def test_help_shows_how_a_kind_is_called():
         assert f"{signature} -> taxpr._injectors.injector.Injector" in text
         assert inspect.getdoc(kind) is not None
         assert inspect.getdoc(kind).splitlines()[0] in text
-    assert "With ``slots=None`` there is one for each time" in pydoc.render_doc(taxpr.record)
+    assert "With ``slots=None`` there is a slot for each time" in pydoc.render_doc(taxpr.record)
 
     class Model:
         kind = taxpr.scale
