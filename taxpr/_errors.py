@@ -1,8 +1,8 @@
 """The errors of taxpr.
 
-Each says what was found, what was expected, the place (site address and the user's source line) and
-what to do. All derive from `TaxprError`, and also from the builtin error that a caller would think
-of first.
+Each says what was found and expected, the place (site address and the user's source line) and the
+way out. All derive from `TaxprError`, and also from the builtin error that a caller would think of
+first.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Checks of what users give: the errors of things that are of another kind than is expected."""
+"""Checks of users' arguments: the errors for values of an unexpected kind."""
 
 import contextlib
 import functools
@@ -25,7 +25,7 @@ NOT_GIVEN: Any = _NotGiven()
 
 
 def of_equation(fun: Callable[Concatenate[_E, _P], _T]) -> Callable[Concatenate[_E, _P], _T]:
-    """A decorator of functions of an equation: what is none is refused by name."""
+    """A decorator of functions of an equation: anything else is refused by name."""
 
     @functools.wraps(fun)
     def asked(eqn: _E, *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -41,7 +41,7 @@ class Chart:
         raise NotImplementedError
 
     def _named(self) -> str:
-        """The attributes of the SVG by which it is an image with a text in its place."""
+        """The attributes that make the SVG an image with an alternative text."""
         words = html.escape(" ".join(self._said().split()), quote=True)
         return f"xmlns='http://www.w3.org/2000/svg' role='img' aria-label='{words}'"
 
@@ -65,10 +65,10 @@ class Lines(Chart):
     """Lines over a common axis.
 
     Attributes:
-        series: The numbers of each line, by its name; what is not finite is marked.
+        series: The numbers of each line, by its name; non-finite ones are marked.
         x: The places of the numbers; their index without it.
-        xlabel: What the axis is.
-        bands: Parts of the axis that are shaded: where each begins and ends, and its name.
+        xlabel: The label of the axis.
+        bands: Shaded parts of the axis: the begin, the end and the name of each.
     """
 
     series: Mapping[str, Any]
@@ -161,11 +161,11 @@ class Heat(Chart):
     """A heat map.
 
     Attributes:
-        values: The numbers, of shape (rows, columns); NaN where nothing is known.
+        values: The numbers, of shape (rows, columns); NaN if unknown.
         rows: The name of each row.
         columns: The name of each column.
-        ylabel: What the rows are.
-        xlabel: What the columns are.
+        ylabel: The label of the rows.
+        xlabel: The label of the columns.
     """
 
     values: Any
@@ -274,7 +274,7 @@ def _colour(value: float, low: float, high: float) -> str:
 
 
 def _spark(values: Any) -> str:
-    """Numbers as bars; a part in which one is not finite is a cross."""
+    """Numbers as bars; a part with a non-finite number is a cross."""
     values = _floats(values)
     if not values.size:
         return ""

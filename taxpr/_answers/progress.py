@@ -1,4 +1,4 @@
-"""How far a question is, and what is done where it is stopped."""
+"""The progress of a question, and how it stops early."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tells = Callable[[int, int], object] | bool | None
 class Progress:
     """The steps of a question, which can be stopped between them.
 
-    In its ``with``, a `KeyboardInterrupt` ends the steps, and what is done stays.
+    In its ``with``, a `KeyboardInterrupt` ends the steps; finished steps stay.
 
     Attributes:
         done: How many steps are done.

@@ -24,7 +24,7 @@ def as_dict(row: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: numbers that are not finite, and what it does not know, are texts."""
+    """A value for JSON: non-finite numbers and unknown objects become texts."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
@@ -66,7 +66,7 @@ def texts(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def once(rows: Sequence[Any], key: Callable[[Any], Hashable]) -> list[Any]:
-    """Of the rows of one key the first whose variable is no part of a tree, or the first of all."""
+    """For each key the first row whose variable is no part of a tree, else the first row."""
     named: dict[Hashable, Any] = {}
     for row in sorted(rows, key=lambda row: "[" in row.variable):
         named.setdefault(key(row), row)
@@ -107,7 +107,7 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table in HTML, in which series of numbers are small pictures."""
+    """A table in HTML; series of numbers become small pictures."""
     names = _names(rows)
     head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in names)
     body = "".join(
@@ -147,7 +147,7 @@ def _is_series(value: Any) -> bool:
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The columns in which a row has something."""
+    """The columns that are not empty."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if any(cell(row.get(name)) for row in rows)]
 

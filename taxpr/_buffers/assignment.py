@@ -1,7 +1,7 @@
-"""Read XLA's buffer assignment: which value lies where in which allocation.
+"""Read XLA's buffer assignment: the place of each value in an allocation.
 
-It comes as a protocol buffer, of which these few fields are read by hand (`xla/service/hlo.proto`:
-`BufferAssignmentProto`), so that no library for such messages is needed.
+It comes as a protocol buffer. This module reads the few fields that it needs by hand
+(`xla/service/hlo.proto`: `BufferAssignmentProto`), so it needs no library for such messages.
 """
 
 from typing import Any, NamedTuple
@@ -30,9 +30,9 @@ class Allocation(NamedTuple):
     Attributes:
         number: Its number.
         size: In bytes.
-        kind: ``"argument"``, ``"result"``, ``"temporary"``, or ``"other"``: constants, and what
-            threads have on their stacks, which are no part of the total.
-        parameter: The number of the parameter of an argument; None of others.
+        kind: ``"argument"``, ``"result"``, ``"temporary"``, or ``"other"``: constants and the
+            stacks of threads, which are no part of the total.
+        parameter: The number of the parameter of an argument; else None.
     """
 
     number: int
@@ -42,7 +42,7 @@ class Allocation(NamedTuple):
 
 
 class BufferPlace(NamedTuple):
-    """Where a value lies: a range of bytes of an allocation."""
+    """The place of a value: a range of bytes of an allocation."""
 
     allocation: Allocation
     offset: int

@@ -16,10 +16,10 @@ _HOLDERS = ("scan", "while", "cond")
 
 
 class Content(NamedTuple):
-    """What is in a buffer.
+    """The content of a buffer.
 
     Attributes:
-        address: The equation that made it, or the input; None of what is XLA's own.
+        address: The equation that made it, or the input; None if it is XLA's own.
         stacked: Whether a loop keeps it once for each iteration.
         copied: Whether XLA made a copy of it.
         carried: Whether a loop hands it from one iteration to the next.
@@ -32,7 +32,7 @@ class Content(NamedTuple):
 
     @property
     def exact(self) -> int:
-        """How much is known: what a loop writes says more than what it begins with."""
+        """How much is known: values that a loop writes say more than its initial values."""
         return 0 if self.address is None else 2 if self.stacked else 1
 
 
@@ -41,7 +41,7 @@ _NOTHING = frozenset[Defined]()
 
 
 class Contents:
-    """What is in the buffers of a compiled call.
+    """The contents of the buffers of a compiled call.
 
     Args:
         call: The call.
@@ -63,7 +63,7 @@ class Contents:
         self._known: dict[Defined, Content] = {}
 
     def of(self, defined: Defined) -> Content:
-        """What an instruction leaves in a part of its result."""
+        """The content of a part of an instruction's result."""
         if defined not in self._known:
             self._known[defined] = self._of(defined, _NOTHING)
         return self._known[defined]
@@ -131,7 +131,7 @@ class Contents:
         return self._of((caller.operands[one.number or 0], path), seen)
 
     def _agreed(self, one: Instruction) -> Content:
-        """The equation nearest to the result of a fusion, if all that it computes is one statement.
+        """The equation nearest to the result of a fusion, if it computes a single statement.
 
         XLA's simplifications leave instructions without a name.
         """

@@ -15,13 +15,13 @@ _ALIASES = ("bitcast", "tuple", "get-tuple-element", "opt-barrier")
 
 @dataclasses.dataclass(eq=False)
 class Interval:
-    """A value from the instruction that makes it to the last that reads it.
+    """The life of a value, from the instruction that makes it to its last reader.
 
     Attributes:
         defined: The instruction, and which part of its result.
-        begin: When it is made: instructions are counted, those of a loop's body once.
+        begin: When it is made, by the number of the instruction; a loop's body counts once.
         end: When it is read last.
-        reader: The instruction that reads it last; "" where it is a result.
+        reader: The instruction that reads it last; "" for a result.
         becomes: The values that a loop writes in its place.
     """
 
@@ -41,12 +41,12 @@ class Schedule:
 
     Args:
         module: The module, which is scheduled.
-        is_value: Whether XLA has a buffer for what an instruction returns; what has none is the
+        is_value: Whether XLA has a buffer for an instruction's result; otherwise the result is the
             operand by another name.
 
     Attributes:
         intervals: The values.
-        times: When each instruction runs, by its name; that of a loop is its end.
+        times: When each instruction runs, by its name; for a loop, its end.
         loops: For each loop its name, when it begins, and when it ends.
         order: The instruction that runs at each time, from the first on.
     """
@@ -67,7 +67,7 @@ class Schedule:
         return len(self.order)
 
     def _run(self, computation: Computation, given: Sequence[_Leaves]) -> _Leaves:
-        """The result of a computation, of which all instructions have run."""
+        """Run all instructions of a computation, and return its result."""
         values: dict[str, _Leaves] = {}
         for one in computation.instructions.values():
             self.order.append(one.name)

@@ -17,8 +17,8 @@ from taxpr._untyped import tree_util as _tree
 def with_changes(fun: Callable[..., Any]) -> Callable[..., Any]:
     """A function that returns the result of ``fun`` and the arrays that it put into its arguments.
 
-    These are dicts and lists; of objects of libraries `Program.states` tells. What is changed has
-    the number of the argument's leaf; what is new has a number behind them.
+    The arguments are dicts and lists; for objects of libraries `Program.states` tells. A changed
+    array has the number of the argument's leaf; a new one has a number behind them.
     """
     if unbind(fun, is_object).args:
         return fun
@@ -40,7 +40,7 @@ def with_changes(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _arrays(args: Any, kwargs: Any) -> dict[str, Any]:
-    """The arrays of the arguments by path, without those of transformations that are over."""
+    """The arrays of the arguments by path, without tracers of finished transformations."""
     leaves = _tree.tree_leaves_with_path((args, kwargs))
     return {_tree.keystr(path): leaf for path, leaf in leaves if _compat.is_traced_now(leaf)}
 
@@ -58,10 +58,10 @@ def results_of(program: Program, fun: Callable[..., Any]) -> tuple[Any, dict[int
 
     Args:
         program: The program.
-        fun: What it was traced from, with `with_changes` or without.
+        fun: The function that was traced, with `with_changes` or without.
 
     Returns:
-        The tree of its own results, and what it changed by the number of the argument's leaf.
+        The tree of its own results, and its changes by the number of the argument's leaf.
     """
     outs = [_Position(k) for k in range(program.out_tree.num_leaves)]
     results: Any = program.result(outs)

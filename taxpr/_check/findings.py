@@ -15,14 +15,14 @@ class Finding:
 
     Attributes:
         rule: The name of the rule.
-        line: The line, such as ``"model.py:12"``; "" where it is not known.
-        variable: The variable that it is about; "" where none is known.
-        what: What was found.
-        cure: What to do.
+        line: The line, such as ``"model.py:12"``; "" if it is not known.
+        variable: The variable that it is about; "" if none is known.
+        what: The finding, in words.
+        cure: The advice.
         statement: The statement of the line.
         file: The file, as Python names it.
         address: The address of the equation, or of the value.
-        times: In how many places the expression is found, such as once in each layer.
+        times: The number of places of the expression, such as one in each layer.
         addresses: The addresses of all, the first one first.
         variables: The variables of all.
     """
@@ -44,12 +44,12 @@ class Suspicion(NamedTuple):
     """A place that a rule finds suspicious, and why.
 
     Attributes:
-        what: What was found, in one sentence.
-        statements: The statements of the user's source there, innermost first; none for what the
-            function takes.
+        what: The finding, in one sentence.
+        statements: The statements of the user's source there, innermost first; empty for an
+            argument.
         address: The address of the equation, or of the value.
         variable: The variable that it is about.
-        cure: What to do, if the rule says something else.
+        cure: The advice, if it is not the rule's.
     """
 
     what: str
@@ -64,9 +64,9 @@ class Rule:
     """A rule of `check`.
 
     Attributes:
-        name: Its name, by which it is switched off.
-        finds: What it finds.
-        cure: What to do about it.
+        name: Its name, to switch it off.
+        finds: Its findings, in words.
+        cure: The advice.
         look: Finds it in a program.
     """
 

@@ -1,4 +1,4 @@
-"""Follow the values of a level to what made them, and to what reads them."""
+"""Follow the values of a level to their makers and readers."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def is_constant(level: Level, number: int) -> bool:
 
 
 def roots(level: Level, number: int) -> set[int]:
-    """A value, and those of which it is only another form."""
+    """A value, and the values that it only reshapes or copies."""
     found = {number}
     while (op := level.makers.get(number)) is not None and op.eqn.primitive in SAME:
         number = op.ins[0]
@@ -43,7 +43,7 @@ def roots(level: Level, number: int) -> set[int]:
 
 
 def origin(level: Level, number: int) -> Op | None:
-    """The equation that made the elements of a value; None for what comes from outside."""
+    """The equation that made the elements of a value; None if they come from outside."""
     while (op := level.makers.get(number)) is not None and op.eqn.primitive in SHAPES:
         number = op.ins[0]
     return op

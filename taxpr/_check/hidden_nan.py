@@ -18,12 +18,12 @@ _WRITTEN = re.compile(r"\b(where|select)\(")
 
 
 class _Unsafe(NamedTuple):
-    """Where the derivative of a primitive is not finite.
+    """The values that make the derivative of a primitive non-finite.
 
     Attributes:
-        operand: Which operand must stay away from there.
-        at: Its values there, from which on it may be out of the domain.
-        cure: What to write, and what it takes the place of.
+        operand: The operand that must stay away from them.
+        at: These values; beyond them the operand may be out of the domain.
+        cure: The code to write, and the code that it replaces.
     """
 
     operand: int
@@ -98,7 +98,7 @@ def _said(program: Examined, level: Level, op: Op, found: Op, shown: int) -> Sus
 def _hidden(
     level: Level, condition: int, looked_at: set[int], found: Op, operand: int
 ) -> int | None:
-    """The value at which a condition hides that a derivative is not finite; None without one."""
+    """The value that makes a condition hide a non-finite derivative; else None."""
     if looked_at & roots(level, operand):
         return operand
     if looked_at & set(found.outs):

@@ -56,7 +56,7 @@ class Op(NamedTuple):
 
 @dataclasses.dataclass
 class Level:
-    """The program, the body of a loop, or a branch, with what it calls by jit.
+    """The program, the body of a loop, or a branch, with the jitted functions in it.
 
     Attributes:
         home: Its address.
@@ -66,9 +66,9 @@ class Level:
         avals: The types of values, by number.
         literals: The values of literals, by number.
         consts: The values that it closes over, by number.
-        addresses: The addresses of a value: one for each jaxpr in which it has one.
+        addresses: The addresses of a value, in each jaxpr that has it.
         in_loop: Whether it runs several times.
-        passed_over: Whether it may be passed over within the loop, as a branch.
+        passed_over: Whether an iteration may skip it, as a branch.
         tagged: The numbers of values with a tag, which somebody may want.
         own_rule: Whether it is differentiated by a rule of its own.
         users: Whether a function of the user's is in it.
@@ -118,11 +118,11 @@ class Examined:
 
     Attributes:
         program: The program.
-        fun: The function that it was traced from; None where only a program was given.
+        fun: The function that it was traced from; None if only a program was given.
         results: The tree of the results, each as its position.
         changes: The positions of results that are changes of an argument, by the number of its
             leaf.
-        levels: The program itself, and what its loops and the like hold, outermost first.
+        levels: The program itself, and the bodies of its loops and the like, outermost first.
     """
 
     def __init__(self, program: Program, fun: Any, results: _Results | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Rules on what is done several times: equal computations, and loops that Python unrolled."""
+"""Rules on repeated work: equal computations, and loops that Python unrolled."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -63,7 +63,7 @@ _SPLIT = (
 
 
 def _parting(first: Op, other: Op) -> tuple[int, str] | None:
-    """Where the calls of two equations part, and what the other's is; None where they do not.
+    """The depth where the calls of two equations part, and the other's call; else None.
 
     The number counts from the innermost statement of the first.
     """
@@ -116,7 +116,7 @@ class _ValueNumbers:
         return param
 
     def _jaxpr(self, stored: Any) -> int:
-        """A number for what a jaxpr computes, whatever its variables are called."""
+        """A number for the computation of a jaxpr, whatever its variables are called."""
         inner = _compat.open_jaxpr(stored)
         at: dict[Any, object] = {var: ("in", k) for k, var in enumerate(inner.invars)}
         consts: list[Any] = list(_compat.consts_of(stored))
@@ -181,7 +181,7 @@ def _key(op: Op) -> object:
 
 
 def _period(keys: Sequence[object]) -> int:
-    """The shortest period with which a sequence repeats, up to a part of one at its ends."""
+    """The shortest period of a sequence, which may begin and end within a period."""
     # The failure function of Knuth, Morris and Pratt: how much of the beginning ends here.
     fits = [0] * len(keys)
     k = 0

@@ -19,7 +19,7 @@ _FACTORS = 8  # of a divisor that are followed
 
 
 def unsafe_root(program: Examined) -> Iterator[Suspicion]:
-    """The derivative of a root at zero is inf, and that of a sum of squares there is zero."""
+    """The derivative of a root at zero is inf, and a sum of squares has derivative zero there."""
     derived = any(op.derivative for level in program.levels for op in level.ops)
     for k, level in enumerate(program.levels):
         if not level.users or level.own_rule:
@@ -142,7 +142,7 @@ def _is_square(level: Level, number: int) -> bool:
 
 
 def _terms(level: Level, op: Op) -> tuple[int, ...] | None:
-    """The values that must be sums of squares so that this is one; None if it is none anyway."""
+    """The values that must be sums of squares so that this is one, too; None if it cannot be."""
     kind, ins = op.eqn.primitive, op.ins
     if kind is _lax.square_p or (kind in _PRODUCTS and _same(level, *ins)):
         return ()

@@ -104,7 +104,7 @@ def constant(level: Level, number: int, depth: int = 8) -> float | None:
 
 
 def at_value(steps: Sequence[ComputedStep], value: float) -> Iterator[tuple[int, float]]:
-    """Values of steps, each with its number, at which the first of them has a given value."""
+    """Values of steps, each with its number, that give the first step a given value."""
     for step in steps:
         for one in (value, -value, abs(value) ** 0.5, value * value, 1.0, 0.0):
             there = after(steps, step.number, one)

@@ -104,7 +104,7 @@ def _leaves(level: Level, number: int, ops: list[Op]) -> bool:
 
 
 def _is_cast_back(level: Level, wide: set[int], ops: list[Op]) -> bool:
-    """Whether the statement, or what comes right after it, makes wide values narrow again."""
+    """Whether the statement, or the next equation after it, makes wide values narrow again."""
     place = ops[0].statements[0].place
     waiting, seen = list(wide), set(wide)
     narrowed = False

@@ -1,4 +1,4 @@
-"""Rules on what is not needed: large constants, unused values, donations, callbacks in loops."""
+"""Rules on needless things: large constants, unused values, donations, callbacks in loops."""
 
 import ast
 import dis
@@ -134,7 +134,7 @@ def _holders(program: Examined, at: list[int], name: str, whole: bool) -> Iterat
 
 
 def _unused_results(program: Examined, level: Level) -> Iterator[Suspicion]:
-    """The statements of which no value is used, in the last place."""
+    """The statements without a used value, at their last place."""
     live = {*level.outs, *level.tagged}
     dead: set[Op] = set()
     for op in reversed(level.ops):
@@ -166,7 +166,7 @@ def _has_effect(op: Op) -> bool:
 
 
 def _is_for_effect(op: Op, names: list[str]) -> bool:
-    """Whether a statement calls a function for what it does to objects of Python."""
+    """Whether a statement calls a function for its effect on Python objects."""
     statement = op.statements[0]
     if names != [statement.text]:
         return False
@@ -205,9 +205,9 @@ def _is_asked_of(program: Examined, level: Level, op: Op, names: list[str]) -> b
 
 
 def _bound(statement: Statement) -> list[str]:
-    """The variables that a statement sets; its text where it only computes something.
+    """The variables that a statement sets; its text if it only computes something.
 
-    There are none where it has another purpose: it returns, or changes an object of Python.
+    Empty if it has another purpose: it returns, or changes a Python object.
     """
     try:
         [node] = ast.parse(statement.text).body
@@ -231,7 +231,7 @@ def _parts(target: ast.expr) -> list[ast.expr]:
 
 
 def donation(program: Examined) -> Iterator[Suspicion]:
-    """A donated argument for which there is no result of its type."""
+    """A donated argument without a result of its type."""
     for address, eqn in iter_eqns(program.program):
         donated = eqn.params.get("donated_invars") or ()
         if eqn.primitive is not _compat.jit_p or not any(donated):
@@ -278,7 +278,7 @@ def _are_asked_of(held: Iterable[_Holder]) -> bool:
     function that is not theirs. A function of theirs that gets it is looked at itself.
 
     Args:
-        held: The variables that hold the value, in the order in which they were bound.
+        held: The variables that hold the value, in the order of their bindings.
     """
     order = list(dict.fromkeys(held))
     found = {one: uses(*one) for one in order}

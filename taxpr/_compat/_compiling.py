@@ -1,7 +1,7 @@
 """Hear of each trace and compile, and find the call of a jitted function that needed it.
 
-JAX tells of both by `jax.monitoring`, but not whose call it was. The frames that are running say
-that: those of the function `cache_miss` of `jax.jit`, and the like.
+JAX tells of both by `jax.monitoring`, but not whose call it was. The running frames say that:
+frames of the function `cache_miss` of `jax.jit`, and the like.
 """
 
 import functools
@@ -44,7 +44,7 @@ class JittedCall(NamedTuple):
     """A call of a jitted function that is running.
 
     Attributes:
-        fun: The function that was jitted; None of what JAX runs for it, as its transpose.
+        fun: The function that was jitted; None for JAX's own functions, as its transpose.
         args: Its arguments.
         kwargs: Its keyword arguments.
         options: The options of `jax.jit`, such as ``static_argnums``.
@@ -66,8 +66,8 @@ class Stage(NamedTuple):
     Attributes:
         kind: ``"trace"``, ``"lower"`` or ``"compile"``.
         seconds: How long it took.
-        name: What JAX calls the function.
-        call: The outermost call of a jitted function that is running; None where there is none.
+        name: JAX's name of the function.
+        call: The outermost running call of a jitted function, or None.
         failed: Whether it raised.
     """
 
@@ -97,7 +97,7 @@ _heard: list[str] = []
 def hear(listener: Callable[[Stage], None]) -> None:
     """Call a function after each trace, lowering and compile, until `hear_no_more`.
 
-    What is traced within the call of a jitted function, for its equations, is not told.
+    Traces within the call of a jitted function, for its equations, are not told.
     """
     if listener not in _listeners:
         _listeners.append(listener)

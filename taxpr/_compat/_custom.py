@@ -82,7 +82,7 @@ def _info_here() -> Any:
 
 @contextlib.contextmanager
 def _coming_from(new: Callable[[Any], Any]) -> Generator[None, None, None]:
-    """Where all that is traced comes from, made of where it came from before."""
+    """Set the origin of all equations traced now, made of the present origin."""
     here = or_else(_info_here, None)
     if here is None:
         yield
@@ -96,12 +96,12 @@ def _coming_from(new: Callable[[Any], Any]) -> Generator[None, None, None]:
 
 
 def origin() -> Any:
-    """Where an equation comes from that is made now; None where this JAX does not tell."""
+    """The origin of an equation that is made now; None if this JAX does not tell."""
     return or_else(lambda: _source_info_util.current(), None)
 
 
 def coming_from(origin: Any) -> AbstractContextManager[None]:
-    """A context in which all equations come from where `origin` was asked for."""
+    """A context that gives all equations this `origin`."""
     return contextlib.nullcontext() if origin is None else _coming_from(lambda before: origin)
 
 
@@ -243,15 +243,15 @@ def _memoized(thunk: Callable[..., Any]) -> Callable[..., Any]:
 class RanIn:
     """In the name stack of an equation: the functions that ran for a rule of the user's.
 
-    JAX gives to what a rule such as ``bwd`` makes the traceback of the call that has the rule. A
-    name stack goes along with an equation whatever is made of it; where a jaxpr is put in place of
-    its equation, it has what both had.
+    JAX gives the equations of a rule such as ``bwd`` the traceback of the call that has the rule. A
+    name stack follows an equation through all transformations; if a jaxpr replaces its equation,
+    both name stacks are joined.
 
     Args:
         traceback: The traceback of the equation.
         count: How many frames there are since the rule began.
-        run: What is the same for all equations of one run of the rule.
-        stack: The name stack at which the rule ran.
+        run: An object shared by all equations of one run of the rule.
+        stack: The name stack around the rule.
     """
 
     __slots__ = ("_count", "_traceback", "run", "transposed")
@@ -277,7 +277,7 @@ def transposed(stack: Any) -> int:
 
 @contextlib.contextmanager
 def rules_noted() -> Generator[None, None, None]:
-    """For the time in which something is traced: equations of rules have a `RanIn`."""
+    """While something is traced in this context, equations of rules get a `RanIn`."""
 
     def noting(before: Any) -> Any:
         inner = before.traceback is not None or isinstance(before, _Noting)
@@ -294,11 +294,11 @@ else:
 
 
 class _Noting(_SourceInfo):
-    """Where what is traced now comes from; JAX asks `replace` for each equation.
+    """The origin of the equations traced now; JAX asks `replace` for each equation.
 
     Attributes:
-        called: The traceback of the equation from which JAX makes all equations now, and which may
-            have a rule of the user's; None while it makes them of what runs.
+        called: The traceback of the equation that JAX makes all equations from now, and that may
+            have a rule of the user's; None while it makes them of running code.
     """
 
     __slots__ = ("_begun", "_run", "called")

@@ -87,7 +87,7 @@ def scan_counts(eqn: JaxprEqn) -> tuple[int, int]:
 
 
 def scan_options(eqn: JaxprEqn) -> Params:
-    """The keywords with which `jax.lax.scan` rebuilds this scan.
+    """The keywords of `jax.lax.scan` that rebuild this scan.
 
     Leaves out ``linear``, a hint that JAX ignores and dropped after 0.9. ``_split_transpose``
     exists up to 0.9.
@@ -149,6 +149,6 @@ def scoped(eqn: JaxprEqn, name: str) -> JaxprEqn:
 
 
 def is_ref_effect(effect: Effect) -> bool:
-    """Whether an effect is one on a Ref among the operands."""
+    """Whether an effect acts on a Ref among the operands."""
     # Only effects on Refs have an operand: `input` from 0.10, `input_index` before.
     return hasattr(effect, "input") or hasattr(effect, "input_index")

@@ -36,7 +36,7 @@ class Begun(NamedTuple):
 
     Attributes:
         eqns: Its equations.
-        constvars: The variables of what its function closed over.
+        constvars: The variables of the values that its function closed over.
         consts: Their values: arrays, or tracers of a jaxpr around it.
         bare: A jaxpr of the same function with its inputs and nothing else.
     """
@@ -48,9 +48,9 @@ class Begun(NamedTuple):
 
 
 def traced_whole(trace: Callable[[], T], failed: Callable[[Exception], object]) -> T:
-    """The result of ``trace``. Where it raises, ``failed`` sees the error with all its frames.
+    """The result of ``trace``. If it raises, ``failed`` sees the error with all its frames.
 
-    What the caller gets is filtered as JAX filters it.
+    The caller gets the error with JAX's filter.
     """
     filtering = or_else(lambda: _config.traceback_filtering, contextlib.nullcontext)
 
@@ -119,7 +119,7 @@ def jaxprs_held(call: RunningCall) -> list[ClosedJaxpr]:
 
 
 def about_jaxpr(debug_info: Any) -> tuple[str, str, str]:
-    """The purpose for which a function was traced, such as ``"scan"``, its name and its file."""
+    """The purpose of tracing a function, such as ``"scan"``, its name and its file."""
     name = (debug_info.func_src_info or "").split(" at ")[0]
     return debug_info.traced_for or "", name, debug_info.func_filename or ""
 
@@ -135,7 +135,7 @@ def _as_it_is(function: T) -> T:
 
 
 class _Calls:
-    """Stands for a traceback of JAX, of which an equation's sources are read.
+    """Takes the place of a traceback of JAX, so that an equation's sources can be read from it.
 
     Args:
         calls: The functions that were running, outermost first.

@@ -1,4 +1,4 @@
-"""Primitives of taxpr's own. JAX declares no types for what binds one, and for its rules."""
+"""taxpr's own primitives. JAX declares no types for their rules, nor for binding them."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def define(
     Args:
         primitive: The primitive.
         impl: The results, from the operands.
-        forwards: Of one whose results are operands: which, whatever stands for them. Where it is
-            None, JAX compiles ``impl``.
-        types: The types of the results, from those of the operands; ``impl`` by default.
+        forwards: If the results are operands: which operands, whatever their representation. If it
+            is None, JAX compiles ``impl``.
+        types: The types of the results, from the operands' types; ``impl`` by default.
         effectful_types: In place of ``types``: these, and the effects.
-        jvp: ``(primals, tangents)`` to these of the results.
-        jet: ``(primals, series)`` to these of the results.
-        transpose: The cotangents of the operands, from those of the results and the operands.
-        batch: ``(values, dims)`` to these of the results.
+        jvp: From ``(primals, tangents)`` to the same of the results.
+        jet: From ``(primals, series)`` to the same of the results.
+        transpose: The cotangents of the operands, from the results' cotangents and the operands.
+        batch: From ``(values, dims)`` to the same of the results.
     """
     untyped: Any = primitive
     many = primitive.multiple_results

@@ -1,8 +1,8 @@
-"""Private modules of JAX: a name that the next version lacks costs what needs it, and nothing more.
+"""Private modules of JAX: a missing name disables only the features that need it.
 
-`private` looks a name up when it is used. Where it is gone, `GoneError` says what does not work.
-`NEEDED_BY` has these names, each with what needs it; `ESSENTIAL` those without which there is no
-`import taxpr`, or no `watch`, each with a reason.
+`private` looks a name up when it is used. If it is gone, `GoneError` says what does not work.
+`NEEDED_BY` has these names, each with the feature that needs it. Without the names in `ESSENTIAL`,
+each with a reason, `import taxpr` or `watch` fails.
 """
 
 import importlib
@@ -121,7 +121,7 @@ def private(module: str) -> Any:
 
 
 def or_else(name: Callable[[], Any], other: T) -> T:
-    """A private name of JAX. Where it is gone, another thing, with a warning that says what for."""
+    """A private name of JAX; if it is gone, ``other``, with a warning that names the feature."""
     try:
         return name()
     except GoneError as gone:

@@ -28,14 +28,14 @@ class Event(NamedTuple):
     """Something that ran, as the profiler has seen it.
 
     Attributes:
-        name: What it says that it is.
-        op: The name of the instruction of XLA; "" of all else.
+        name: Its own name.
+        op: The name of the instruction of XLA; else "".
         module: The name of its program.
         begin: When it began, in nanoseconds.
-        end: When it ended; of work that goes on in other threads when that was handed out.
-        produced: The number of what goes on; None if nothing does.
-        consumed: The number of what has ended with this.
-        thread: Where it ran.
+        end: When it ended; if work goes on in other threads, when that was handed out.
+        produced: The number of the work that goes on; None if nothing does.
+        consumed: The number of the work that ended with this.
+        thread: Its thread.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The tangents of values while JAX differentiates: an identity put where a value's tangent begins.
+"""The tangents of values while JAX differentiates: put an identity where one begins.
 
 `jax.grad` and the like trace a linear program of tangents beside the values, and transpose it: what
 flows back through an equation of it is a cotangent. A value of a jitted function or of a loop has
-no tangent while it is traced; the identity then stands at the value itself.
+no tangent while it is traced; then the identity is put at the value itself.
 """
 
 import bisect
@@ -22,7 +22,7 @@ _util = private("util")
 
 
 class Token:
-    """The name of an identity, by which it is known also in what JAX makes of it.
+    """The name of an identity, which JAX's transformations keep.
 
     Attributes:
         primal: Gives the value while it is traced.
@@ -49,8 +49,8 @@ class Tangents:
     """Puts identities where the tangents of values begin.
 
     Several values may share a tangent, as ``x`` and ``x + 1`` do, so an equation that reads it does
-    not tell which of them it uses, but for the time at which it came: `look` notes how many
-    equations there are. What came after the value was made may be a use of it.
+    not tell which value it uses. Only its position tells: `look` notes how many equations there
+    are. An equation that came after the value was made may be a use of it.
     """
 
     def __init__(self, identity: Identity) -> None:
@@ -71,7 +71,7 @@ class Tangents:
             trace = getattr(trace, "parent_trace", None)
 
     def mark(self, tracer: Any) -> Token | bool:
-        """Put an identity where the tangent of a value begins, unless there is one.
+        """Put an identity where the tangent of a value begins, unless it has one.
 
         Returns:
             The token of the one that is there. Without one, True where equations may have used the
@@ -142,7 +142,7 @@ def _is_in_jaxpr(tracer: Any) -> bool:
 
 
 def _eqn(entry: Any) -> Any:
-    """An equation of a trace, of which there may be a reference only; None if it is gone."""
+    """An equation of a trace, which may be only a reference; None if it is gone."""
     return entry if isinstance(entry, _partial_eval.TracingEqn) else entry()
 
 

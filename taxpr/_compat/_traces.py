@@ -166,10 +166,10 @@ def innermost_jaxpr_trace(trace: Any = None) -> Any:
 
 
 def traced_value(tracer: Any) -> tuple[Any, list[int], bool]:
-    """The tracer of a jaxpr's variable that a tracer stands for, its primal for a derivative.
+    """The tracer of a jaxpr's variable beneath a tracer, its primal for a derivative.
 
     With it come the axes that `jax.vmap` has put into it, the innermost first, and whether it is
-    differentiated. It is None where there is none, or no array.
+    differentiated. It is None if there is no such tracer, or it is no array.
     """
     axes: list[int] = []
     differentiated = False
@@ -200,10 +200,10 @@ def record(
 
     Args:
         trace: The trace.
-        primitive: Of the equation.
+        primitive: The equation's primitive.
         values: The operands, which are tracers of this trace.
-        params: Of the equation.
-        effects: Of the equation, which JAX is not asked for: it would keep what it learns of params
-            that no other equation has.
+        params: The equation's params.
+        effects: The equation's effects. JAX is not asked for them, because it would keep a cache
+            entry for params that no other equation has.
     """
     trace.emit_eqn(values, [], primitive, params, effects, _source_info_util.current())

@@ -1,7 +1,7 @@
-"""Names for what programs consist of, for signatures.
+"""Names for the parts of programs, for signatures.
 
-Classes are JAX's own. Where it does not declare what they have, or versions have other classes,
-what is read of them is declared here.
+Classes are JAX's own. If it does not declare their attributes, or versions have other classes, the
+attributes that taxpr reads are declared here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     class ShapedArray(jax.core.ShapedArray):
-        """The type of an array. Of what it has JAX declares no types."""
+        """The type of an array. JAX declares no types for its attributes."""
 
         shape: tuple[int, ...]
         dtype: DType
@@ -88,7 +88,7 @@ Typed = Array | AbstractValue
 class ClosedJaxpr(Protocol):
     """A jaxpr with the values of its constvars.
 
-    Up to 0.10 a class of its own; from 0.11 every `Jaxpr` is one.
+    Up to 0.10 a class of its own; from 0.11 every `Jaxpr` is closed.
     """
 
     @property
@@ -99,7 +99,7 @@ class ClosedJaxpr(Protocol):
     def consts(self) -> Sequence[Any]: ...
     @property
     def in_avals(self) -> Sequence[Any]:
-        """Each an `Aval` where it is that of an array, which JAX does not say."""
+        """Each is an `Aval` if it is an array's, which JAX does not say."""
         ...
 
     @property

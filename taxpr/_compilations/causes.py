@@ -1,4 +1,4 @@
-"""Compare two calls of a jitted function: what differs, and what can be done about it."""
+"""Compare two calls of a jitted function: find the difference, and advise."""
 
 import contextlib
 import dataclasses
@@ -18,13 +18,13 @@ _TreeDef = _jax.tree_util.PyTreeDef
 
 
 class CallChange(NamedTuple):
-    """Something in which two calls differ.
+    """A difference of two calls.
 
     Attributes:
-        cause: What it is, such as ``"shape"``.
-        argument: The argument, with its path; "" where it is none.
-        before: What it was.
-        now: What it is.
+        cause: Its kind, such as ``"shape"``.
+        argument: The argument, with its path; else "".
+        before: The earlier value or type.
+        now: The present value or type.
     """
 
     cause: str
@@ -196,7 +196,7 @@ def _attributes(x: Any) -> tuple[Any, ...]:
 
 
 def _first_difference(old: Any, new: Any, path: str = "") -> tuple[str, str, str, bool]:
-    """Where two structures of trees differ first.
+    """The first difference of two tree structures.
 
     Returns:
         The path, what there is in each, and whether these are static values.
@@ -234,7 +234,7 @@ def _static_values(kind: Any, old: Any, new: Any) -> Iterator[tuple[str, Any, An
 
 
 def _first_in_values(old: Any, new: Any, path: str = "") -> tuple[str, str, str]:
-    """Where two static values differ first: the path, and what there is in each."""
+    """The first difference of two static values: the path, and both values there."""
     if type(old) is type(new) and type(old) in (tuple, list, dict) and len(old) == len(new):
         of_dict = isinstance(old, dict)
         keys: list[Any] = [*old] if of_dict else [*range(len(old))]
@@ -268,7 +268,7 @@ def _keys(tree: Any) -> list[str]:
 
 
 def _texts(old: Any, new: Any) -> tuple[str, str]:
-    """What two nodes are: of two dicts the keys that the other has not."""
+    """Two nodes in words: for two dicts the keys that the other lacks."""
     a, b = _node(old), _node(new)
     if a is None or b is None or a[0] is not b[0] or a[1] == b[1]:
         return _kind(old), _kind(new)

@@ -1,4 +1,4 @@
-"""`CompileHistory`: the calls for which each function was compiled, since somebody asked."""
+"""`CompileHistory`: the calls that compiled each function, since somebody asked."""
 
 import functools
 import types
@@ -20,11 +20,11 @@ class KnownFunction:
 
     Attributes:
         name: Its name.
-        kind: What it is, see `kind_of`.
+        kind: Its kind, see `kind_of`.
         calls: The signatures of its calls that were traced or compiled, the latest last.
-        dropped: Those that are in no cache any more.
+        dropped: The signatures that have left the caches.
         earlier: Whether it was compiled before somebody asked, too.
-        variables: What it held beside its code when it was first compiled, in words.
+        variables: The values that it held beside its code when it was first compiled, in words.
     """
 
     def __init__(self, fun: Callable[..., Any] | None, name: str) -> None:
@@ -53,7 +53,7 @@ class CompileHistory:
     def of(
         self, fun: Callable[..., Any] | None, name: str, line: str
     ) -> tuple[KnownFunction, KnownFunction | None]:
-        """A function, and, where it is new, another one of the same code that is known.
+        """A function, and, if it is new, a known one of the same code.
 
         Args:
             fun: The function; None where only its name is known.
@@ -82,7 +82,7 @@ class CompileHistory:
 
 
 def changed_object(before: KnownFunction, now: KnownFunction) -> CallChange:
-    """Two objects of one function as a change: a variable of it in which they differ, else both."""
+    """Two objects of one function as a change: a variable that differs, else both."""
     cause = f"new object: {now.kind}"
     for name, value in now.variables.items():
         old = before.variables.get(name, value)
@@ -92,7 +92,7 @@ def changed_object(before: KnownFunction, now: KnownFunction) -> CallChange:
 
 
 def kind_of(fun: Any) -> str:
-    """What a function is: a partial, a bound method, a lambda or a function."""
+    """The kind of a function: a partial, a bound method, a lambda or a function."""
     if isinstance(fun, functools.partial):
         return "partial"
     if isinstance(fun, types.MethodType):
@@ -101,7 +101,7 @@ def kind_of(fun: Any) -> str:
 
 
 def inner(fun: Any) -> Any:
-    """The function of Python in a partial, a bound method, or what `functools.wraps` made."""
+    """The Python function in a partial, a bound method, or a wrapper by `functools.wraps`."""
     while True:
         if isinstance(fun, functools.partial):
             fun = fun.func
@@ -114,7 +114,7 @@ def inner(fun: Any) -> Any:
 
 
 def code_of(fun: Any) -> Hashable:
-    """What two objects of one function have in common; a cell may be run again."""
+    """A key that two objects of one function share, also if a cell is run again."""
     own: Any = inner(fun)
     code: Any = getattr(own, "__code__", None)
     if code is None:
@@ -126,7 +126,7 @@ def code_of(fun: Any) -> Hashable:
 
 
 def variables_of(fun: Any) -> Mapping[str, str]:
-    """What a function holds beside its code, in words: arguments of a partial, and closures."""
+    """The values of a function beside its code, in words: arguments of a partial, and closures."""
     found: dict[str, str] = {}
     while True:
         if isinstance(fun, functools.partial):

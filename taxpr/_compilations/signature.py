@@ -1,4 +1,4 @@
-"""`Signature`: the properties of a call by which JAX finds a compiled program."""
+"""`Signature`: the properties of a call that select a compiled program in JAX's cache."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ class SignedLeaf(NamedTuple):
         shape: Its shape; with the mapped axis under `jax.vmap`.
         dtype: The name of its dtype.
         weak: Whether it has a weak type.
-        kind: What it is: ``"a Python float"``, ``"a NumPy array"``, or ``""`` of JAX's arrays.
+        kind: Its kind: ``"a Python float"``, ``"a NumPy array"``, or ``""`` for JAX's arrays.
         typed: Its sharding as a part of its type, on explicit meshes.
-        place: The sharding of a committed array; None of others, which go anywhere.
-        under: The transformations under which it is given.
+        place: The sharding of a committed array; None for others, which go anywhere.
+        under: The transformations around it.
     """
 
     shape: tuple[int, ...]
@@ -45,7 +45,7 @@ class SignedLeaf(NamedTuple):
 
     @property
     def lies(self) -> str:
-        """Where it is, for people."""
+        """Its device, for people."""
         place = self.place
         if place is None:
             return "committed to no device"

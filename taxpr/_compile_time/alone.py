@@ -29,7 +29,7 @@ class Spent(NamedTuple):
         return self.lower + self.compile
 
     def without(self, least: Spent) -> Spent:
-        """What is left of it without what any program takes."""
+        """The time less the time of an empty program."""
         return Spent(max(self.lower - least.lower, 0.0), max(self.compile - least.compile, 0.0))
 
 

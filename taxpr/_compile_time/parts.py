@@ -64,12 +64,12 @@ class PieceOfPart(NamedTuple):
 
 @dataclasses.dataclass
 class CompiledPart:
-    """What one owner has of a program.
+    """The part of a program that belongs to one owner.
 
     Attributes:
         owner: The function or statement.
-        pieces: Its equations, of each jaxpr in which it has some.
-        statements: How many equations each of its statements made, those within them counted, too.
+        pieces: Its equations, by jaxpr.
+        statements: How many equations each of its statements made, also nested ones.
     """
 
     owner: PartOwner

@@ -1,4 +1,4 @@
-"""Find the functions in which tracing takes its time: a thread looks every few milliseconds."""
+"""Find the functions that are slow to trace: a thread looks every few milliseconds."""
 
 import collections
 import sys
@@ -30,7 +30,7 @@ class Sampled(NamedTuple):
     counts: collections.Counter[Function]
 
     def of(self, file: str, function: str) -> float:
-        """The seconds of a function, with those of libraries that it called."""
+        """The seconds of a function, with the libraries that it called."""
         total = sum(self.counts.values())
         return self.seconds * self.counts[file, function] / total if total else 0.0
 

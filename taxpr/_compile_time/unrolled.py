@@ -74,7 +74,7 @@ def _turn(inside: Sequence[MadeBy]) -> tuple[int, list[JaxprEqn]]:
 
 
 def _signature(one: MadeBy) -> Hashable:
-    """What equations of different turns have in common."""
+    """A key that is equal for the same equation in different iterations."""
     places = tuple((held.file, *held.place, *held.part) for held in one.statements)
     avals = tuple(str(_compat.aval_of(atom)) for atom in (*one.eqn.invars, *one.eqn.outvars))
     return one.eqn.primitive, places, avals

@@ -16,14 +16,14 @@ from taxpr._variables.variable import Variable
 
 
 class Attribution(NamedTuple):
-    """What a place of a program is for its user.
+    """A place of a program in the user's words.
 
     Attributes:
         variable: The variable that held the value, or that its statement bound, such as ``"h"``;
-            several where the statement bound several; of an input its name; "" where there is none.
-        line: The line, such as ``"model.py:12"``, as no other is told; "" where the source is not
+            several if the statement bound several; the name of an input; else "".
+        line: The line, such as ``"model.py:12"``, unique in the program; "" if the source is not
             known.
-        code: The statement in that line; after ``∂`` that of which it computes the derivative.
+        code: The statement in that line; after ``∂`` the differentiated statement.
         address: The address of the place.
         function: The qualified name of the function with the line.
     """
@@ -63,10 +63,10 @@ class Attributions:
         self._bound: dict[Statement, str] = {}
 
     def of(self, address: str) -> Attribution:
-        """What the equation or value at an address is.
+        """The attribution of the equation or value at an address.
 
         Args:
-            address: Of an equation, ``"3:sin"``; of a result, ``"3:sin.0"``; or of an input.
+            address: An equation, ``"3:sin"``; a result, ``"3:sin.0"``; or an input.
         """
         if address not in self._known:
             self._known[address] = self._of(Address(address))
@@ -199,7 +199,7 @@ class Attributions:
 
 @functools.lru_cache(maxsize=4096)
 def _stored(text: str) -> frozenset[str]:
-    """The variables, as ``"x"`` or ``"self.h"``, to which a statement binds what it computes."""
+    """The variables, as ``"x"`` or ``"self.h"``, that a statement binds to its results."""
     try:
         [statement] = ast.parse(text).body
     except (SyntaxError, ValueError):  # the head of one with a body

@@ -67,8 +67,8 @@ class CompiledCall:
     def equations(self, instruction: Instruction) -> tuple[Address, ...]:
         """The addresses of the equations that an instruction computes, in order of execution.
 
-        A fusion has those of all its instructions; a loop its own alone. What XLA has added has
-        none.
+        A fusion has the equations of all its instructions; a loop only its own. Instructions that
+        XLA has added have no equation.
         """
         stamps = (self.hlo.stamp(one) for one in self.hlo.computed(instruction))
         return tuple(self.addresses[k] for k in sorted({k for k in stamps if k is not None}))
@@ -193,7 +193,7 @@ def _jitted(jaxpr: StoredJaxpr) -> JaxprEqn | None:
 
 
 def jit_options(program: Program) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """What a jitted function was told that matters to XLA: options, and what is donated."""
+    """The settings of a jitted function that matter to XLA: options and donations."""
     eqn = _jitted(program.jaxpr)
     if eqn is None:
         return {}, ()

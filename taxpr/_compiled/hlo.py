@@ -1,8 +1,7 @@
 """Read the text of an optimized HLO module: computations, instructions, shapes, who calls whom.
 
-This is what ``compiled.as_text()`` gives: XLA's own form of a program, after all its passes. Where
-`HloModule.scheduled` is true, the instructions of a computation stand in the order in which they
-run.
+``compiled.as_text()`` gives this text: XLA's own form of a program, after all its passes. If
+`HloModule.scheduled` is true, the instructions of a computation are in the order of execution.
 """
 
 import dataclasses
@@ -61,13 +60,13 @@ class Instruction:
 
     Attributes:
         name: Its name, which no other instruction of the module has.
-        opcode: What it does, such as ``"fusion"``.
+        opcode: Its kind, such as ``"fusion"``.
         shapes: The arrays that it returns: one, or the leaves of a tuple.
         operands: The names of the instructions that it reads.
         number: The position of a ``parameter``, or the index of a ``get-tuple-element``.
         called: The computations that it calls, each with its role: ``("body", "region_1.2")``.
-        op_name: Where JAX says that it comes from; "" of what XLA has added.
-        stamps: The numbers in it, see `stamped`: the last is that of the equation.
+        op_name: Its origin, by JAX; "" if XLA has added it.
+        stamps: The numbers in it, see `stamped`: the last one is the equation's.
         attributes: The text behind the operands.
         computation: The name of the computation that it is in.
 
@@ -140,9 +139,9 @@ class HloModule:
 
     Attributes:
         computations: Its functions by name.
-        entry: The one that runs.
-        scheduled: Whether the order of the text is that of execution.
-        aliases: The results that lie where an argument was: where each is in the result, and the
+        entry: The function that runs.
+        scheduled: Whether the text is in the order of execution.
+        aliases: The results that take the place of an argument: the path in the result, and the
             number of the parameter.
 
     Example:
@@ -181,10 +180,10 @@ class HloModule:
         return found
 
     def stamp(self, instruction: Instruction) -> int | None:
-        """The number of the equation that an instruction comes from; None of XLA's own.
+        """The number of the equation that an instruction comes from; None for XLA's own.
 
-        Where XLA writes an instruction anew, as a convolution in another layout, the name stays at
-        what moves its result back.
+        If XLA writes an instruction anew, as a convolution in another layout, the name stays at the
+        instruction that moves its result back.
         """
         if instruction.stamps:
             return instruction.stamps[-1]
@@ -199,7 +198,7 @@ class HloModule:
         return self.unmoved(one.operands[0]) if one.opcode in _HANDS_ON else name
 
     def computed(self, instruction: Instruction) -> Iterator[Instruction]:
-        """An instruction, and those of the fusions and calls that it stands for."""
+        """An instruction, and the instructions of its fusion or call."""
         yield instruction
         if instruction.is_fusion or instruction.opcode in ("call", "async-start"):
             for name in instruction.calls(*_INLINE):
@@ -212,7 +211,7 @@ class HloModule:
 
 
 def hlo_module(text: str) -> HloModule:
-    """The module of which this is the text.
+    """Parse the text of a module.
 
     Raises:
         RefusedError: If no computation of it is the entry: XLA writes another form.
@@ -297,7 +296,7 @@ def _closing(text: str, begin: int) -> int:
 
 
 def _operands(given: str) -> Iterator[str]:
-    """The names of operands, which stand behind their types in some versions."""
+    """The names of operands; in some versions they come after their types."""
     if "%" in given:
         yield from re.findall(r"%([^\s,(){}]+)", given)
     elif given.strip():

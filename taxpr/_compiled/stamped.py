@@ -19,7 +19,7 @@ def stamped(jaxpr: J) -> tuple[J, list[Address]]:
     """A jaxpr whose equations have numbers in their name stacks, and their addresses by number.
 
     A jaxpr that several equations share has a copy for each, so that each place has its own number.
-    What an equation keeps hidden, such as the code of a kernel, goes by the number of the equation.
+    Hidden contents of an equation, such as the code of a kernel, get the number of the equation.
 
     Example:
         >>> import jax
@@ -52,5 +52,5 @@ def _stamped(jaxpr: J, home: Address, addresses: list[Address]) -> J:
 
 
 def stamps_in(op_name: str) -> Sequence[int]:
-    """The numbers in the ``op_name`` of an instruction, those of equations around it first."""
+    """The numbers in the ``op_name`` of an instruction, outer equations first."""
     return [int(one) for one in _STAMPS.findall(op_name)]

@@ -41,7 +41,7 @@ def _rule(eqn: Any) -> Rule | None:
 def moved(eqn: Any) -> int:
     """The bytes of operands and results of an equation.
 
-    Of an array that is sliced or updated, only the part that is read or written counts.
+    If an array is sliced or updated, only the part that is read or written counts.
     """
     ins, outs = [atom.aval for atom in eqn.invars], [var.aval for var in eqn.outvars]
     if eqn.primitive in _TAKES_PART:

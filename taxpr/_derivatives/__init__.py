@@ -1,6 +1,6 @@
 """`check_grad`: find the derivative rule that is wrong.
 
-`equations` finds the calls of functions with a rule of their own, and the values that they are
-given, `finite_differences` compares a derivative with these. May import `_compile_time` and what is
+`equations` finds the calls of functions with a rule of their own, and their operands,
+`finite_differences` compares a derivative with these. May import `_compile_time` and the rooms
 below.
 """

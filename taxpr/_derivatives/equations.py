@@ -52,7 +52,7 @@ class DerivedCall:
         address: Its address.
         jaxpr: The jaxpr that has it.
         operands: For each of its operands the address of the value, or the value of a literal.
-        outside: The addresses outside of loops and calls of what these only hand on.
+        outside: The addresses, outside of loops and calls, of operands that are only handed in.
     """
 
     eqn: JaxprEqn
@@ -187,7 +187,7 @@ class Reaching(Backwards[bool]):
     def needed(
         self, eqn: JaxprEqn, outs: Sequence[bool], inside: Sequence[bool] | None, here: Address
     ) -> Sequence[bool]:
-        """All operands of what is differentiated; inside of a loop those that it needs."""
+        """All operands of a differentiated equation; inside of a loop the needed ones."""
         self.found[here] = outs
         stops = eqn.primitive is _compat.stop_gradient_p
         return inside or [any(outs) and not stops] * len(eqn.invars)
@@ -213,7 +213,7 @@ class Given:
         self.skipped = ran.skipped
 
     def of(self, call: DerivedCall) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
-        """The operands of an equation, in the first and the last iteration in which it ran.
+        """The operands of an equation, in its first and its last iteration.
 
         Returns:
             The iteration, with a number for each loop and device around, and the operands. Nothing

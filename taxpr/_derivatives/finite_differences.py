@@ -22,8 +22,8 @@ class Slope(NamedTuple):
     """How a result changes with an operand, in one direction.
 
     Attributes:
-        expected: What finite differences say.
-        found: What the derivative says.
+        expected: The slope by finite differences.
+        found: The slope by the derivative.
         off: By how much these may differ.
     """
 
@@ -101,7 +101,7 @@ def compare(
         operands: Its operands.
         reverse: Whether to ask for the derivative in reverse mode.
         which: The numbers of the operands.
-        of: The numbers of the results; all if there are none.
+        of: The numbers of the results; None means all.
     """
     outs = _jax.eval_shape(fun, *operands)
     results = [j for j, out in enumerate(outs) if is_float(out) and (of is None or j in of)]
@@ -194,7 +194,7 @@ def _jit(fun: Callable[..., Any]) -> Any:
 def _slopes(
     fun: _Function, derive: Callable[[int, Any, Sequence[Any]], list[float]], number: int
 ) -> list[list[Slope | None]]:
-    """For each direction the slope of each result; None where there is none to be known."""
+    """For each direction the slope of each result; None if it cannot be known."""
     x = fun.values[number]
     random, wide = np.random.default_rng(0), x.dtype.itemsize
     h = x.dtype.type(_STEPS[wide])
@@ -222,7 +222,7 @@ def _wide(x: Any) -> Any:
 
 
 def _numeric(around: Sequence[Any], h: float, wide: int) -> tuple[Any, Any, Any]:
-    """Slopes by finite differences, where they are the same from all points, and what is rounded.
+    """Slopes by finite differences, whether they agree from all points, and the rounding error.
 
     Args:
         around: The results at `_AROUND`.

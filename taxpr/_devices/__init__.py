@@ -1,4 +1,4 @@
-"""Programs and arrays on several devices, also on those that belong to other processes.
+"""Programs and arrays on several devices, also on devices of other processes.
 
-Here values are fetched to NumPy, and here processes agree on what they ask.
+This room fetches values to NumPy, and makes processes agree on a question.
 """

@@ -29,7 +29,7 @@ def agreed(processes: Collection[int], said: str, number: int = 0) -> int:
 
     Args:
         processes: Their numbers; this one's is among them.
-        said: What this process asks, in words.
+        said: The question of this process, in words.
         number: A number, such as the bytes that are free here.
 
     Returns:

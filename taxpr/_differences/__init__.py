@@ -1,9 +1,8 @@
-"""`first_difference`: where two runs stop agreeing, and where another precision hurts most.
+"""`first_difference`: find where two runs differ, and where another precision hurts most.
 
-`runs` makes both recordings, `choices` says what chooses their branches. `aligned` says which of
-their values belong together and in which order they were computed, by `in_step` where there are
-several of one name. `compared` compares them, by `numbers` and `rows`; `rounding` tells what is
-rounding alone. `flowing` carries facts through a program: `precision` types, `sources` what a value
-was made of. `losses` ranks statements by the error that they add. `difference` asks for all of it.
-May import `_recordings` and what is below.
+`runs` makes both recordings, `choices` finds the values that choose their branches. `aligned` pairs
+their values, in the order of execution, by `in_step` if several have one name. `compared` compares
+them, by `numbers` and `rows`; `rounding` recognizes rounding. `flowing` carries facts through a
+program: `precision` types, `sources` the sources of a value. `losses` ranks statements by the error
+that they add. `difference` asks for all of it. May import `_recordings` and the rooms below.
 """

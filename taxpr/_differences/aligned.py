@@ -1,4 +1,4 @@
-"""Which values of two runs belong together, and the order in which they were computed."""
+"""Pair the values of two runs, in the order of execution."""
 
 import difflib
 import linecache
@@ -25,20 +25,19 @@ def aligned(
 ) -> list[Pair]:
     """The values that belong together.
 
-    Where both have the same variables one after the other, each belongs to its own. Else variables
-    of one name belong together: first those whose numbers agree, as far as they are in one order;
-    then those that a line of the same text bound, wherever it stands, then those of lines that are
-    much alike, then others; of functions of
-    one name before those of others. Of several, what differs belongs together where as many are on
-    both sides between two that agree, see `in_step`. What has no variable belongs together by what
-    computes it, its type and line, in the same order. A variable that is in a loop of one only, as
-    where a scan became a loop of Python, has no partner.
+    If both have the same variables in the same order, they are paired in that order. Else variables
+    of one name are paired: first values that agree, as far as they are in one order; then variables
+    bound by an identical source line, then by similar lines, then any others; functions of one name
+    come before others. If several differ, they are paired if both sides have as many between two
+    that agree, see `in_step`. Values without a variable are paired by equation, type and line, in
+    the same order. A variable that is in a loop on one side only, as when a scan became a Python
+    loop, has no partner.
 
     Args:
-        a: What the first run kept.
-        b: What the second run kept.
-        chosen: What chooses the branches of either, see `choices`. It belongs together where what
-            is in the branches does.
+        a: The values that the first run kept.
+        b: The values that the second run kept.
+        chosen: The values that choose the branches of either, see `choices`. They are paired if
+            values in the branches are.
     """
     if _held(a) == _held(b):  # it is the same source
         pairs = list(zip(*(_variables(of) for of in (a, b)), strict=True))
@@ -110,7 +109,7 @@ def _given(*parts: Part) -> bool:
 
 
 def _once(parts: Sequence[Part], paired: Container[int]) -> list[Part]:
-    """Of several of one name that are one value the one that is in a pair, else the first."""
+    """For each value that has a name several times, the entry that is in a pair, else the first."""
     found: dict[Hashable, Part] = {}
     for part in parts:
         key = _NAME(part), part.address
@@ -153,7 +152,7 @@ def _line(part: Part) -> str:
 
 
 def _of(where: Callable[[Variable], Hashable], *, line: bool) -> _Key:
-    """A key of what variables are called, with the text of the line or without."""
+    """A key of the names of variables, with the text of the line or without."""
 
     def key(part: Part) -> Hashable:
         one = part.variable
@@ -179,7 +178,7 @@ _BY_NAME = [_of(where, line=False) for where in _WHERE]
 def _resembling(a: Sequence[Part], b: Sequence[Part]) -> _Key:
     """A key of variables by their names and lines, for lines that were edited.
 
-    Of the lines of one name two are one line that are more like each other than like any other.
+    Two lines of one name are the same line if they are more like each other than like any other.
     """
     same: dict[tuple[Hashable, str], str] = {}
     for ones, twos in _groups(_NAME, a, b):
@@ -203,7 +202,7 @@ def _likeness(one: str, two: str) -> float:
 
 
 def _held(parts: Sequence[Part]) -> list[Hashable]:
-    """The variables, in their order, with which of their values each is."""
+    """The variables, in their order, with the number of each value."""
     every = [one.variable for one in parts]
     return [(_file(one), one.line, one.text, one.occurrence) for one in every if one]
 
@@ -250,13 +249,13 @@ def reversed_loops(program: Program) -> frozenset[str]:
 
 
 def turns_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[int, ...]:
-    """Numbers by which iterations sort as they run."""
+    """Numbers that sort iterations in the order of execution."""
     pairs = zip(part.kept.axes, at, strict=False)
     return tuple(-k if axis in backwards else k for axis, k in pairs)
 
 
 def order_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[float, ...]:
-    """A key by which values sort as they were computed."""
+    """A key that sorts values in the order of execution."""
     turns = dict(zip(part.kept.axes, turns_of(part, at, backwards), strict=False))
     key: list[float] = []
     home = Address()

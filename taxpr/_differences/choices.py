@@ -15,10 +15,10 @@ _PASSED = {jax.lax.convert_element_type_p: 0, jax.lax.clamp_p: 1}
 
 
 def choices(stored: StoredJaxpr, home: Address = _PROGRAM) -> dict[str, str]:
-    """For each equation with branches its address, and that of the value that chooses one.
+    """For each equation with branches its address, and the address of the value that chooses one.
 
-    It is the value that the program computes, without what JAX makes of it: a number, within the
-    number of branches. What is a literal has no address, and is left out.
+    It is the value that the program computes, before JAX converts it to an index and clamps it. A
+    literal has no address, and is left out.
     """
     at, made = addresses_of(stored, home), dict[int, JaxprEqn]()
     found: dict[str, str] = {}

@@ -104,7 +104,7 @@ class Compared:
     def doubtful(self, found: Mapping[Key, Difference]) -> list[Key]:
         """The keys of numbers that differ and were computed in one precision: rounding may do it.
 
-        Where one of both is less precise, rounding is what is asked for.
+        If one of them is less precise, rounding is the question.
         """
         return [k for k, row in found.items() if not row.what and len({*self.dtypes[k]}) == 1]
 
@@ -122,7 +122,7 @@ class Compared:
         return found
 
     def values(self) -> Iterator[tuple[str, Numbers]]:
-        """The values of which both have numbers, once each, by their addresses in the first run."""
+        """The values that have numbers in both runs, once each, by their addresses in the first."""
         done = set[str]()
         for one, two in self._pairs:
             if one.address not in done and _comparable(one, two):
@@ -132,7 +132,7 @@ class Compared:
                 yield one.address, Numbers(one.kept.axes, a, b, ran[0] & ran[1], row)
 
     def results(self, program: Program) -> Iterator[tuple[int, Numbers]]:
-        """The results of which both have numbers, by their places."""
+        """The results that have numbers in both runs, by their places."""
         inner = _compat.open_jaxpr(program.jaxpr)
         made = {id(var): eqn for eqn in inner.eqns for var in eqn.outvars}
         own, others = (one.out for one in self._both)
@@ -201,7 +201,7 @@ def _comparable(one: Part, two: Part) -> bool:
 
 
 def _numbers_of(one: Part, two: Part) -> tuple[Any, Any, list[Any]]:
-    """Two values, and for each of both in which iterations it was computed."""
+    """Two values, and for each the iterations that computed it."""
     lead = len(one.kept.axes)
     values = [numbers(part.whole()) for part in (one, two)]
     # A while loop may have had other iterations: of those that one did not have it has nothing.
@@ -232,7 +232,7 @@ def _extended(x: Any, lead: tuple[int, ...]) -> Any:
 
 
 def _times(part: Part, at: tuple[int, ...], ran: Sequence[Any]) -> str:
-    """How often a value was computed in both runs, of which one computed it here."""
+    """How often a value was computed in each run; only one run computed it here."""
     loops = [k for k, axis in enumerate(part.kept.axes) if ":" in axis]
     only = f"was computed in {'a' if ran[0][at] else 'b'} only"
     if not loops:

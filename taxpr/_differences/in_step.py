@@ -31,7 +31,7 @@ def in_step(a: Sequence[Part], b: Sequence[Part], label: Label) -> Iterator[tupl
 
 
 def _matches(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """The longest sequence of places, rising in both, at which the labels are equal."""
+    """The longest sequence of places, rising in both, that have equal labels."""
     if len(a) * len(b) > _MOST:
         blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
         return [(i + k, j + k) for i, j, size in blocks for k in range(size)]

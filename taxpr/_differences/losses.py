@@ -1,8 +1,7 @@
-"""Where a run in another precision loses most: how much error each statement adds.
+"""Find where a run in another precision loses most: how much error each statement adds.
 
-The error of a value is how far it is off, measured by its size: the root of the mean square of the
-difference, over that of the value, 1 at most. What a statement adds is the error of its value
-minus the greatest error among those that it was computed from.
+The error of a value is the RMS of the difference divided by the RMS of the value, at most 1. A
+statement adds the error of its value minus the greatest error of its operands.
 """
 
 import dataclasses
@@ -22,13 +21,13 @@ _FILL, _BESIDE = 1e4, 100
 
 @dataclasses.dataclass(frozen=True)
 class Loss(Difference):
-    """A statement that adds error, with the value and the iteration where it adds most.
+    """A statement that adds error, with its worst value and iteration.
 
     Attributes:
-        adds: How much it adds: where that is most, or in all its iterations and calls together if
-            that is more, but no more than the greatest error of its values.
-        share: The part that this is of what all statements add.
-        error: The error of the value there, with what came in.
+        adds: How much it adds: in its worst iteration, or in all its iterations and calls together
+            if that is more, but no more than the greatest error of its values.
+        share: Its part of the sum over all statements.
+        error: The error of the value there, including its operands' errors.
     """
 
     adds: float
@@ -91,7 +90,7 @@ def errors(a: Any, b: Any, lead: int) -> Any:
 
 
 def _filled(x: Any) -> Any:
-    """Where a mask has put a number, such as -1e9, beside which no error of the others counts."""
+    """The elements that a mask has filled with a huge number that would hide other errors."""
     sizes = np.where(np.isfinite(x), np.abs(x), 0)
     most = sizes.max()
     filled = sizes == most
@@ -121,11 +120,11 @@ def _added(
     again: Container[str],
     backwards: Container[str],
 ) -> tuple[Any, float]:
-    """How much error a value adds to those it was made of: in each iteration, and in all.
+    """How much error a value adds to its operands' errors: in each iteration, and in all.
 
-    What is added in one iteration may be taken away in the next one, as by rounding, and counts as
-    nothing in all of them. Not so what is less than the error of something new, such as a number
-    that is added to a sum.
+    The next iteration may take away the error that one iteration adds, as with rounding; then it
+    does not count in the sum of all. But an error below the error of a new operand, such as a
+    number that is added to a sum, always counts.
     """
     if made.of and not made.computed:
         return np.zeros_like(error.sizes), 0.0
@@ -140,7 +139,7 @@ def _added(
 
 
 def _seen(source: MadeFrom, of: Error, by: Error, backwards: Container[str]) -> Any:
-    """The errors of a source as what is made of it sees them; of inner loops the greatest."""
+    """The errors of a source in the axes of the value made of it; of inner loops the greatest."""
     sizes, axes = of.sizes, of.axes
     if source.loop in axes:  # what the iteration before has handed on; the first has none
         turned = source.loop in backwards

@@ -21,7 +21,7 @@ EPS = 16  # times the precision of a type: what is tolerated without being asked
 
 
 def coarsest(dtypes: Sequence[Any]) -> Any:
-    """The type of floats with the least precision; None where there is none."""
+    """The float type with the least precision; None without floats."""
     floats = [one for one in dtypes if one is not None and _jnp.issubdtype(one, _jnp.inexact)]
     return max(floats, key=lambda one: _jnp.finfo(one).eps, default=None)
 
@@ -72,7 +72,7 @@ class Tolerance:
         return self.atol is not None or self.rtol is not None
 
     def of(self, a: Any, b: Any, dtypes: Sequence[Any]) -> Any:
-        """How much two arrays of numbers may differ, where they are finite."""
+        """How much two arrays of numbers may differ, if they are finite."""
         if self.asked:
             return (self.atol or 0.0) + (self.rtol or 0.0) * np.abs(b)
         least = self.coarsest(dtypes)

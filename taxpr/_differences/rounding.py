@@ -1,10 +1,10 @@
-"""Which differences of two runs are more than rounding.
+"""Tell which differences of two runs are more than rounding.
 
 A sum whose terms cancel is rounding alone: another order of the terms gives another number, which
-may be far from the first one, and what is divided by it further still. So both runs are done again,
-several times, with arguments that have moved a little. Rounding then makes another difference each
-time, while a wrong line makes about the same; or the same share of the value, where that itself is
-another one each time, as at the end of a chaotic loop.
+may be far from the first one, and a quotient by it further still. So both runs are repeated several
+times, with arguments moved a little. Rounding then makes another difference each time, while a
+wrong line makes about the same difference; or the same share of the value, if the value itself
+changes each time, as at the end of a chaotic loop.
 """
 
 from collections.abc import Callable, Mapping

@@ -19,14 +19,13 @@ class Difference:
 
     Attributes:
         variable: The variable, or the address of the value; ``out`` is the result.
-        iteration: The iteration of the loops around it that ran first of those in which it differs.
+        iteration: The first iteration of the loops around it with a difference.
         line: The line that made it.
-        index: Where in the value the difference is greatest.
+        index: The index of the greatest difference.
         a: The number there in the first run.
         b: The number there in the second run.
-        difference: The greatest difference, in that iteration; None where there are no numbers
-            to compare.
-        what: What differs, where that is not a number.
+        difference: The greatest difference, in that iteration; None without numbers to compare.
+        what: The difference in words, if it is not a number.
         statement: The text of the line.
         file: The file.
         address: The address in the first run.
@@ -88,7 +87,7 @@ def row_of(pair: tuple[Part, Part], at: tuple[int, ...], what: str, *numbers: An
 
 
 def worst(a: Any, b: Any, wrong: Any) -> tuple[tuple[int, ...], Any, Any, float]:
-    """Where two arrays differ most, both numbers, and by how much."""
+    """The index where two arrays differ most, both numbers, and the difference."""
     with np.errstate(all="ignore"):
         size = apart(a, b)
     size = np.where(wrong, np.where(np.isnan(size), np.inf, size), 0.0)

@@ -45,11 +45,12 @@ class Way:
     """How one of the runs is done.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         target: A function, or a `Program`.
-        dtype: The type of all floats; None leaves them as they are.
-        device: Where it runs; None where it would.
-        op_by_op: Whether each equation is compiled and run by itself; a loop or a branch is one.
+        dtype: The type of all floats; None leaves them unchanged.
+        device: The device; None means the default.
+        op_by_op: Whether each equation is compiled and run by itself; a loop or a branch counts as
+            one.
     """
 
     name: str
@@ -136,7 +137,7 @@ class Run:
         return _jax.device_put((args, kwargs), self._way.device)
 
     def precision(self, part: Part) -> Any:
-        """The coarsest type that a value was computed in; its own if it is none of floats."""
+        """The coarsest type that a value was computed in; its own if it holds no floats."""
         dtype = part.kept.dtype
         inexact = jnp.issubdtype(dtype, jnp.inexact)
         return self._precise.get(part.address, dtype) if inexact else dtype

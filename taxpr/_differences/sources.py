@@ -35,8 +35,8 @@ class HowMade(NamedTuple):
     """How a value was made.
 
     Attributes:
-        of: The nearest values of those that are asked about.
-        computed: Whether it has other numbers than these; else they only stand elsewhere.
+        of: The nearest sources among the values in question.
+        computed: Whether it has new numbers; else the sources' numbers are only moved.
     """
 
     of: frozenset[MadeFrom] = frozenset()

@@ -25,8 +25,8 @@ def partition_out(jaxpr: ClosedJaxpr, outvar_indices: Sequence[Sequence[int]]) -
 
     Args:
         jaxpr: A closed jaxpr.
-        outvar_indices: For each part the indices of its outputs, in the order in which it
-            returns them. An index may be in several parts, or in none.
+        outvar_indices: For each part the indices of its outputs, in the order that it returns them.
+            An index may be in several parts, or in none.
 
     Returns:
         A closed jaxpr for each part. It takes all inputs. It has the equations that its outputs
@@ -157,11 +157,10 @@ def transpose(
 
     Returns:
         ``(jaxpr, params, structures)``. The closed jaxpr takes the same inputs and returns the
-        leaves of the value of each tag, in program order. It has the equations that these need,
-        and those with effects. Tags stay, except those of empty tokens. The two lists have one
-        entry for each tag: its params, and the treedef of its value. Values are those of
-        `Program.collect`: stacked under a scan, a `Masked` in a branch and a `Last` in a while
-        loop.
+        leaves of the value of each tag, in program order. It has the equations that these need, and
+        equations with effects. Tags stay, except tags of empty trees. The two lists have one entry
+        for each tag: its params, and the treedef of its value. Values are as in `Program.collect`:
+        stacked under a scan, a `Masked` in a branch and a `Last` in a while loop.
 
     Raises:
         RefusedError: If a tag is in an equation that cannot be injected.

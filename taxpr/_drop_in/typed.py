@@ -89,7 +89,7 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         """Run the jaxpr.
 
         Args:
-            *args: All arguments. Static ones must equal those of the trace.
+            *args: All arguments. Static ones must equal the arguments of the trace.
 
         Raises:
             ArgumentError: If the arguments do not fit.

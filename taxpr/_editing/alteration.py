@@ -62,7 +62,7 @@ class Alteration:
     expression: str = ""
 
     def said(self, variable: str) -> str:
-        """What is done to a variable, as it is written behind the line that binds it."""
+        """The change of a variable, as it is written behind the line that binds it."""
         how = f"= {self.expression}" if self.expression else f"by {self.text}"
         return f"{variable} {how}"
 
@@ -160,7 +160,7 @@ def _is_stream(state: Any) -> bool:
 
 
 def _injector(given: Injector) -> Alteration:
-    """By an injector that needs no memory of what it did before."""
+    """An alteration by an injector without a state."""
 
     def make(bound: Bound) -> Any:
         if has_state(given):
@@ -276,7 +276,7 @@ def shown(value: Any) -> str:
 
 
 def _as_types(value: Any) -> Any:
-    """A value in which the types of arrays, but for known numbers, stand for these."""
+    """A value with the types of arrays in place of the arrays, except for known scalars."""
 
     def one(leaf: Any) -> Any:
         if not _is_array(leaf):

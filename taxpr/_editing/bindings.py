@@ -17,12 +17,12 @@ from taxpr._watching.watch import line_of_def
 
 @dataclasses.dataclass(frozen=True)
 class Binds:
-    """That an instruction, or a call for its parameters, binds an edited variable.
+    """A binding of an edited variable by an instruction, or by a call for its parameters.
 
     Attributes:
         edit: The number of the edit.
         name: The variable.
-        keys: The part of what it holds that is edited.
+        keys: The part of its value that is edited.
         returned: Whether it is a function whose result is edited.
         function: The qualified name of the function that has the variable.
         line: The line.
@@ -40,13 +40,13 @@ class Binds:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Where a function binds edited variables.
+    """The places where a function binds edited variables.
 
     Attributes:
-        parameters: What a call binds.
-        stores: What instructions bind, by their offsets.
-        settled: The instructions before which what a line has bound is changed, besides the first
-            ones of lines.
+        parameters: The bindings by a call.
+        stores: The bindings by instructions, by their offsets.
+        settled: Instructions, besides the first ones of lines, before which a line's binding is
+            changed.
     """
 
     parameters: tuple[Binds, ...]
@@ -65,7 +65,7 @@ class Plan:
 
 
 def plan_of(code: types.CodeType, wanted: Sequence[Spelled]) -> Plan | None:
-    """Where a function binds what is edited; None if nowhere.
+    """The places where a function binds edited variables; None if nowhere.
 
     Args:
         code: The function's code.

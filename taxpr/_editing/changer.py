@@ -35,8 +35,8 @@ class Edit:
     Attributes:
         of: The variable as it is selected.
         occurrence: Which of its values; None for all.
-        alteration: What makes the other value.
-        optional: Whether nothing need be found.
+        alteration: Makes the other value.
+        optional: Whether it may find nothing.
         of_function: Whether it is a function that was given itself, and no variable.
     """
 
@@ -63,14 +63,14 @@ class Edit:
 
 
 class Edits:
-    """What one call of `edit` changes, and what came of it in all calls of the edited function.
+    """The changes of one call of `edit`, and their effects in all calls of the edited function.
 
     Attributes:
         edits: The changes.
-        key: What tells JAX's caches these edits from others.
+        key: A key that tells JAX's caches these edits from others.
         owners: For each edit the functions whose variable was changed: file and name.
         missed: For each edit why something of its name was not changed.
-        exchanged: For each edit that is of a function one that it changes if it is called.
+        exchanged: For each edit of a function, a function that it changes if it is called.
         ran: The functions that ran in any call, by their ids.
         fused: Variables that an instruction binds and reads, as far as it is known.
     """
@@ -90,7 +90,7 @@ class Edits:
         ]
 
     def plan(self, code: types.CodeType) -> Plan | None:
-        """Where a function binds what is edited."""
+        """The places where a function binds edited variables."""
         if (known := self._plans.get(id(code))) is None:
             try:
                 plan = plan_of(code, self._wanted)
@@ -168,7 +168,7 @@ class Logged(NamedTuple):
     """A binding of an edited variable.
 
     Attributes:
-        binds: What it binds.
+        binds: The binding.
         code: The `id` of the code.
         marks: How many marks were left before.
     """
@@ -182,12 +182,12 @@ class Changer:
     """Changes variables while a function runs; a `taxpr._watching.frames.Listener`.
 
     Args:
-        edits: What is changed.
+        edits: The edits.
         chosen: For an edit of one occurrence the bindings that it means, by their numbers.
-        watched: Tells how many marks were left; where given, nothing is changed.
+        watched: Tells how many marks were left; if given, nothing is changed.
 
     Attributes:
-        error: What a change has raised, which the user's code may have caught.
+        error: The error of a change, which the user's code may have caught.
         applied: For each edit the last place where it was applied.
         log: The bindings of edited variables, in order.
     """
@@ -261,7 +261,7 @@ class Changer:
         self._frames.pop(id(frame), None)
 
     def said(self, frame: types.FrameType) -> Mapping[str, str]:
-        """What was done to variables of a frame since it was asked last, by their names."""
+        """The changes of variables of a frame since the last call of this, by name."""
         return self._said.pop(id(frame), {})
 
     def found(self, edit: int, owner: tuple[str, str], place: str) -> None:

@@ -1,8 +1,8 @@
 """Replace functions by others while an edited function runs.
 
-Other code may hold a function by any name, so it is its code that is exchanged: for one that looks
-in which thread it runs and whether an edit of the function is on, and calls the function as it was
-otherwise. While another one runs in its place, its name means what that was made of.
+Other code may hold a function by any name, so its code object is exchanged. The new code checks its
+thread, and whether an edit of the function is on; if not, it calls the original function. While a
+replacement runs, the function's name means the function that the replacement was made of.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ def refuse_generator(function: Any, text: str) -> None:
 
 
 class _Exchanges(threading.local):
-    """What takes the place of functions in this thread.
+    """The replacements of functions in this thread.
 
     Attributes:
         changed: For each function what makes another one of it, innermost edit first.
@@ -62,10 +62,10 @@ _as_before: weakref.WeakKeyDictionary[types.FunctionType, types.FunctionType] = 
 def exchanged(
     changes: Mapping[types.FunctionType, Callable[[Function], Function]],
 ) -> Generator[None, None, None]:
-    """For the time in which others take the place of functions, in this thread.
+    """A context that replaces functions, in this thread.
 
     Args:
-        changes: What makes another function of each one.
+        changes: Makes the replacement of each function.
     """
     before = _now.changed
     by_id = {id(function): change for function, change in changes.items()}
@@ -129,11 +129,11 @@ class _Within(NamedTuple):
 def in_place_of(
     function: types.FunctionType, now: Function, make: Callable[[Function], Function]
 ) -> Function:
-    """What ``make`` makes of a function, to run in the place of it.
+    """The function that ``make`` makes of another, to run in its place.
 
     Args:
         function: The function whose place it takes.
-        now: What runs in its place by now; its name means that while the new one runs.
+        now: The function that runs in its place so far; its name means that while the new one runs.
         make: Makes another function.
     """
     number, token = id(function), object()

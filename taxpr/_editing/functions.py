@@ -38,7 +38,7 @@ def with_result(function: Any, altered: Callable[[Bound], Any], text: str, place
 
 
 def found_at(text: str, fun: Function) -> Iterator[types.FunctionType]:
-    """The functions of modules and classes that a text may mean, those of the user first.
+    """The functions of modules and classes that a text may mean, the user's first.
 
     Args:
         text: Such as ``"block"``, ``"Block.__call__"`` or with the module before it.
@@ -81,16 +81,16 @@ def found_at(text: str, fun: Function) -> Iterator[types.FunctionType]:
 
 
 def full_path(text: str) -> types.FunctionType | None:
-    """The function at a path that begins with its module; None if there is none."""
+    """The function at a path that begins with its module, or None."""
     thing, rest = _module_of(text)
     return next(iter(dict(_within(thing, rest)).values()), None) if rest else None
 
 
 def in_module(text: str) -> tuple[str, str] | None:
-    """What a text means that begins with a module and names a variable of a function in it.
+    """Read a text that begins with a module and names a variable of a function in it.
 
     Returns:
-        The file of the function, and the text from the function on; None if there is none.
+        The file of the function, and the text from the function on; None if it means none.
     """
     thing, rest = _module_of(text)
     for k in range(1, len(rest)):

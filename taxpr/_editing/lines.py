@@ -61,12 +61,12 @@ def _lines(code: types.CodeType) -> range:
 def with_line(
     now: types.FunctionType, owner: Owner, line: int | None, statement: str
 ) -> tuple[types.FunctionType, str]:
-    """A function in which another line takes the place of the one that binds a variable.
+    """The function with another line in place of the line that binds a variable.
 
     Args:
-        now: The function as it is by now, which may have been made here.
-        owner: Where the line is.
-        line: Its number; None if there is one alone.
+        now: The present function, which may have been made here.
+        owner: The function that has the line.
+        line: Its number; None if only a single line binds it.
         statement: The other line.
 
     Returns:
@@ -117,7 +117,7 @@ def _statements(parsed: Parsed, code: types.CodeType, name: str) -> list[Stateme
 
 
 def returned_name(function: Any) -> str:
-    """The variable whose value a function returns, whatever it returns; "" if there is none."""
+    """The variable that all ``return`` statements of a function return; "" if they differ."""
     code = getattr(function, "__code__", None)
     parsed = parsed_of(code) if isinstance(code, types.CodeType) else None
     nodes = _statements(parsed, code, _RETURN) if parsed and code else []
@@ -144,7 +144,7 @@ def _statement(parsed: Parsed, owner: Owner, line: int | None, said: str) -> Sta
 
 
 def reads_too_early(statement: str, owner: Owner, error: UnboundLocalError) -> str:
-    """Why an error is that of a statement that reads what it binds; "" if it is not."""
+    """The reason if a new statement reads its own variable too early; else ""."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -169,7 +169,7 @@ def reads_too_early(statement: str, owner: Owner, error: UnboundLocalError) -> s
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function, without those of functions and classes in it."""
+    """The nodes of a function, without functions and classes in it."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, AnyFunction | ast.ClassDef | ast.Lambda):

@@ -27,7 +27,7 @@ def occurrences(
 
     Raises:
         SelectorError: If there is no such occurrence.
-        RefusedError: If a binding is several occurrences, of which others are not meant.
+        RefusedError: If a binding is several occurrences, and not all of them are meant.
     """
     changer = Changer(edits, watched=marks_left)
     leaves, tree = jax.tree.flatten((args, dict(kwargs)))

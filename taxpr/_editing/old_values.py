@@ -25,7 +25,7 @@ def is_old(eqn: JaxprEqn) -> bool:
 
 
 def reads_old(jaxpr: StoredJaxpr) -> bool:
-    """Whether anything reads an old value, but for its tag and the derivative of what made it."""
+    """Whether anything reads an old value, except its tag and its maker's derivative."""
     found = _OldValueWalk()
     return any(found.within(jaxpr, {})) or found.is_read  # a result is read by the caller
 

@@ -1,4 +1,4 @@
-"""What a text means for `edit`: a variable, a part of it, or what a function returns."""
+"""The meaning of a text for `edit`: a variable, a part of it, or a function's result."""
 
 import ast
 import copy
@@ -60,10 +60,10 @@ class Spelled:
         return frozenset(re.split(r"[.\[]", self.text))
 
     def rest(self, file: str, function: str, name: str) -> str | None:
-        """What follows in the text after a variable of a function; None if another one is meant.
+        """The text after a variable of a function; None if another variable is meant.
 
-        Of functions of libraries all of the name is to be there: many have a variable ``x``, and
-        many an inner function ``body``.
+        A function of a library must be named in full: many have a variable ``x``, and many an inner
+        function ``body``.
 
         Args:
             file: The file of the function.
@@ -138,7 +138,7 @@ def keys_of(rest: str, text: str) -> tuple[Key, ...]:
 
 
 def part_at(value: Any, keys: Sequence[Key]) -> Any:
-    """A part of what a variable holds.
+    """A part of a variable's value.
 
     Raises:
         LookupError, AttributeError, TypeError: If it holds none there.
@@ -149,7 +149,7 @@ def part_at(value: Any, keys: Sequence[Key]) -> Any:
 
 
 def with_part(value: Any, keys: Sequence[Key], new: Any) -> Any:
-    """A copy of what a variable holds, with another part. The containers stay as they are."""
+    """A copy of a variable's value, with another part. The containers stay unchanged."""
     if not keys:
         return new
     (key, is_attribute), *deeper = keys

@@ -30,7 +30,7 @@ _WITH_RULES: Any = (jax.custom_vjp, jax.custom_jvp)
 
 
 def why_unfound(edits: Edits, number: int, fun: Callable[..., Any]) -> str:
-    """Why nothing was changed by an edit, after a run of the function in which that was so."""
+    """Why an edit changed nothing in a run of the function."""
     one = edits.edits[number]
     of = Spelled(one.text.removesuffix(RETURN), one.line, one.of.within)
     codes = edits.ran_in(of.within[0] if of.within else "")
@@ -110,7 +110,7 @@ def _has(code: types.CodeType, of: Spelled) -> bool:
 
 
 def _first(code: types.CodeType, function: str) -> str:
-    """A variable of a function, as it is selected: one that a line binds, if there is one."""
+    """A variable of a function, for a selector: if possible, a variable that a line binds."""
     every = code.co_varnames
     parameters = code.co_argcount + code.co_kwonlyargcount
     return f"{function}.{(every[parameters:] or every)[0]}"

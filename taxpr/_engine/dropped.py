@@ -70,14 +70,14 @@ def warn_of_shared_values(tags: Sequence[str]) -> None:
     """Warn once about variables that are changed and hold values of their functions' callers.
 
     Warns:
-        SharedValueWarning: Names the variables, and what else uses the values.
+        SharedValueWarning: Names the variables, and the other uses of the values.
     """
     if tags:
         warn(f"inject: {_first(tags)}.", SharedValueWarning, _levels_to_the_caller())
 
 
 def warn_of_unobserved(tags: Sequence[str], label: str, ruled: str) -> None:
-    """Warn once about tags of a rule at which no injector can look.
+    """Warn once about tags of a rule that no injector can observe.
 
     Warns:
         UnobservedWarning: Names the tags and the equation that has the rule.

@@ -38,7 +38,7 @@ Closed = dict[Address, str]
 
 
 class HandedOut(NamedTuple):
-    """A jaxpr that hands values out, where in its results these are, and what stayed closed."""
+    """A jaxpr that hands values out, their places in its results, and closed equations."""
 
     threaded: ThreadedJaxpr
     packs: Packs
@@ -50,7 +50,7 @@ class HandedOut(NamedTuple):
         return self.threaded.jaxpr
 
     def unpack(self, flat: Sequence[Array | None]) -> tuple[list[Any], Emits]:
-        """Its own results, and what was handed out by the addresses of the values."""
+        """Its own results, and the values handed out, by address."""
         given: Sequence[Any] = flat
         _, outs, emits = self.threaded.unpack(given)
         return outs, unpacked(emits, self.packs)
@@ -74,10 +74,10 @@ def hand_out(
 
     Args:
         jaxpr: A closed jaxpr.
-        values: The values, none of which is in an equation that cannot be injected. Where the rule
-            of one refuses it nevertheless, it stays as it is.
+        values: The values; none may be in an equation that cannot be injected. If an equation's
+            rule refuses nevertheless, the equation stays unchanged.
         max_steps: How many iterations of a while loop have a place.
-        summaries: By the addresses of values, what is computed of these and handed out instead.
+        summaries: By the addresses of values, functions whose results are handed out instead.
         join: Whether small values in loops become one array, so that XLA compiles faster. On
             several devices they would have to be gathered for that.
     """
@@ -205,7 +205,7 @@ class _HandingOut:
         splice: Splice,
         outside: Mesh,
     ) -> tuple[list[Atom], Emits, Packs, Closed]:
-        """Trace an equation that holds wanted values again: its results, and what it hands out."""
+        """Trace an equation with wanted values again: its results, and the values handed out."""
         rule = inject_rule(eqn)
         assert rule is not None, "refused before"
         mesh = _compat.mesh_at(eqn, is_hop=True)
@@ -274,12 +274,12 @@ class _Thread:
 
 
 def _fenced(eqn: JaxprEqn, wanted: Iterable[int], splice: Splice) -> list[Atom]:
-    """Results of an equation, of which XLA computes the wanted ones once.
+    """Results of an equation; XLA computes the wanted ones once.
 
-    It would compute a value that has a buffer of its own anew in each kernel that uses it: the
-    kernels of a chain of n values have n * n instructions then, and what they compute may differ
-    in the last bits from what is handed out. A number is computed again in less time than a kernel
-    of its own is compiled.
+    Otherwise XLA computes a value that has a buffer of its own anew in each kernel that uses it:
+    the kernels of a chain of n values then have n * n instructions, and their values may differ in
+    the last bits from the ones handed out. Computing a scalar again takes less time than compiling
+    a kernel for it.
     """
     outvars: list[Any] = list(eqn.outvars)
     avals = {k: _compat.aval_of(outvars[k]) for k in wanted}

@@ -21,11 +21,11 @@ class Handler:
         uses: The indices of the context leaves that it gets and returns; None for all. Only these
             are threaded into the equations around the tag.
         rewire: A shortcut without new equations: from the equation and the variables of ctx and
-            token to those of the new ctx and token; returns None if ``run`` must do it.
+            token to the new variables; returns None if ``run`` must do it.
         injects: The user's function, for an injector. JAX names it if a tracer leaks from it. A
             handler with it also warns if it changes a value whose derivative was taken before.
         observes: Whether it returns the token unchanged.
-        seen: The indices of leaves on which no token depends, because only observing injectors use
+        seen: The indices of leaves that no token depends on, because only observing injectors use
             them.
         emits: Whether it returns a value beside token and context.
     """

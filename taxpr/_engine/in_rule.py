@@ -37,7 +37,7 @@ class InRule(NamedTuple):
 
     Attributes:
         plan: The plan for the jaxpr of the rule.
-        keys: The keys of emissions in the rule, mapped to those of the function's tags.
+        keys: The keys of emissions in the rule, mapped to the keys of the function's tags.
         beside: The plan for the function, to run next to the rule; empty if nothing observes it.
         seen: The indices of the context leaves that ``beside`` computes.
     """

@@ -44,7 +44,7 @@ def inject_jaxpr(
     predicate: Predicate | None,
     options: Options,
 ) -> ClosedJaxpr:
-    """`taxpr.inject` of a jaxpr, with one injector at all tags for which the predicate holds."""
+    """`taxpr.inject` of a jaxpr, with one injector at all tags that fulfil the predicate."""
     refuse_no_function("inject", injector)
     if predicate is not None:
         refuse_no_function("inject: predicate", predicate)

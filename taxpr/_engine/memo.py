@@ -44,7 +44,7 @@ def made_of(jaxpr: ClosedJaxpr, sites: Sequence[Site], key: Hashable, make: Call
     Args:
         jaxpr: A closed jaxpr.
         sites: Tags of the jaxpr.
-        key: Everything else on which the result depends, except JAX's settings.
+        key: Everything else that the result depends on, except JAX's settings.
         make: Returns an object with a closed jaxpr as ``jaxpr``.
     """
     if (

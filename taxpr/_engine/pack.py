@@ -1,8 +1,8 @@
-"""Put what a nested jaxpr hands out into few results.
+"""Put the values that a nested jaxpr hands out into few results.
 
-The time in which XLA compiles a loop grows faster than what it carries. So values that are
-computed in the same runs have one emission, with one count and one mask, and in loops small ones of
-a dtype are one array.
+XLA's time to compile a loop grows faster than the carry. So values that are computed in the same
+runs share an emission, with a count and a mask, and in loops small values of a dtype share an
+array.
 """
 
 import functools
@@ -44,12 +44,12 @@ Packs = dict[str, dict[str, list[Member]]]
 
 
 def packed(emits: Emits, splice: Splice, home: Address, join: bool) -> tuple[Emits, Packs]:
-    """The same in few emissions, each of what is computed in the same runs.
+    """The same in few emissions; values that are computed in the same runs share one.
 
     Args:
         emits: The emissions of a jaxpr, of atoms.
-        splice: What builds the jaxpr.
-        home: What the keys begin with.
+        splice: Builds the jaxpr.
+        home: The beginning of the keys.
         join: Whether small leaves become one array.
     """
     together: dict[Hashable, list[str]] = {}
@@ -69,8 +69,7 @@ def packed(emits: Emits, splice: Splice, home: Address, join: bool) -> tuple[Emi
 def unpacked(emits: Emits, packs: Packs) -> Emits:
     """The emissions of single values, with the leading axes that their packs have got.
 
-    What was in one array with others is in the memory of the host, where taking it apart compiles
-    nothing.
+    A value that shared an array is taken apart in the memory of the host, which compiles nothing.
     """
     out: Emits = {}
     for key, one in emits.items():
@@ -87,7 +86,7 @@ def unpacked(emits: Emits, packs: Packs) -> Emits:
 
 
 def _runs_of(one: Emission) -> Hashable:
-    """Equal for what is computed in the same runs."""
+    """A key that is equal for values computed in the same runs."""
     value = one.value[0]
     slots = (id(value.fired), value.size) if isinstance(value, Slots) else None
     mesh = None if one.mesh is None else tuple(one.mesh)

@@ -2,7 +2,7 @@
 
 A plan follows the nesting of jaxprs. Invariant: it has an entry only for chosen tags and for
 equations that hold one, so everything without an entry is kept as it is. Plans for derivative rules
-are derived from those of the function, by matching copies of its tags.
+are derived from the function's plan, by matching copies of its tags.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -194,7 +194,7 @@ def _line_of(eqn: JaxprEqn, site: Site) -> _compat.Source | None:
 
 
 def handler_at(plan: Plan, site: Site) -> Handler | None:
-    """The handler of a site in a plan; None if there is none."""
+    """The handler of a site in a plan, or None."""
     for position, label in (step.key for step in site.steps):
         below = plan.get(position)
         plan = below.get(label, {}) if isinstance(below, dict) else {}

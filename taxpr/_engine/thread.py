@@ -57,7 +57,7 @@ def thread(
         jaxpr: A closed jaxpr.
         chosen: The selected tags, each with its handler.
         ctx_avals: The avals of the leaves of the context.
-        options: What the caller asked for.
+        options: The options of the caller.
 
     Returns:
         The jaxpr from ``[*ctx, *args]`` to ``[*outs, *ctx, *emitted]``.
@@ -67,7 +67,7 @@ def thread(
 
     Warns:
         DroppedRuleWarning: If an equation around a selected tag loses a rule of its own.
-        StaleDerivativeWarning: If an injector changes a token of which there is a derivative.
+        StaleDerivativeWarning: If an injector changes a token that was differentiated.
         SharedValueWarning: If it changes a variable whose value the function's caller uses, too.
     """
     for site, _ in chosen:
@@ -143,7 +143,7 @@ class _Threader:
 
         ``address`` is used in messages; if two places share a jaxpr, it is the first one's. With
         ``repeated`` the resulting context varies at least over the mesh axes of the initial one.
-        With ``probed`` it emits a number, too, by which the rule that runs it is checked.
+        With ``probed`` it also emits a number that checks the rule that runs it.
         """
         mesh = _compat.mesh_here()
         key = (id(stored), plan_key(plan), tuple(ctx_avals.items()), label, repeated, probed, mesh)

@@ -105,10 +105,10 @@ Bits = int
 
 
 def depends(jaxpr: StoredJaxpr) -> list[Bits]:
-    """For each result, the inputs with respect to which it may have a derivative.
+    """For each result, the inputs that it may have a derivative with respect to.
 
-    Bit k stands for input k; constants come before arguments. Nothing flows through integers,
-    Booleans and PRNG keys, so not through a branch index or a loop predicate either.
+    Bit k means input k; constants come before arguments. Nothing flows through integers, Booleans
+    and PRNG keys, so not through a branch index or a loop predicate either.
     """
     return _MayDerive().of(jaxpr)
 
@@ -153,7 +153,7 @@ class _MayDerive(Forwards[Bits]):
 
 
 def _is_told(nested: Sequence[Nested], operands: Sequence[Bits]) -> bool:
-    """Whether the entry tells for all operands, and for all iterations, where they go."""
+    """Whether the entry tells the way of all operands, through all iterations."""
     fed = {k for one in nested for k in one.operands}
     loops = any(one.trips != 1 and not one.back and "x" not in one.in_roles for one in nested)
     whole = all(k in fed for k, bits in enumerate(operands) if bits)

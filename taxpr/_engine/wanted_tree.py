@@ -1,4 +1,4 @@
-"""The values that `hand_out` is to hand out, as a tree like that of the jaxprs they are in."""
+"""The values that `hand_out` is to hand out, as a tree like their jaxprs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WantedTree:
     """The values wanted of a jaxpr and of its nested jaxprs.
 
     Attributes:
-        at: What is computed of each value and handed out instead; None for the value.
+        at: The function of each value whose result is handed out instead; None for the value.
         below: By the position of an equation and the label.
         repeated: Whether a loop is around it.
         slotted: Whether a while loop is.

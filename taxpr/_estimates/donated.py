@@ -62,7 +62,7 @@ def donated_results(program: Program, flat: FlatProgram, donated: Sequence[int])
 
 
 def _pairs(given: dict[int, Any], results: Sequence[Any]) -> list[tuple[int, int]]:
-    """The numbers of results, each with that of the donated input where it lies.
+    """The numbers of results, each with the number of the donated input whose place it takes.
 
     JAX gives an input to the first result of its type. One that is left it hands to XLA, if a
     result that is left has as many elements; XLA gives it to one of as many bytes.
@@ -105,7 +105,7 @@ def _elsewhere(
 
     Args:
         operations: The operations of the program.
-        pairs: Results, each with the argument in whose place it lies.
+        pairs: Results, each with the argument whose place it takes.
     """
     makers: dict[Datum | None, Operation] = {}
     if pairs:

@@ -1,8 +1,8 @@
 """Estimate from a jaxpr alone which arrays XLA will hold in memory.
 
-The model is what XLA does for all devices: what is computed element by element is fused into what
-reads it and never written, unless it is read by a product, costs much and is read twice, or leaves
-a loop; a value dies with its last reader, and a fresh one may take its place. Layouts, copies, and
+The model follows XLA's behaviour on all devices: elementwise values are fused into their readers
+and never written, unless a product reads them, they cost much and are read twice, or they leave a
+loop; a value dies with its last reader, and a fresh one may take its place. Layouts, copies, and
 the order that XLA chooses are not known before it compiles.
 """
 
@@ -33,12 +33,12 @@ _READS_FUSED = FUSIBLE | REDUCES | named("argmax argmin")
 
 @dataclasses.dataclass(eq=False)
 class Estimate:
-    """How much a program is guessed to need.
+    """The estimated memory of a program.
 
     Attributes:
         line: The bytes of temporaries after each operation.
-        alive: What is there where the most is.
-        loops: For each loop its address, and where it begins and ends on the line.
+        alive: The values in memory at the peak.
+        loops: For each loop its address, and its begin and end on the line.
     """
 
     line: list[int] = dataclasses.field(default_factory=list[int])
@@ -63,7 +63,7 @@ def estimate(
 
     Args:
         program: The program.
-        written: Of the body of a loop, or a branch, the positions of outputs that are written into
+        written: For the body of a loop, or a branch, the positions of outputs that are written into
             an array, one for each iteration. The others are temporaries, too.
         copied: The positions of outputs that are temporaries first.
 
@@ -112,7 +112,7 @@ class _Simulation:
         self.found = self._simulated()
 
     def _decide(self, datum: Datum, maker: Operation | None) -> None:
-        """Whether a value is written to memory, and who reads it last, or what is made of it."""
+        """Decide whether a value is written to memory, and find its last reader."""
         readers, kept = self._readers.get(datum, ()), datum in self._kept
         kind = None if maker is None else maker.eqn.primitive
         stored = kept or not (datum.role == "slice" if maker is None else kind in FUSIBLE)
@@ -188,8 +188,8 @@ class _Simulation:
     def _before(self) -> dict[int, list[Datum]]:
         """What is made for an operation before it runs.
 
-        This is what a loop takes out of an array, for its first reader; copies of operands in
-        another order of axes; and tables of indices, which need nothing and come first.
+        These are a loop's slices of an array, for their first reader; copies of operands in another
+        order of axes; and tables of indices, which need nothing and come first.
         """
         found: dict[int, list[Datum]] = {}
         made = {x: one for one in self._program.operations for x in one.makes}
@@ -231,7 +231,7 @@ def _tables(one: Operation) -> list[Datum]:
 
 
 def _replaced(dying: Iterable[Datum], made: Iterable[Datum]) -> list[Datum]:
-    """Of values that die, for each that is made one of its size, in whose place it may lie."""
+    """For each value that is made, a dying value of its size whose place it may take."""
     left, found = list(dying), list[Datum]()
     for new in made:
         old = next((x for x in left if x.bytes == new.bytes), None)
@@ -244,8 +244,8 @@ def _replaced(dying: Iterable[Datum], made: Iterable[Datum]) -> list[Datum]:
 def _turned(one: Operation) -> list[Datum]:
     """The operands of a product or convolution that XLA copies, with their axes in its own order.
 
-    A product has one axis of each kind: of a batch, of a sum, and free. Where there are more, they
-    are brought together, the left operand with the axes of the sum behind, the right one in front.
+    A product has one axis of each kind: of a batch, of a sum, and free. If there are more, they are
+    brought together, the left operand with the axes of the sum behind, the right one in front.
     """
     if one.eqn.primitive is lax.conv_general_dilated_p:
         # In the derivative with respect to a kernel, batch and features are changed.

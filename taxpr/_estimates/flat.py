@@ -1,4 +1,4 @@
-"""A jaxpr as a list of operations on numbered values, with what it calls written in its place.
+"""A jaxpr as a list of operations on numbered values, with called functions inlined.
 
 Calls such as a jitted function or `jax.checkpoint` are no operations for XLA, nor is a reshape.
 """
@@ -33,10 +33,10 @@ class Datum:
     """A value of a flat program.
 
     Attributes:
-        place: Where it is made, or the equation that makes it.
+        place: Its address, or the equation that makes it.
         bytes: Its size.
-        role: ``"argument"``, ``"constant"``, ``"carry"``, ``"slice"`` of what a loop goes through,
-            or ``""`` of what an operation makes.
+        role: ``"argument"``, ``"constant"``, ``"carry"``, ``"slice"`` of a loop's ``xs``, or ``""``
+            for the result of an operation.
         times: How often a loop keeps it, once for each iteration.
         number: Its number among the results of that equation.
     """
@@ -49,7 +49,7 @@ class Datum:
 
     @property
     def address(self) -> Address:
-        """Where it is made: what a loop returns in its body."""
+        """The address of its maker: for a loop's result, in its body."""
         return self.place if self.number is None else self.place.value(self.number)
 
 
@@ -85,7 +85,7 @@ class FlatProgram:
 
     Attributes:
         inputs: Its inputs.
-        operations: What it does; what nobody reads is left out.
+        operations: Its operations, without unused ones.
         outputs: Its outputs; None for a literal.
     """
 
@@ -236,7 +236,7 @@ def _read(known: Mapping[int, Datum], atom: Any) -> Datum | None:
 
 
 def _needed(operations: list[Operation], outputs: Sequence[Datum | None]) -> list[Operation]:
-    """The operations of which somebody reads a result, or that have an effect."""
+    """The operations whose results are used, or that have an effect."""
     needed = set(outputs)
     kept: list[Operation] = []
     for one in reversed(operations):

@@ -2,9 +2,9 @@
 
 A *residual* is a value of the forward pass that the backward pass reads. JAX writes into the name
 stack of an equation whether it comes from a transposition, so the backward pass begins where the
-first such equation is. A loop of the forward pass returns its residuals stacked, and that of the
+first such equation is. A loop of the forward pass returns its residuals stacked, and a loop of the
 backward pass takes them apart: both are followed into their bodies, to the equation that made the
-value and those that read it.
+value and its readers.
 """
 
 import math
@@ -28,10 +28,10 @@ class Residual(NamedTuple):
 
     Attributes:
         address: The value, in the innermost loop or call that makes it.
-        bytes: How much is kept, of all iterations.
+        bytes: The kept bytes, over all iterations.
         iterations: How often it is kept: once for each iteration of the loops that stack it.
         readers: The equations of the backward pass that read it.
-        aval: What is kept.
+        aval: The type of the kept array.
     """
 
     address: Address
@@ -69,7 +69,7 @@ def _together(first: Residual, second: Residual) -> Residual:
 
 
 def size_of(aval: Any) -> int:
-    """The bytes of a value; 0 of what is no array, or of which the shape is a symbol."""
+    """The bytes of a value; 0 if it is no array, or its shape is symbolic."""
     dtype, shape = getattr(aval, "dtype", None), getattr(aval, "shape", None)
     size: Any = 1 if shape is None else math.prod(shape)
     if dtype is None or shape is None or not isinstance(size, int):
@@ -133,7 +133,7 @@ def origin_of(eqn: JaxprEqn, number: int, address: Address) -> tuple[Address, in
 
     Args:
         eqn: The equation.
-        number: Of its results.
+        number: The number of the result.
         address: Its address.
     """
     if is_tag(eqn) and number < len(eqn.invars):

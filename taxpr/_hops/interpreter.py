@@ -1,11 +1,11 @@
-"""Follow what is known of values through a program and all its jaxprs: forwards, or backwards.
+"""Follow facts about values through a program and all its jaxprs: forwards, or backwards.
 
-An abstract interpreter. A subclass says what is known of a value, such as a set or a flag, how that
-of several values is joined, and what an equation makes of it. Which operands feed which jaxpr, and
-what a loop hands on, is read from the table of higher-order primitives.
+An abstract interpreter. A subclass chooses the fact about a value, such as a set or a flag, joins
+the facts of several values, and says how an equation changes them. The table of higher-order
+primitives says which operands feed which jaxpr, and which values a loop hands on.
 
-A loop is followed until nothing changes. Invariant: `join` only adds to what is known, and there is
-only so much to know, so that this ends.
+A loop is followed until nothing changes. Invariant: `join` only adds facts, and there are finitely
+many, so this ends.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 
 class Forwards(Generic[T]):
-    """From the inputs on: what is known of a value follows from what it is made of.
+    """From the inputs on: the fact about a value follows from its operands.
 
     Attributes:
-        nothing: What is known of a literal; joined to anything it changes nothing.
-        chooses: Whether what chooses a branch, or ends a loop, is a part of all that this makes.
+        nothing: The fact about a literal; joined to anything it changes nothing.
+        chooses: Whether the fact about a branch index, or a loop predicate, joins all results.
     """
 
     nothing: T
@@ -36,7 +36,7 @@ class Forwards(Generic[T]):
         self._known: dict[tuple[int, tuple[T, ...]], list[T]] = {}
 
     def join(self, each: Sequence[T]) -> T:
-        """Combine what is known of several values, to that of a value made of them."""
+        """Combine the facts about several values to the fact about a value made of them."""
         raise NotImplementedError
 
     def made(self, eqn: JaxprEqn, operands: Sequence[T]) -> Sequence[T]:
@@ -59,7 +59,7 @@ class Forwards(Generic[T]):
         return of
 
     def decided(self, eqn: JaxprEqn, by: T) -> None:
-        """Called with what chooses a branch or ends a loop, once that is known."""
+        """Called with the fact about a branch index or a loop predicate, once it is known."""
 
     def through(self, stored: StoredJaxpr, given: Sequence[T], home: Address | None) -> list[T]:
         """`run` of a nested jaxpr, which an outer loop follows again and again."""
@@ -71,11 +71,11 @@ class Forwards(Generic[T]):
         return self._known[key]
 
     def run(self, stored: StoredJaxpr, given: Sequence[T], home: Address | None = None) -> list[T]:
-        """Follow a jaxpr from its inputs; returns what is known of its results.
+        """Follow a jaxpr from its inputs; returns the facts about its results.
 
         Args:
             stored: The jaxpr, which somebody keeps alive meanwhile.
-            given: What is known of its inputs, or of its constants and its inputs.
+            given: The facts about its inputs, or about its constants and its inputs.
             home: Its address, if addresses are wanted, which takes time.
         """
         inner, known = _compat.open_jaxpr(stored), dict[Var, T]()
@@ -155,11 +155,11 @@ def _runs(loop: Nested) -> bool:
 
 
 class Backwards(Generic[T]):
-    """From the results back: what is known of a value follows from what is made of it.
+    """From the results back: the fact about a value follows from its uses.
 
     Attributes:
-        nothing: What is known of the operand of no nested jaxpr; joined it changes nothing.
-        unused: What is known of a value that nothing reads.
+        nothing: The fact about an operand that feeds no nested jaxpr; joined it changes nothing.
+        unused: The fact about a value that nothing reads.
     """
 
     nothing: T

@@ -98,7 +98,7 @@ class OwnRule:
     def of(self, jaxpr: ClosedJaxpr) -> Callable[[list[Array], list[Array]], list[Array]]:
         """Make ``(hidden, operands) -> results`` of a jaxpr, differentiated by the rule.
 
-        The first results of the jaxpr are those of the equation; others have zero tangent.
+        The first results of the jaxpr are the equation's; others have zero tangent.
         """
         n_out = len(self.eqn.outvars)
         plain = dataclasses.replace(self, eqn=untagged(self.eqn))
@@ -187,7 +187,7 @@ def _same_params(
 
 
 def _as_params(value: Any) -> dict[str, Any] | None:
-    """The params of another primitive, where a param is the pairs of these; else None."""
+    """The params of another primitive, if a param is their pairs; else None."""
     pairs: Any = value if value.__class__ is tuple else ()
     return dict(pairs) if pairs and all(map(_is_pair, pairs)) else None
 

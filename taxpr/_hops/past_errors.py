@@ -26,11 +26,11 @@ class Raised:
 
 
 def past_errors(stored: _compat.J, raised: Raised) -> _compat.J:
-    """The jaxpr with callbacks whose first error is kept, and does not end the run.
+    """The jaxpr with callbacks that keep their first error and do not end the run.
 
-    From then on no callback is called, since the program itself would have ended. Their results
-    are NaN, of which nothing finite is made, and of which most tests in the conditions of loops are
-    false; zeros where there is no NaN. A jaxpr that its equation keeps hidden stays as it is.
+    From then on no callback is called, since the program itself would have ended. Their results are
+    NaN: it spreads to all further values, and makes most conditions of loops false. If the dtype
+    has no NaN, they are zeros. A jaxpr that its equation keeps hidden stays unchanged.
 
     Args:
         stored: An open or closed jaxpr.

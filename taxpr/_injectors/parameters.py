@@ -1,4 +1,4 @@
-"""The parameters of attached injectors, and contexts in which they have other values."""
+"""The parameters of attached injectors, and contexts with other values for them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

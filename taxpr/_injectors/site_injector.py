@@ -1,4 +1,4 @@
-"""`SiteInjector`: the base of injectors that need to know the tag at which they run."""
+"""`SiteInjector`: the base of injectors that need to know their tag."""
 
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false

@@ -10,9 +10,9 @@ from taxpr._compat import Array, ClosedJaxpr, Jaxpr, StoredJaxpr, Typed
 
 
 def derivatives(jaxpr: ClosedJaxpr) -> list[frozenset[int]]:
-    """For each result of a jaxpr, the inputs with respect to which it has a derivative.
+    """For each result of a jaxpr, the inputs that it has a derivative with respect to.
 
-    If JAX cannot differentiate the jaxpr: all inputs of inexact dtype on which the result depends.
+    If JAX cannot differentiate the jaxpr: all inputs of inexact dtype that the result depends on.
     ``jaxpr`` is closed and has no consts.
     """
     every = inexact(jaxpr.in_avals)
@@ -52,12 +52,12 @@ def needed(jaxpr: StoredJaxpr, result: int) -> tuple[Jaxpr, list[bool]]:
 
 
 def used_by(jaxpr: StoredJaxpr, result: int) -> frozenset[int]:
-    """The inputs on which a result depends."""
+    """The inputs that a result depends on."""
     return frozenset(i for i, used in enumerate(needed(jaxpr, result)[1]) if used)
 
 
 def inexact(avals: Sequence[Typed]) -> list[int]:
-    """The indices of avals that can have a derivative: those of inexact dtype."""
+    """The indices of avals that can have a derivative: their dtype is inexact."""
     return [
         i
         for i, aval in enumerate(avals)

@@ -11,7 +11,7 @@ def one_key(name: str, key: _compat.Array) -> _compat.Array:
     """A typed PRNG key, made of a typed key, a raw uint32 key or an integer seed.
 
     Raises:
-        InjectorError: If ``key`` is none of these. The message begins with ``name``.
+        InjectorError: If ``key`` is something else. The message begins with ``name``.
     """
     if _compat.is_extended(key.dtype) and key.ndim == 0:
         return key

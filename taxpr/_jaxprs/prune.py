@@ -1,4 +1,4 @@
-"""Reduce a jaxpr to what some of its results need."""
+"""Reduce a jaxpr to the equations that some of its results need."""
 
 from collections.abc import Sequence
 

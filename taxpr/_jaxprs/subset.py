@@ -8,7 +8,7 @@ from taxpr._compat import Jaxpr, JaxprEqn, Var
 
 
 def subset(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> Jaxpr:
-    """Some equations of a jaxpr as a jaxpr, whose inputs are what they take of others.
+    """Some equations of a jaxpr as a jaxpr, whose inputs are their operands from other equations.
 
     It returns what the other equations use, or all where they use none.
 

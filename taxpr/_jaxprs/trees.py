@@ -26,9 +26,9 @@ def as_arrays(said: str, tree: PyTree, error: type[Exception]) -> PyTree:
     """The tree with arrays as leaves.
 
     Args:
-        said: What it is, with its value, for the message.
-        tree: What the user gave.
-        error: Raised where a leaf is no array.
+        said: Its kind and value, for the message.
+        tree: The user's value.
+        error: Raised if a leaf is no array.
     """
     # First, since some versions of NumPy take a letter for a dtype, and warn of it.
     refuse_no_arrays(said, tree, error)

@@ -1,4 +1,4 @@
-"""Mesh axes: those of a `shard_map`, the shardings of values, and values that are in parts.
+"""Mesh axes: in a `shard_map`, in shardings of values, and in values that are in parts.
 
 Imports from `_compat` what knows nothing of meshes.
 """

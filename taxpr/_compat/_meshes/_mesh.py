@@ -97,7 +97,7 @@ def mesh_at(eqn: JaxprEqn, is_hop: bool) -> Mesh:
     """The mesh under which to trace a replacement of an equation.
 
     For a tag, the mesh of its token: inside `jax.sharding.auto_axes` the surrounding mesh differs
-    from that of a value made outside.
+    from the mesh of a value made outside.
     """
     around = eqn.ctx.cur_abstract_mesh
     return around if around.empty or is_hop else _mesh_of(eqn.invars) or around
@@ -140,7 +140,7 @@ def under_no_mesh() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def as_traced(eqn: JaxprEqn, mesh: Mesh) -> Generator[None, None, None]:
-    """Restore the surroundings in which an equation was traced: mesh and axes of its shard_map.
+    """Restore the surroundings of an equation when it was traced: mesh and axes of its shard_map.
 
     A rule of custom_jvp or custom_vjp is traced on first use and then cached. Traced outside of its
     shard_map, its collectives would have no axes and its types would be wrong. ``mesh`` comes from

@@ -11,7 +11,7 @@ _mesh = private("mesh")
 
 
 def process_store() -> Any:
-    """What the processes tell each other by; None without other processes.
+    """The store of messages between processes; None without other processes.
 
     It has `key_value_set`, `blocking_key_value_get` and `key_value_delete`. JAX makes no client of
     its coordinator public.

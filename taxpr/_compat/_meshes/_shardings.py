@@ -172,7 +172,7 @@ def brings_mesh(args: Iterable[object]) -> bool:
     """Whether equations would run eagerly, and only the arguments have the devices of a mesh.
 
     An equation without array operands was traced with an explicit mesh, but run by itself it has
-    no devices for it. Compiled together with the others, it gets those of the arguments.
+    no devices for it. Compiled together with the others, it gets the arguments' devices.
     """
     if current_trace() is not None or not jax.sharding.get_abstract_mesh().empty:
         return False

@@ -49,8 +49,8 @@ def _rules(
     """The jaxpr of the rule, traced as if every differentiable input were differentiated.
 
     Returns nothing for a rule whose trace fails (JAX reports the error when it needs the rule),
-    and for a forward rule with symbolic zeros: its output may depend on which inputs are
-    differentiated, and JAX uses the output tree of the last trace for all of them.
+    and for a forward rule with symbolic zeros: its output may depend on the choice of
+    differentiated inputs, and JAX uses the output tree of the last trace for all of them.
     """
     if label == "fwd" and eqn.params["symbolic_zeros"]:
         return ()

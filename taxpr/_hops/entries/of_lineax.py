@@ -1,9 +1,9 @@
 """Entries of the linear solves of lineax, which optimistix and diffrax use.
 
 A `linear_solve` equation hides its solver in a Python object. Its params also hold jaxprs of
-functions that the solver calls, such as those of a `FunctionLinearOperator`; these run only as
-part of the solve. `jax.vmap` turns the equation into one of another primitive, with the first one
-as a param. The entries are registered once lineax is imported.
+functions that the solver calls, as in a `FunctionLinearOperator`; these run only as part of the
+solve. `jax.vmap` turns the equation into another primitive's, with the first one as a param. The
+entries are registered once lineax is imported.
 """
 
 import dataclasses

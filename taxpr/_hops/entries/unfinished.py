@@ -1,4 +1,4 @@
-"""The entry of what was being traced when an error ended the trace. It can only be looked at."""
+"""The entry of equations that an error has cut off. They can only be looked at."""
 
 import dataclasses
 
