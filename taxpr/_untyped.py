@@ -1,4 +1,4 @@
-"""NumPy and JAX as `Any`: they declare no types, or unknown ones, for much of what is used here."""
+"""NumPy and JAX as `Any`: they declare no types, or unknown ones, for many functions used here."""
 
 from typing import Any
 

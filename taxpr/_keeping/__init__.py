@@ -1,6 +1,5 @@
 """`watch`: one run of a program that keeps the values of its variables.
 
-`wanted` chooses the values, `budget` divides them among passes that memory allows, by what `extent`
-says that each takes, and `run` runs these by `passes`. May import `_recordings` and the rooms
-below.
+`wanted` chooses the values, `budget` divides them among passes that memory allows, by their sizes
+from `extent`, and `run` runs these by `passes`. May import `_recordings` and the rooms below.
 """

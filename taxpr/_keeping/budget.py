@@ -70,7 +70,7 @@ def _limits() -> list[int]:
 
 
 def divided(items: Sequence[T], size: Callable[[T], int], room: int) -> list[list[T]]:
-    """The items in groups, in order, each of which has room; what is too large is alone."""
+    """The items in groups that have room, in order; an item that is too large is alone."""
     groups: list[list[T]] = []
     left = 0
     for item in items:

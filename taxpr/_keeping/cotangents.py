@@ -37,7 +37,7 @@ def with_gradient(
 
     Args:
         program: The program.
-        wanted: The values. What has no cotangent, as an integer, has no place in the result.
+        wanted: The values. A value without a cotangent, as an integer, has no place in the result.
         loss: Which output is differentiated, see `loss_of`.
     """
     marked = [one for one in wanted if _can_have_one(one.value)]

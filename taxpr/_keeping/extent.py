@@ -60,6 +60,6 @@ def are_small(values: Sequence[Value], steps: int) -> bool:
 
 
 def in_whiles(value: Value, axes: Sequence[str]) -> list[bool]:
-    """For each axis whether it is that of a while loop."""
+    """For each axis whether it belongs to a while loop."""
     loops = iter([step.is_while for step in value.steps if step.is_loop])
     return [not name.startswith("mesh ") and next(loops) for name in axes]

@@ -25,7 +25,7 @@ class Handing:
     Attributes:
         handed: The jaxpr, and where the values are among its results.
         run: The compiled function.
-        raised: What the callbacks note while it runs.
+        raised: The notes of the callbacks while it runs.
     """
 
     handed: HandedOut
@@ -49,11 +49,11 @@ class Handing:
         quickly: bool,
         alone: bool,
     ) -> Handing:
-        """Make the program, of which `made_of` keeps what it compiles.
+        """Make the program; `made_of` keeps its compiled function.
 
         Args:
             jaxpr: The program.
-            values: What it hands out.
+            values: The values to hand out.
             summaries: In place of a value, by its address.
             steps: How many iterations of while loops it keeps.
             first: How many of the program's own results it leaves out.
@@ -73,7 +73,7 @@ class Handing:
         return cls(handed, _compat.jitted(results, jaxpr, options), raised)
 
     def __call__(self, flat: Sequence[Array]) -> tuple[list[Any], Raised]:
-        """The results, and what became of callbacks. One thread runs it at a time."""
+        """The results, and the errors of callbacks. One thread runs it at a time."""
         with self._alone, jax.debug_nans(False), jax.debug_infs(False):
             found = self.run(*flat)
             _jax.block_until_ready(found)  # an error of a callback comes with the results

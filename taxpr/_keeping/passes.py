@@ -1,4 +1,4 @@
-"""Run a program that keeps values, once or in several passes, each of which keeps some."""
+"""Run a program that keeps values, once or in several passes that keep some each."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Passes:
         self.closed: dict[str, tuple[Value, Refusal]] = {}  # what a rule refuses to hand out
 
     def too_many(self, values: Sequence[Value], steps: int) -> bool:
-        """Whether so many iterations of while loops have no room, as what is kept of them."""
+        """Whether the kept values of so many iterations of while loops have no room."""
         if self._keep in ("values", "host"):
             return sum(bytes_of(one, steps) for one in values) > max(self._room, self._beyond)
         sizes = (4 * math.prod(self._reductions[one.address].shape) for one in values)
@@ -109,7 +109,7 @@ class Passes:
         return self._reductions[value.address].takes(type_of(value).dtype)
 
     def run(self, values: Sequence[Value], steps: int) -> tuple[list[Array], dict[str, PassResult]]:
-        """The results of the program, and what it kept of each value.
+        """The results of the program, and the kept part of each value.
 
         After the first pass of all, an interruption ends it and sets `stopped`.
         """
@@ -136,7 +136,7 @@ class Passes:
     def _passes(
         self, values: Sequence[Value], steps: int
     ) -> tuple[list[list[Value]], list[Value], bool]:
-        """The values of each pass, those of which only summaries leave it, and what is kept."""
+        """The values of each pass, values that leave only summaries, and whether all is kept."""
         size = {one.address: bytes_of(one, steps) for one in values}
         total = sum(size.values())
         if self._keep != "stats" and total <= self._room:

@@ -37,12 +37,12 @@ class Ran:
 
     Attributes:
         out: The results of the program, flat.
-        kept: What was kept, by the addresses of the values.
+        kept: The kept values, by their addresses.
         notes: How it was kept, in sentences.
-        skipped: What was not looked into.
-        closed: The addresses of the equations that this is in.
+        skipped: The equations that were not looked into.
+        closed: The addresses of these equations.
         complete: Whether it was not interrupted.
-        raised: Whether a callback raised an error. Then what comes after it is not the program's.
+        raised: Whether a callback raised an error. Then later values are not the program's.
     """
 
     out: list[Array]
@@ -74,15 +74,14 @@ def run(
         flat: Its flat arguments.
         values: The values, each once.
         keep: ``"auto"``, ``"values"`` or ``"stats"``; or ``"host"``, which keeps the values
-            whatever the memory: in at most `PASSES` passes, of which the host keeps what they
-            hand out.
+            whatever the memory: in at most `PASSES` passes, whose values the host keeps.
         memory: As for `watch`.
-        reduction: What is kept of a value if not all of it.
+        reduction: The reduction that is kept if a value is not.
         of_some: In place of this, by the addresses of values.
-        partly: Whether what is done is returned where the run is interrupted after a pass.
+        partly: Whether an interrupt after a pass returns the values so far.
         past: Whether an error that a callback raises does not end the run, see `Ran.raised`.
         quickly: Whether XLA optimizes nothing on a CPU if the values are small: the last bits of
-            results may differ from those of the function itself.
+            results may differ from the function's own.
 
     Raises:
         ArgumentError: If memory does not suffice for the values that must be kept.
@@ -164,7 +163,7 @@ def reduced(ran: Ran, reduction: Reduction) -> dict[str, Any]:
 
 
 def device_of(flat: Sequence[Any]) -> Any:
-    """Where a program with these arguments runs; of several devices the first of this process.
+    """The device of a program with these arguments; of several, the first of this process.
 
     Raises:
         ArgumentError: If they are being traced.

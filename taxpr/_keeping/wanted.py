@@ -1,4 +1,4 @@
-"""The values that a recording is to keep, and what the source calls them."""
+"""The values that a recording is to keep, and their names in the source."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Wanted:
     """A value to keep.
 
     Attributes:
-        name: What the recording calls it: a variable, a tag's name, or an address.
-        path: Where in the token of a tag it is.
+        name: Its name in the recording: a variable, a tag's name, or an address.
+        path: Its path in the value of a tag.
         value: The value.
-        variable: The variable that held it; None where none is known.
-        read: Where it is read: the same value, nearer to the outside.
-        cotangent: Whether it is what flows back to the value of the variable.
+        variable: The variable that held it; None if unknown.
+        read: The value to read: the same one, nearer to the outside.
+        cotangent: Whether it is the cotangent of the variable's value.
     """
 
     name: str
@@ -166,7 +166,7 @@ class _Wanting:
     def _outside(self, value: Value) -> Value:
         """The same value nearer to the outside: the operand that is an input of a nested jaxpr.
 
-        What a loop or a call is only handed is then read once.
+        So a value that is only handed to a loop or a call is read once.
         """
         while value.place.kind == "in" and value.steps:
             step, k = value.steps[-1], value.place.number

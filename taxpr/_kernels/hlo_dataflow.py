@@ -57,7 +57,7 @@ def _goes_in(user: Instruction) -> bool:
 def _handed_on(
     hlo: HloModule, user: Instruction, name: str, path: tuple[int, ...]
 ) -> Iterator[Part]:
-    """Where a value goes that is an operand of an instruction."""
+    """The parts that an operand of an instruction becomes."""
     for number, operand in enumerate(user.operands):
         if operand != name:
             continue
@@ -86,7 +86,7 @@ def _handed_on(
 
 
 def _returned(hlo: HloModule, name: str, path: tuple[int, ...]) -> Iterator[Part]:
-    """Where a value goes that its computation returns."""
+    """The parts that a returned value of a computation becomes."""
     home = hlo.instructions[name].computation
     caller = hlo.callers.get(home)
     if caller is None or hlo.computations[home].root.name != name:
@@ -102,11 +102,11 @@ def _returned(hlo: HloModule, name: str, path: tuple[int, ...]) -> Iterator[Part
 def maker(call: CompiledCall, instruction: Instruction, operand: int = 0) -> Instruction | None:
     """The instruction of the user's, or the parameter, that an operand comes from, if it is known.
 
-    Of what a loop keeps, one for each iteration, it is what makes one of them.
+    For values that a loop keeps, one for each iteration, it is the maker of one of them.
 
     Args:
         call: The call.
-        instruction: What reads it, or hands it on.
+        instruction: The instruction that reads it, or hands it on.
         operand: The number of the operand.
     """
     hlo = call.hlo

@@ -30,13 +30,12 @@ class Kernel:
 
     Attributes:
         instruction: The instruction.
-        equations: The addresses of the equations that it computes; none of XLA's own.
-        statements: The statements that these are of, in order; several where XLA has put several
-            into one kernel.
-        times: How often it runs in a call; None where a loop goes on until a condition is false.
-            In a branch, if that is taken.
+        equations: The addresses of the equations that it computes; empty if it is XLA's own.
+        statements: Their statements, in order; several if XLA has put several into one kernel.
+        times: How often it runs in a call; None in a while loop. In a branch, if that is taken.
         bytes: The size of what it writes in all these times, or in one if they are not known.
-        added: Of what XLA has added what it copies, or for what it makes room, if that is known.
+        added: For a kernel that XLA has added, the value that it copies or makes room for, if
+            known.
     """
 
     instruction: Instruction
@@ -58,7 +57,7 @@ class Kernel:
 
 
 def _lines(lines: Mapping[str, None]) -> str:
-    """Lines, those of one file by its name once: ``model.py:3, 5``."""
+    """Lines, with the name of each file once: ``model.py:3, 5``."""
     files: dict[str, list[str]] = {}
     for line in lines:
         file, _, number = line.rpartition(":")
@@ -108,7 +107,7 @@ class Kernels:
         return Kernel(one, equations, self.statements(equations), times, size, added)
 
     def _added(self, one: Instruction) -> Attribution | None:
-        """What something that XLA has added is for."""
+        """The purpose of a kernel that XLA has added."""
         what, of = "copy of", self.made(maker(self.call, one))
         if of is None:  # zeros, into which a loop writes
             reading = readers(self.call.hlo, (one.name, ()))
@@ -119,7 +118,7 @@ class Kernels:
         return of._replace(code=f"{what} {told}") if of and told else None
 
     def made(self, instruction: Instruction | None) -> Attribution | None:
-        """What the user calls that which an instruction makes, or an input is, if it is known."""
+        """The user's name for an instruction's result, or for an input, if it is known."""
         if instruction is None:
             return None
         equations = self.call.equations(instruction)
@@ -150,7 +149,7 @@ def _moves(hlo: HloModule, instruction: Instruction) -> bool:
 
 
 def running(hlo: HloModule) -> Iterator[Instruction]:
-    """The instructions that run by themselves, those of loops and branches too, in order."""
+    """The instructions that run by themselves, also in loops and branches, in order."""
 
     def below(computation: Computation) -> Iterator[Instruction]:
         for one in computation.instructions.values():
@@ -177,7 +176,7 @@ def times_of(hlo: HloModule, instruction: Instruction) -> int | None:
 
 
 def written(hlo: HloModule, instruction: Instruction) -> int:
-    """How many bytes an instruction writes each time: of what is updated in place that part."""
+    """How many bytes an instruction writes each time; for an update in place, only the part."""
     if instruction.is_fusion:
         return written(hlo, hlo.computations[instruction.calls("calls")[0]].root)
     if instruction.opcode == "dynamic-update-slice":

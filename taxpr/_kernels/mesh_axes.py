@@ -25,7 +25,7 @@ Groups = tuple[tuple[int, ...], ...]
 def groups_of(attributes: str) -> Groups:
     """The groups of devices that a collective joins, by their positions; empty if not known.
 
-    Of a permutation these are pairs of a sender and its receiver.
+    For a permutation these are pairs of a sender and its receiver.
 
     Args:
         attributes: The text behind the operands of the instruction.
@@ -91,7 +91,7 @@ def axes_of(groups: Groups, mesh: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def mesh_of(call: CompiledCall) -> dict[str, int] | None:
-    """The sizes of the axes of the mesh that a call runs on; None if there is none, or several."""
+    """The sizes of the axes of the mesh that a call runs on; None without a single mesh."""
     executable = call.executable
     shardings = jax.tree.leaves((executable.input_shardings, executable.output_shardings))
     known = {tuple(one.items()) for one in meshes_in(call.program, shardings) if len(one)}

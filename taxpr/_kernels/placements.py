@@ -28,7 +28,7 @@ class Placements:
         self._program = program
 
     def asking(self, equation: Address, makers: Collection[Address]) -> Address | None:
-        """The placement for which a value is moved that an equation reads; None without one.
+        """The placement that moves an operand of an equation, or None.
 
         XLA moves it where that is cheapest: before what is computed element by element, or only
         where the result of the placement is used.
@@ -64,7 +64,7 @@ class Placements:
 
     @functools.cached_property
     def _eqns(self) -> dict[Address, dict[Address, JaxprEqn]]:
-        """The equations of each jaxpr in which there are placements."""
+        """The equations of each jaxpr that has placements."""
         homes = {address.home for address, eqn in iter_eqns(self._program) if _places(eqn)}
         found: dict[Address, dict[Address, JaxprEqn]] = {home: {} for home in homes}
         for address, eqn in iter_eqns(self._program):

@@ -1,4 +1,4 @@
-"""Find names for states of brainstate, most of which have none."""
+"""Find names for states of brainstate, since most have no name."""
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
@@ -27,7 +27,7 @@ class Named(NamedTuple):
 
 
 def is_object(x: Any) -> bool:
-    """Whether something holds states, or is one."""
+    """Whether a value is a state, or holds states."""
     return isinstance(x, (brainstate.State, brainstate.graph.Node))
 
 

@@ -1,4 +1,4 @@
-"""Modules of equinox, in which numbers are static; and its `eqx.nn.State`, for pictures."""
+"""Modules of equinox, whose Python scalars are static; and its `eqx.nn.State`, for pictures."""
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 

@@ -61,7 +61,7 @@ def _name(path: Sequence[Any]) -> tuple[str, str]:
 
 
 def _filled(state: Any, states: States) -> Any:
-    """A state of nnx with other arrays, in which those that are left out are not."""
+    """A state of nnx with other arrays, and without arrays that are left out."""
 
     def new(path: Sequence[Any], leaf: Any) -> Any:
         label, name = _name(path)

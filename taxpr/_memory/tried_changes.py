@@ -56,15 +56,16 @@ class Needs(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A call of which memory was asked.
+    """A call whose memory was asked for.
 
     Attributes:
         fun: The function.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
-        needs: Of another function with these arguments, and whether to compile it: its needs.
+        needs: Takes another function of these arguments, and whether to compile it: returns its
+            needs.
         now: The needs of this function.
-        compiled: Whether XLA says so, and they are not estimated.
+        compiled: Whether they come from XLA, and are not estimated.
         parts: The user's functions that make residuals, by their names, and how many bytes.
         devices: How many devices the call uses.
     """

@@ -29,16 +29,16 @@ class Used:
 
     Attributes:
         arguments: The bytes of its arguments.
-        results: Those of its results.
-        alias: Those of results that lie where a donated argument was.
-        temporaries: Those of all else, as much as is reserved.
-        held: What is there where the most is.
+        results: The bytes of its results.
+        alias: The bytes of results that take the place of a donated argument.
+        temporaries: The bytes reserved for all other arrays.
+        held: The arrays in memory at the peak.
         line: The bytes that are taken after each step.
-        loops: For each loop its address, and where it begins and ends on the line.
+        loops: For each loop its address, and its begin and end on the line.
         known: Whether the buffers are known, and not only their sum.
-        lives: All that is there at some time, with when.
-        steps: The equations that are computed in each step; none before the first.
-        notes: Where an estimate may be wrong.
+        lives: All arrays, each with the time that it is in memory.
+        steps: The equations that are computed in each step; empty before the first.
+        notes: Possible errors of an estimate.
     """
 
     arguments: int
@@ -55,12 +55,12 @@ class Used:
 
     @property
     def total(self) -> int:
-        """What the call needs in all."""
+        """The bytes that the call needs in all."""
         return self.arguments + self.results - self.alias + self.temporaries
 
 
 def planned(call: CompiledCall, words: Attributions) -> Used:
-    """What XLA has planned for a compiled call.
+    """XLA's plan of the memory for a compiled call.
 
     Raises:
         RefusedError: If the backend does not say how much it needs.
@@ -141,7 +141,7 @@ def _parts(
     call: CompiledCall,
     words: Attributions,
 ) -> Iterator[Holding]:
-    """What lies in the temporaries at a time; of what lies in one place what says the most."""
+    """The temporaries at a time; of several in one place, the one that says the most."""
     contents, readers = Contents(call, words), LastReaders(call, words)
     at: dict[BufferPlace, list[Interval]] = {}
     for one in alive:
@@ -157,7 +157,7 @@ def _parts(
 
 
 def _with_later(values: Sequence[Interval]) -> list[Interval]:
-    """Values, and what loops write in their places: a loop begins with zeros."""
+    """Values, and the values that loops write in their places: a loop begins with zeros."""
     found = list(values)
     for one in found:
         found += [later for later in one.becomes if later not in found]
@@ -165,7 +165,7 @@ def _with_later(values: Sequence[Interval]) -> list[Interval]:
 
 
 def guessed(program: Program) -> Used:
-    """What a program is guessed to need, without compiling it."""
+    """The estimated memory of a program, without compiling it."""
     flat = flat_program(program.jaxpr)
     options, donated = jit_options(program)
     read = {x for one in flat.operations for x in one.reads}.union(flat.outputs)

@@ -39,7 +39,7 @@ def what_if(
     donate: str | int | None = None,
     measure: bool = False,
 ) -> WhatIf:
-    """What one change would save; see `MemoryUse.what_if`."""
+    """The memory that one change would save; see `MemoryUse.what_if`."""
     refuse_no_flag("what_if", measure=measure)
     given = [x is not None for x in (checkpoint, scan, bfloat16, donate)]
     if sum(given) != 1:

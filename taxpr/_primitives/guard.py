@@ -1,10 +1,9 @@
 """Identities that control derivatives: `guarded`, `ended` and `underived`.
 
-A derivative rule that taxpr keeps, such as that of a `jax.custom_jvp` or
-`jax.lax.custom_linear_solve`, has no derivative for a context. So a context enters such an equation
-`guarded` and leaves it `ended`: differentiating with respect to it is an error and never a silent
-zero. A value that `collect` takes out of the equation is `underived`: using its derivative is an
-error, too.
+A derivative rule that taxpr keeps, as in `jax.custom_jvp` or `jax.lax.custom_linear_solve`, has no
+derivative for a context. So a context enters such an equation `guarded` and leaves it `ended`:
+differentiating with respect to it is an error and never a silent zero. A value that `collect` takes
+out of the equation is `underived`: using its derivative is an error, too.
 """
 
 import functools
@@ -85,7 +84,7 @@ def underived(x: Array, sources: Sequence[Array], message: str) -> Array:
 
     Args:
         x: An array of any shape and dtype, or a tracer.
-        sources: The arrays from which it was computed.
+        sources: The arrays that it was computed from.
         message: The text of the error: what was found, where, and the way out.
 
     Returns:

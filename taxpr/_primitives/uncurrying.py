@@ -35,13 +35,13 @@ _cache_key = _compat.user_context()
 
 @contextlib.contextmanager
 def tracing(avals: Mapping[Any, Sequence[Aval]]) -> Generator[None, None, None]:
-    """The context in which `uncurry` traces a function.
+    """The context that `uncurry` traces a function in.
 
     JAX must not reuse a cached trace that has an access: whether the access is allowed depends on
     its surroundings, and its types on the current ``avals``. So the context changes the cache key.
 
     Args:
-        avals: The types of the leaves of a state, where they differ from the state's own.
+        avals: The types of the leaves of a state, if they differ from the state's own.
 
     Raises:
         StateError: If a value that was read has been changed in place.
@@ -67,7 +67,7 @@ def tracing(avals: Mapping[Any, Sequence[Aval]]) -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def in_backward_rule() -> Generator[None, None, None]:
-    """The context in which a backward rule of an uncurried function runs."""
+    """The context for a backward rule of an uncurried function."""
     before, here.barred = here.barred, len(here.roots)
     try:
         yield

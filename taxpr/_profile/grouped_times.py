@@ -106,5 +106,5 @@ def _row(
 
 
 def _own_name(kernel: Kernel) -> str:
-    """What XLA calls something that it has added, and of which no more is known."""
+    """XLA's name for a kernel that it has added without a known purpose."""
     return "" if kernel.statements else f"{_OWN} {kernel.instruction.opcode}"

@@ -45,7 +45,7 @@ def runs_of(
 
     Args:
         call: The call.
-        flat: Its flat inputs. Of those that it donates each run gets a copy.
+        flat: Its flat inputs. Each run gets a copy of donated ones.
         steps: Counts the runs, and may stop them.
         runs: How often it is run.
 

@@ -12,7 +12,7 @@ _HOLDERS = ("while", "conditional", "call", "async-start")
 
 
 class Span(NamedTuple):
-    """A time in which a kernel ran.
+    """The time of one run of a kernel.
 
     Attributes:
         kernel: The name of its instruction.
@@ -30,15 +30,15 @@ class Span(NamedTuple):
 
 
 def spans(hlo: HloModule, events: Iterable[Event]) -> list[Span]:
-    """The times in which the kernels of a program ran.
+    """The times of all runs of the kernels of a program.
 
-    What is handed out to other threads ends with an event of its own, which may come late: after
-    what ran next. So it ends before something begins that reads its result, or that another
-    iteration or another part of the program is.
+    Work that is handed to other threads ends with an event of its own, which may come after the
+    next kernel. So a span ends before a reader of its result begins, or another iteration, or
+    another part of the program.
 
     Args:
         hlo: The program.
-        events: What ran, of this program.
+        events: The events of this program.
     """
     every = list(events)
     ends = {one.consumed: one.begin for one in every if one.consumed is not None}
@@ -81,9 +81,9 @@ def _reading(hlo: HloModule, name: str) -> set[str]:
 
 
 def shares(found: Sequence[Span], begin: float, end: float) -> dict[str, float]:
-    """How much of a time each kernel has: what runs at once has equal parts of it.
+    """How much of a time each kernel has: kernels that run at once share it equally.
 
-    Where nothing runs that is known, the time is that of what was handed out and is not done.
+    If no known kernel runs, the time belongs to unfinished work of other threads.
 
     Args:
         found: The spans.
@@ -91,7 +91,7 @@ def shares(found: Sequence[Span], begin: float, end: float) -> dict[str, float]:
         end: When it ends.
 
     Returns:
-        Nanoseconds by the names of instructions; with what is nobody's they add up to the time.
+        Nanoseconds by the names of instructions; with idle time they add up to the time.
 
     Example:
         >>> every = [Span("a", 0, 4, 4), Span("b", 2, 4, 4), Span("c", 5, 6, 9)]

@@ -1,4 +1,4 @@
-"""Match the arguments of a call to those of the trace, by position or by name."""
+"""Match the arguments of a call with the trace's, by position or by name."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _best(names: Iterable[_ConstantName]) -> str:
 
 
 def _within(name: _ConstantName, value: Any) -> Iterator[tuple[_ConstantName, Any]]:
-    """What a function is made of and the variables around it, or the parts of an object."""
+    """The values inside and around a function, or the parts of an object."""
     if _is_function(value):
         for text, one in _around(value):
             rank = 0 if not text or _is_users(value) else 2

@@ -1,4 +1,4 @@
-"""One flat input of a call, as a value or as its type, checked against that of the trace."""
+"""One flat input of a call, as a value or as its type, checked against the trace."""
 
 from typing import Any
 

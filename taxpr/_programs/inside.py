@@ -22,8 +22,8 @@ class TagFacts(NamedTuple):
 
     Attributes:
         differentiated: Whether a derivative of it was taken.
-        elsewhere: What else uses it than the function of the variable; see `used_elsewhere`.
-        calls: The calls in which the tag stands for it; none means everywhere.
+        elsewhere: The uses outside of the variable's function; see `used_elsewhere`.
+        calls: The calls that see the tag; empty means everywhere.
     """
 
     differentiated: bool = False
@@ -32,13 +32,13 @@ class TagFacts(NamedTuple):
 
 
 class InCalls(NamedTuple):
-    """Where the tag of a value stands that is changed in some calls only.
+    """The place of the tag for a value that is changed in some calls only.
 
     Attributes:
-        read: What the tag reads: the value, or what another tag on it returns.
-        after: The position of the equation after which it stands; -1 stands for the beginning.
-        users: The positions of the equations that read the tag, that after the last one for the
-            results.
+        read: The operand of the tag: the value, or the result of another tag on it.
+        after: The position of the equation before the tag; -1 means the beginning.
+        users: The positions of the equations that read the tag; for the results, one after the
+            last.
     """
 
     read: Any
@@ -50,7 +50,7 @@ def in_calls(stored: StoredJaxpr, value: Any, calls: Sequence[BindingCall], said
     """Find the uses of a value in some calls.
 
     Raises:
-        SelectorError: If there are none.
+        SelectorError: If the calls have no use of it.
         RefusedError: If a use is only in part in the calls, or several tags hand on the value.
     """
     every = list(uses_of(stored, value, calls))
@@ -87,7 +87,7 @@ def in_calls(stored: StoredJaxpr, value: Any, calls: Sequence[BindingCall], said
 def calls_of(
     program: Traced, where: Var, held: Iterable[Variable]
 ) -> dict[str, tuple[BindingCall, ...]]:
-    """For each address the calls in which ``where``, with ``inside=True``, is to change it.
+    """For each address the calls that ``where``, with ``inside=True``, changes it in.
 
     Raises:
         SelectorError: If a call is not known, or cannot be told apart from another one.

@@ -26,7 +26,7 @@ P = TypeVar("P", bound=Traced)
 
 
 class Tagged(NamedTuple, Generic[P]):
-    """A program with tags at variables, and the selector of tags in which these stand for them."""
+    """A program with tags at variables, and the selector with these tags in their place."""
 
     program: P
     where: Any
@@ -39,7 +39,7 @@ def tagged(
 
     Args:
         program: The program.
-        where: The selector, or with ``keys`` a list of those of a mapping.
+        where: The selector, or with ``keys`` a list of the keys of a mapping.
         each: Whether a value that several variables held has one tag for each, else one for all.
         stack: Whether the values of one variable have one name.
         keys: Whether each selector has a context of its own, by its text.

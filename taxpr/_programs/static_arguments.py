@@ -1,4 +1,4 @@
-"""Static arguments, such as a flag: bind those of jitted functions, say how to make one static."""
+"""Static arguments, such as a flag: bind them for jitted functions, say how to declare one."""
 
 import contextlib
 import dataclasses
@@ -126,10 +126,10 @@ def with_statics(
 
     Args:
         ask: Takes functions without static arguments, and returns what takes their arguments.
-        functions: Functions of the same arguments, of which one is jitted and has static ones.
-        inputs: Whether what ``ask`` returns takes several inputs, each a tuple of arguments.
-        before: How many arguments of its own what ``ask`` returns takes before those, such as 1
-            for a context.
+        functions: Functions of the same arguments; one is jitted and has static arguments.
+        inputs: Whether the result of ``ask`` takes several inputs, each a tuple of arguments.
+        before: How many arguments of its own the result of ``ask`` takes first, such as 1 for a
+            context.
     """
     jitted = next(filter(has_statics, functions.values()))
     numbers, names = _compat.static_arguments(jitted)

@@ -1,4 +1,4 @@
-"""`Traced`: what a program is, how it is called, and what its source says of it."""
+"""`Traced`: the data of a program, its call, and its source."""
 
 import dataclasses
 import functools
@@ -125,12 +125,12 @@ class Traced:
         Arguments may be given by position or by name, and missing ones take their defaults, as for
         the function itself.
 
-        The equations run one by one, as those of a plain function. If the arguments are on a mesh
-        with explicit axes that `jax.set_mesh` has not set, the program is compiled, because only
-        the arguments have the devices.
+        The equations run one by one, as in a plain function. If the arguments are on a mesh with
+        explicit axes that `jax.set_mesh` has not set, the program is compiled, because only the
+        arguments have the devices.
 
         Raises:
-            ArgumentError: If structure, shapes or dtypes are not those of the trace.
+            ArgumentError: If structure, shapes or dtypes differ from the trace.
         """
         flat, taken = self._flat(args, kwargs)
         out = self.outputs(flat)
@@ -156,7 +156,7 @@ class Traced:
         return self._in_order(jax.tree.unflatten(self.out_tree, flat))
 
     def states_after(self, flat: Sequence[Any]) -> dict[str, PyTree]:
-        """What arrays of objects among the arguments, and other states, are after a call.
+        """The arrays of objects among the arguments, and of other states, after a call.
 
         Args:
             flat: The flat outputs.
@@ -224,7 +224,7 @@ class Traced:
         return leaves, taken
 
     def structs(self, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> list[Any]:
-        """The types of the flat inputs of a call, with the devices on which arrays are.
+        """The types of the flat inputs of a call, with the devices of arrays.
 
         Without arguments these are the types and the meshes of the trace.
 
@@ -260,9 +260,9 @@ class Traced:
     def variables(self) -> list[Variable]:
         """The variables of the source and the values that they held, in order of execution.
 
-        They are known if the program was traced with ``names=True``: those of the user's functions
-        that ran, with each array that they held, alone or in a PyTree or an object. The list has
-        no variables of installed libraries.
+        They are known if the program was traced with ``names=True``: all variables of the user's
+        functions that ran, with each array that they held, alone or in a PyTree or an object. The
+        list has no variables of installed libraries.
 
         Example:
             >>> import jax
@@ -285,7 +285,7 @@ class Traced:
         """The shortest `var` that selects the value at an address, and nothing else.
 
         Args:
-            address: Of a value, such as ``"3:sin.0"``.
+            address: The address of a value, such as ``"3:sin.0"``.
 
         Returns:
             The selector; None if no variable is known that held the value.
@@ -306,11 +306,11 @@ class Traced:
     def source(self, notes: Callable[[list[PlacedEquation]], str] | None = None) -> str:
         """The source of the user's functions that the program went through, with notes.
 
-        A line says the types of its variables, where the program was traced with ``names=True``,
-        else that of its last result where nothing is differentiated; how many equations it made,
-        and in how many calls, if its function is jitted or a loop's body and was called several
-        times; after ``∂`` how many more compute its derivative; and how often they run in loops.
-        What a function of JAX or a library made counts for the line that called it.
+        A line says the types of its variables, if the program was traced with ``names=True``, else
+        the type of its last result if nothing is differentiated; how many equations it made, and in
+        how many calls, if its function is jitted or a loop's body and was called several times;
+        after ``∂`` how many more compute its derivative; and how often they run in loops. Equations
+        of JAX's functions and of libraries count for the line that called them.
 
         Args:
             notes: Says more about a line, given its equations, each with ``eqn``, ``runs``, which

@@ -1,9 +1,9 @@
-"""Where of a program what is not finite begins: a walk in the order of execution.
+"""Find where non-finite values of a program begin: a walk in the order of execution.
 
-An element is made where it is not finite, and what it was computed from is. Infinities that come
-from constants or arguments, as those of a mask, are meant, but a NaN made of them is not, nor an
-infinity of a sign that they cannot give, nor a division of constants by zero. A NaN that is written
-in the source begins where it meets what is computed.
+A non-finite element begins at an equation if its operands are finite. Infinities that come from
+constants or arguments, as in a mask, are intended, but a NaN made of them is not, nor an infinity
+of a sign that they cannot give, nor a division of constants by zero. A NaN that is written in the
+source begins where it meets a computed value.
 """
 
 import dataclasses
@@ -63,13 +63,13 @@ class BeganBits:
 
 
 class Begins:
-    """All places in a program where something that is not finite begins.
+    """All places in a program where non-finite values begin.
 
     Attributes:
-        bad: By address the bits of what is not finite and not meant.
-        made: By address what a value did not have from what it was computed from.
-        tests: By address what of the results of tests of floats was decided by what is bad.
-        results: What is bad of the results.
+        bad: By address the bits of non-finite elements that are not intended.
+        made: By address the bits that a value did not get from its operands.
+        tests: By address the results of tests of floats that bad elements decided.
+        results: The bad bits of the results.
     """
 
     def __init__(self, jaxpr: StoredJaxpr, values: Values) -> None:
@@ -96,7 +96,7 @@ class Begins:
         bad: dict[int, Any] = {}
 
         def put(var: Any, found: Any) -> None:
-            """Note the bad bits of a value: those of ``found`` that it has."""
+            """Note the bad bits of a value: the bits of ``found`` that it has."""
             bits = self._values.of(addresses.get(key_of(var)), level)
             if found is not None and not takes(dtype_of(var)):
                 bits = found & np.uint8(DECIDED)
@@ -127,7 +127,7 @@ class Begins:
         return [bad.get(key_of(atom)) for atom in inner.outvars]
 
     def _given(self, address: str, level: Level, order: Order) -> Any:
-        """A NaN in an argument or a constant begins there; infinities are as those of a mask."""
+        """A NaN in an argument or a constant begins there; infinities are intended."""
         bits = self._values.of(address, level)
         if bits is None or not (bits & NAN).any():
             return None

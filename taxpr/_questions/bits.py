@@ -48,7 +48,7 @@ def takes(dtype: Any) -> bool:
 
 
 def dtype_of(atom: Any) -> Any:
-    """The dtype of what a variable or literal holds; that of bools for what is no array."""
+    """The dtype of a variable or literal; bool if it is no array."""
     return getattr(atom.aval, "dtype", np.bool_)
 
 
@@ -79,8 +79,8 @@ class Values:
         closed: The addresses of equations whose inside was not seen.
 
     Attributes:
-        fine: Whether the elements of values are told apart, where they were kept.
-        guessed: The names of primitives of which it was guessed which elements depend on which.
+        fine: Whether the elements of values are told apart, if they were kept.
+        guessed: The names of primitives whose dependencies of elements were guessed.
     """
 
     def __init__(self, seen: Mapping[str, Seen], fine: bool, closed: Container[str]) -> None:
@@ -194,7 +194,7 @@ class Values:
 
 
 def deciders(stored: StoredJaxpr, home: Address = _PROGRAM) -> set[str]:
-    """The addresses of what else than floats is to be seen: predicates and indices."""
+    """The addresses of values to record besides floats: predicates and indices."""
     inner, addresses = _compat.open_jaxpr(stored), addresses_of(stored, home)
     found: set[str] = set()
     for local, eqn in numbered(inner):
@@ -225,7 +225,7 @@ def of_literal(atom: Any, level: Level) -> Any:
 
 
 def given_on(eqn: JaxprEqn, operand: int, bits: Any) -> Any:
-    """Which infinities a result may have of those of an operand."""
+    """Which infinities a result may get from an operand's."""
     bits = bits & INF
     turned = ((bits & POSINF) << 1) | ((bits & NEGINF) >> 1)
     if eqn.primitive is lax.neg_p or (eqn.primitive is lax.sub_p and operand == 1):

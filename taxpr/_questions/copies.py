@@ -1,7 +1,7 @@
 """Which element of an operand an element of a result copies, for one equation.
 
-Some copy by what the equation says, as a slice, some by the values of operands, as a selection, and
-some by those that they put in order.
+Some copy as their params say, as a slice, some by the values of operands, as a selection, and some
+by the order of values, as a sort.
 """
 
 import functools
@@ -61,7 +61,7 @@ def deciding(eqn: JaxprEqn) -> list[int]:
 class Copied:
     """For equations that only copy elements: which element of an operand each result has.
 
-    Arrays have leading axes, as those of `Depends`, and then the axes of the value.
+    Arrays have leading axes, as in `Depends`, and then the axes of the value.
 
     Args:
         eqn: The equation.
@@ -75,7 +75,7 @@ class Copied:
         self._sources: dict[int, Any] = {}
 
     def first(self, operand: int) -> int:
-        """The number of the first element of an operand, of those of all that are copied."""
+        """The number of an operand's first element, among the elements of all copied operands."""
         sizes = [math.prod(shape) for shape in self._shapes]
         skipped = _PLACED.get(self._eqn.primitive, (0, 0))[0]
         if operand in deciding(self._eqn) and self._eqn.primitive not in _ORDERS:
@@ -138,7 +138,7 @@ class Copied:
         return np.asarray(found).reshape(lead + shape)
 
     def _ordered(self, out: int) -> Any:
-        """The same of what puts elements in order: it is done again, with their numbers."""
+        """The same for an equation that sorts: it is repeated with the elements' numbers."""
         eqn, shape = self._eqn, self._shapes[0]
         keys = [self._value(k) for k in deciding(eqn)]
         if any(one is None for one in keys) or (eqn.primitive is lax.top_k_p and out == 1):
@@ -227,5 +227,5 @@ def _slices(params: Any) -> tuple[slice, ...]:
 
 
 def shape_of(atom: Any) -> tuple[int, ...]:
-    """The shape of what a variable or literal holds; none of what is no array."""
+    """The shape of a variable or literal; empty if it is no array."""
     return tuple(getattr(atom.aval, "shape", ()))

@@ -1,7 +1,7 @@
 """Follow the decisions of a NaN: a comparison with it is false, and a selection goes by that.
 
-What the results of such tests are made of is followed as one bit, through what is no float, to the
-selection, the branch or the carry that it decides.
+The results of such tests are followed as one bit, through integers and bools, to the selection, the
+branch or the carry that they decide.
 """
 
 from collections.abc import Sequence
@@ -38,9 +38,9 @@ def unhandled(eqn: JaxprEqn, bits: Any, made: Any, by: JaxprEqn | None) -> Any:
 
     Args:
         eqn: The test.
-        bits: What is bad of the operand.
-        made: What of this began there; None for nothing.
-        by: The equation where it began.
+        bits: The bad bits of the operand.
+        made: The bits of these that began there; None for nothing.
+        by: The equation where they began.
     """
     if made is None or by is None or not tests(eqn) or _call_of(by) != _call_of(eqn):
         return bits
@@ -48,7 +48,7 @@ def unhandled(eqn: JaxprEqn, bits: Any, made: Any, by: JaxprEqn | None) -> Any:
 
 
 def _call_of(eqn: JaxprEqn) -> tuple[Any, ...]:
-    """The innermost call that a user's function was at; nothing in what a library had traced."""
+    """The innermost call of a user's function; empty in a jaxpr that a library traced."""
     for code, instruction in zip(*_compat.frames_of(eqn), strict=True):
         if is_user_file(code.co_filename):
             return code, instruction
@@ -72,7 +72,7 @@ def chooses(eqn: JaxprEqn) -> bool:
 
 
 def decided(eqn: JaxprEqn, number: int, depends: Depends, bad: Sequence[Any]) -> Any:
-    """Which elements of a result that is no float were decided by a test of what is bad."""
+    """The elements of an integer or bool result that a test of bad elements decided."""
     found: Any = None
     for k, bits in enumerate(bad):
         if bits is None or not (bits := tested(eqn, bits)).any():
@@ -92,7 +92,7 @@ def chosen(eqn: JaxprEqn, to: int, lead: int, by: Any, bits: Any) -> Any:
         eqn: The equation that chooses.
         to: The number of the result.
         lead: The number of leading axes.
-        by: What is bad of its first operand.
+        by: The bad bits of its first operand.
         bits: The bits of the result.
     """
     out = eqn.outvars[to]

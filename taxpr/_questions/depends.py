@@ -1,4 +1,4 @@
-"""Which elements of a result depend on which elements of an operand, for one equation.
+"""How the elements of a result depend on the elements of an operand, for one equation.
 
 Arrays have leading axes, of loops and devices, of their length or 1, and then the axes of the
 value, or 1 for each where only all of it is known. An operand is either copied, element by element,
@@ -53,7 +53,7 @@ _LINALG = frozenset(
 
 
 class Depends:
-    """Which elements of the results of an equation depend on which elements of its operands.
+    """How the elements of an equation's results depend on the elements of its operands.
 
     Args:
         eqn: The equation, which holds no others that are looked into.
@@ -63,7 +63,7 @@ class Depends:
         fine: Whether the arrays tell elements apart.
 
     Attributes:
-        exact: Whether it is known so far, and not guessed, what depends on what.
+        exact: Whether all dependencies so far are known, and not guessed.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Depends:
         return bits.reshape((*bits.shape[:n], *wide))
 
     def back(self, operand: int, out: int, mark: Any) -> Any:
-        """The elements of an operand on which marked elements of a result depend."""
+        """The elements of an operand that marked elements of a result depend on."""
         n, shape = self._n, self._shapes[operand]
         if self._across:
             mark = mark.any(self._across, keepdims=True)
@@ -133,7 +133,7 @@ class Depends:
         return bits.reshape(bits.shape + (1,) * wide)
 
     def deciding(self, mark: Any) -> Any:
-        """The elements of the predicate by which marked elements of a selection were taken."""
+        """The elements of the predicate that selected the marked elements."""
         own = len(self._shapes[0])
         return mark if own else mark.any(tuple(range(self._n, mark.ndim)))
 
@@ -145,7 +145,7 @@ class Depends:
         return np.broadcast_to(x, (*lead, *shape)).reshape((*lead, math.prod(shape)))
 
     def aligned(self, operand: int, out: int) -> tuple[int | None, ...] | None:
-        """For each axis of an operand that of the result; None for what mixes.
+        """For each axis of an operand the result's axis; None if elements along it mix.
 
         None in all if the result does not depend on the operand.
         """
@@ -204,7 +204,7 @@ def _without(every: Sequence[int], axes: Sequence[int]) -> tuple[int | None, ...
 def _of_dot(
     contracting: Any, batch: Any, operand: int, own: int, other: int
 ) -> tuple[int | None, ...]:
-    """The axes of an operand of a matrix product: those of its batch, then of one and the other."""
+    """The axes of an operand of a matrix product in the result: batch, left, then right axes."""
     free = [k for k in range(own) if k not in contracting[operand] and k not in batch[operand]]
     first = len(batch[operand]) if operand == 0 else other - len(free)
     to = {k: n for n, k in enumerate(batch[operand])}

@@ -1,4 +1,4 @@
-"""The line and the statement by which a value is told, such that both belong together."""
+"""The line and the statement that describe a value, such that both belong together."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -19,10 +19,10 @@ class ValueLine(NamedTuple):
     """A line of the source, for a value.
 
     Attributes:
-        place: The line, such as ``"model.py:12"``; of a variable the one that bound it.
-        code: The statement in that line that made the value; "" where none there did, as a
-            parameter's.
-        made_by: The statement that made it, with its line, where it is another one, as in a helper.
+        place: The line, such as ``"model.py:12"``; for a variable the line that bound it.
+        code: The statement in that line that made the value; "" if none there did, as for a
+            parameter.
+        made_by: The statement that made it, with its line, if that is another one, as in a helper.
     """
 
     place: str

@@ -1,6 +1,6 @@
-"""Which axes of a program's values `jax.vmap` has put into them.
+"""Find the axes that `jax.vmap` has put into a program's values.
 
-Of a variable its mark says it. What is within an expression has those of what it is computed from.
+The mark of a variable says it. A value inside an expression gets the axes of its operands.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ class MappedVariables:
 
 
 def mapped_axes(jaxpr: StoredJaxpr, known: MappedVariables) -> dict[str, Axes]:
-    """The mapped axes of values by address, those of the outermost `jax.vmap` last."""
+    """The mapped axes of values by address, the outermost `jax.vmap` last."""
     found: dict[str, Axes] = {}
     _walk(jaxpr, Address(), [()] * len(_compat.open_jaxpr(jaxpr).invars), 0, known, found)
     return found
@@ -60,7 +60,7 @@ def _walk(
     known: MappedVariables,
     found: dict[str, Axes],
 ) -> list[Axes]:
-    """Those of the values of a jaxpr in so many `jax.vmap`; returns those of its results."""
+    """Find the mapped axes of a jaxpr's values in ``vmaps`` vmaps; returns the results' axes."""
     inner, addresses = _compat.open_jaxpr(stored), addresses_of(stored, home)
 
     def of(atom: Any, vmaps: int = 0) -> Axes:
@@ -135,7 +135,7 @@ def _computed(eqn: JaxprEqn, number: int, ins: Sequence[Axes]) -> Axes:
 
 
 def _aligned(eqn: JaxprEqn, own: Sequence[int], out: Sequence[int]) -> list[int | None] | None:
-    """For each axis of what is copied that of the result; None where others know it."""
+    """For each axis of a copied operand the result's axis; None if others know it."""
     kind = eqn.primitive
     if kind in _KEEP and len(own) == len(out):
         return list(range(len(own)))

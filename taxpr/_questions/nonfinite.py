@@ -1,8 +1,8 @@
-"""Where what is not finite in a program begins, and what of it the results have.
+"""Find where non-finite values of a program begin, and which of them reach the results.
 
-What is known of a value are bits for each iteration, device and element: whether it is NaN, +inf,
--inf. A first walk, in the order of execution, finds where they begin, and a second one, from the
-results back, what they have theirs from.
+A value has bits for each iteration, device and element: whether it is NaN, +inf, -inf. A first
+walk, in the order of execution, finds where they begin. A second walk goes from the results back to
+the origins of their bits.
 """
 
 import dataclasses
@@ -19,19 +19,18 @@ from taxpr._untyped import np
 
 @dataclasses.dataclass(eq=False)
 class Origin:
-    """A value that is not finite while nothing that it is made of is.
+    """A non-finite value whose operands are finite.
 
     Attributes:
         address: The value.
-        eqn: What makes it; None for an argument or a constant.
-        index: The iterations and devices, by the names of the axes: the first of them.
-        elements: What is not finite of each element then, as bits; one for all, where it is not
-            known.
-        operands: The addresses of the operands; None for a literal, which stands beside.
+        eqn: The equation that makes it; None for an argument or a constant.
+        index: The first iteration and device, by the names of the axes.
+        elements: The bits of each element then; one for all, if they are not known.
+        operands: The addresses of the operands; None for a literal.
         times: How often it begins, of how often the value is computed, in loops and on devices.
-        share: How many elements these are, of all; one for all each time, where it is not known.
-        reached: How many of these times a result has something of.
-        tested: Whether a comparison, or what asks whether floats are finite, sees it.
+        share: How many elements these are, of all; one for all each time, if it is not known.
+        reached: How many of these times reach a result.
+        tested: Whether a comparison, or a test such as ``isfinite``, sees it.
     """
 
     address: str
@@ -51,21 +50,21 @@ class Origin:
 
 
 class Nonfinite:
-    """The values of a program that are not finite, where they begin, and what becomes of them.
+    """The non-finite values of a program, their origins, and their effects.
 
     Args:
         jaxpr: The program.
-        seen: What is known of its values, by their addresses.
-        fine: Whether to tell the elements of values apart, where they were kept.
+        seen: The bits of its values, by their addresses.
+        fine: Whether to tell the elements of values apart, if they were kept.
         closed: The addresses of equations whose inside was not seen.
 
     Attributes:
-        origins: Where what the results have begins, in the order of execution.
-        hidden: The addresses of what begins and reaches no result.
-        places: How often these begin, in all values and iterations.
-        guessed: The names of primitives of which it was guessed which elements depend on which.
-        results: What is not finite of the results, and not meant, as bits.
-        decided: By address what a test of such a value made not finite, for a result, as bits.
+        origins: The origins of the results' bits, in the order of execution.
+        hidden: The addresses of origins that reach no result.
+        places: The number of origins, in all values and iterations.
+        guessed: The names of primitives whose dependencies of elements were guessed.
+        results: The bits of the results that are not intended.
+        decided: By address the bits that a test of such a value made non-finite, for a result.
     """
 
     def __init__(

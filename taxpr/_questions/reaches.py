@@ -1,4 +1,4 @@
-"""Find what reaches the results: a walk from what is not finite in them back to where it began."""
+"""Find the origins that reach the results: a walk from their non-finite elements backwards."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,18 +29,18 @@ from taxpr._untyped import np
 
 
 class Reaches:
-    """The elements, by iterations, from which something bad came into the results.
+    """The elements, by iterations, that made the results bad.
 
     Args:
         jaxpr: The program.
         values: Its values.
-        bad: By address the bits of what is not finite and not meant.
-        results: What is bad of the results.
-        more: By address what is bad of values that are followed back like results.
+        bad: By address the bits of non-finite elements that are not intended.
+        results: The bad bits of the results.
+        more: By address the bad bits of values that are followed back like results.
 
     Attributes:
         marked: By address the elements; None for none.
-        decided: The addresses of results of choices by a test of what is bad that are marked.
+        decided: The addresses of marked results that a test of bad elements chose.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Reaches:
     ) -> list[Any]:
         """The same for an equation with jaxprs, which are walked through.
 
-        ``by`` is what is bad of the first, by which it may choose.
+        ``by`` has the bad bits of the first operand, which may choose a branch.
         """
         found: list[Any] = [None] * len(eqn.invars)
         if chooses(eqn) and by is not None:
@@ -243,7 +243,7 @@ class Reaches:
 
 
 def _both(call: Loop, k: int, result: Any, handed: Any) -> tuple[Any, Any] | None:
-    """A carry's marks after its loop and those of what is handed on, zeros where one is None."""
+    """A carry's marks after its loop, and of the value handed on; zeros if one is None."""
     if result is None and handed is None:
         return None
     if handed is None:

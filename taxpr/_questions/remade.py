@@ -1,7 +1,7 @@
-"""Values that no run needs to hand out: NumPy makes them of others that it does.
+"""Values that no run needs to hand out, because NumPy can make them of others.
 
-XLA takes milliseconds to compile what hands a value out, also where the value is a slice of another
-one that is handed out, or the result of a call, inside of which it is, too.
+XLA takes milliseconds to compile the handing out of a value, even if it is a slice of another such
+value, or a result that is also handed out inside the call.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -35,7 +35,7 @@ _MADE: dict[Any, Copy] = {
 
 
 class _Recipe(NamedTuple):
-    """How a value is made: the values of these addresses, and what makes it of them."""
+    """How a value is made: the addresses of its sources, and the function of them."""
 
     value: Value
     of: list[str]
@@ -43,14 +43,14 @@ class _Recipe(NamedTuple):
 
 
 class Remade:
-    """Which values NumPy makes of others.
+    """The values that NumPy makes of others.
 
     Args:
         wanted: All values, by their addresses, in the order of execution.
         but: The addresses of values that are handed out in any case.
 
     Attributes:
-        handed: What is to be handed out, each once.
+        handed: The values to hand out, each once.
     """
 
     def __init__(self, wanted: Mapping[str, Wanted], but: Container[str]) -> None:
@@ -78,8 +78,8 @@ class Remade:
         """All values, of those that were handed out.
 
         Args:
-            kept: What was kept of these.
-            hand_out: Keeps more, for what cannot be made, as where statistics alone were kept.
+            kept: The values that were kept.
+            hand_out: Keeps more values, if some cannot be made, as from statistics alone.
         """
         found, missing = dict(kept), list[Value]()
         for address, (value, of, make) in self._recipes.items():
@@ -166,7 +166,7 @@ def _alike(given: Sequence[KeptValue | None]) -> bool:
 
 
 def _chooses_one(eqn: Any) -> bool:
-    """Whether a selection is one of two by booleans."""
+    """Whether a selection chooses between two by booleans."""
     return len(eqn.invars) == 3 and eqn.invars[0].aval.dtype == np.bool_
 
 

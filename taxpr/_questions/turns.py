@@ -129,10 +129,10 @@ class Loop(Call):
         return _where(self._first, x)
 
     def in_lanes(self, x: Any, lead: int, mapped: Sequence[int]) -> Any:
-        """The bits of a value without those of lanes whose loop had ended.
+        """The bits of a value without batch elements whose loop had ended.
 
         Args:
-            x: Of a value inside.
+            x: The bits of a value inside.
             lead: The number of its leading axes.
             mapped: The axes that `jax.vmap` has put into the value, the outermost last.
         """
@@ -158,17 +158,17 @@ class Loop(Call):
         return handed | _where(self._first, np.expand_dims(init, self._axis))
 
     def result(self, init: Any, outs: Any) -> Any:
-        """The result of a carry: of the last iteration that ran, or what the loop began with."""
+        """The result of a carry: from the last iteration that ran, or the initial value."""
         last = np.bitwise_or.reduce(_where(self._last, outs), self._axis)
         return last | _where(self._idle, init)
 
     def marked_outs(self, result: Any, ins: Any) -> Any:
-        """Backwards: marks of what an iteration hands on, by those of the result and the next."""
+        """Backwards: a carry's marks after an iteration, from the result's and the next one's."""
         mark = _where(self._ran, self._moved(ins, -self._step))
         return mark | _where(self._last, np.expand_dims(result, self._axis))
 
     def marked_init(self, result: Any, ins: Any) -> Any:
-        """Backwards: the marks of what the loop begins with."""
+        """Backwards: the marks of the initial carry."""
         first = np.bitwise_or.reduce(_where(self._first, ins), self._axis)
         return first | _where(self._idle, result)
 

@@ -1,4 +1,4 @@
-"""The leading axes of what was kept: loops, mesh axes, and lanes of a loop that ended apart."""
+"""The leading axes of kept values: loops, mesh axes, and batch axes of loops."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ UNTOLD = (
 def placed(array: Any, axes: Sequence[str], level: Level) -> Any:
     """An array with leading axes that are some of a level's, with all of them: 1 long if new.
 
-    Of a while loop it may have other iterations, as the condition has one more than the body.
+    In a while loop it may have other iterations, as the condition has one more than the body.
     """
     for k, (name, length) in enumerate(level):
         if name not in axes:
@@ -52,7 +52,7 @@ def batched_condition(eqn: Any, address: Address) -> str | None:
 
 
 def conditions(values: Iterable[Value]) -> dict[str, str]:
-    """Of the loops around values, by address, the batched conditions."""
+    """The batched conditions of the loops around values, by address."""
     found: dict[str, str] = {}
     for value in values:
         home = Address()
@@ -67,9 +67,9 @@ def conditions(values: Iterable[Value]) -> dict[str, str]:
 def lanes_of(
     value: Value, mapped: Sequence[int] | None, batched: Mapping[str, Value]
 ) -> tuple[int, ...] | None:
-    """The axes of a value that are those of the lanes of loops around it, the outermost first.
+    """The axes of a value that are batch axes of loops around it, the outermost first.
 
-    They are none where there is no such loop, and None where they cannot be told.
+    Empty without such a loop, and None if they cannot be told.
 
     Args:
         value: The value.
@@ -103,13 +103,13 @@ def with_lanes(
     outer: Sequence[int],
     batched: Mapping[str, tuple[str, KeptValue]],
 ) -> KeptValue:
-    """A kept value with the lanes of its loops among its leading axes.
+    """A kept value with the batch axes of its loops among its leading axes.
 
     Args:
-        kept: What was kept of a value: all of it, or statistics of each lane.
+        kept: A kept value: all of it, or statistics of each batch element.
         value: The value.
-        outer: Its axes that are those of lanes, as `lanes_of` gives them.
-        batched: Of loops, by address, those of their conditions and all values of these.
+        outer: Its batch axes, as `lanes_of` gives them.
+        batched: By the address of a loop, the address of its condition and the condition's values.
 
     Returns:
         The same; values are zero where a lane had ended.

@@ -89,7 +89,7 @@ def _dtype(dtype: Any) -> str:
 
 
 def _parts(name: str, x: Any) -> dict[str, Any]:
-    """What this process writes of an array, by names."""
+    """The parts of an array that this process writes, by names."""
     x = jax.random.key_data(x) if _compat.is_extended(x.dtype) else x
     return {at: _plain(one) for at, one in parts(name, x)}
 

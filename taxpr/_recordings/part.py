@@ -16,12 +16,12 @@ class KeptValue:
     """One value as a run kept it.
 
     Attributes:
-        axes: The loops and mesh axes that are the leading axes of what was kept.
+        axes: The loops and mesh axes that are the leading axes of the kept array.
         shape: The shape of the value each time.
         dtype: Its dtype.
-        value: All of it; None where only statistics were kept.
-        table: The summaries, with the leading axes, and with those of lanes where it has each lane
-            apart; None where they are made when asked for.
+        value: All of it; None if only statistics were kept.
+        table: The summaries, with the leading axes, and with batch axes if it has each batch
+            element apart; None if they are made on demand.
         fired: For each iteration and device whether the value was computed; None for all.
     """
 
@@ -45,15 +45,15 @@ class Part:
 
     Attributes:
         name: The name: a variable, a tag's name, or an address.
-        path: Where in what the name means it is.
+        path: Its path in the value of the name.
         address: The address of the value.
-        file: The file of the source that made it; None where that is not known.
+        file: The file of the source that made it; None if it is not known.
         line: The line.
         function: The function.
-        variable: The variable; None where none is known.
+        variable: The variable; None if unknown.
         mapped: The axes of the value that `jax.vmap` has put into it.
-        kept: What was kept.
-        cotangent: Whether it is what flows back to the value of the variable.
+        kept: The kept value.
+        cotangent: Whether it is the cotangent of the variable's value.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Part:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The names of all axes of what was kept."""
+        """The names of all axes of the kept array."""
         vmaps = {axis: f"vmap {k}" for k, axis in enumerate(self.mapped)}
         own = iter(range(len(self.kept.shape)))
         return (
@@ -117,7 +117,7 @@ class Part:
         return self.kept.value
 
     def stats(self, each: bool) -> Stats | None:
-        """Its statistics; None of what has none."""
+        """Its statistics; None if its dtype has none."""
         if not has_stats(self.kept.dtype):
             return None
         size = int(np.prod(self.kept.shape, dtype=np.int64))

@@ -74,7 +74,7 @@ def _primitive_hint(jaxpr: StoredJaxpr, text: str) -> str:
 
 
 def _nearest(jaxpr: StoredJaxpr, address: Address) -> list[tuple[str, JaxprEqn]]:
-    """Equations with similar addresses, those of the same primitive first."""
+    """Equations with similar addresses, the same primitive first."""
     eqns = dict(iter_eqns(jaxpr))
     known = list(eqns)
     wanted = address.primitive or address.local  # a bare name may be that of a primitive
@@ -124,7 +124,7 @@ def _located(jaxpr: StoredJaxpr, address: Address) -> Located:
 
 
 def _inside(steps: Sequence[Step]) -> str:
-    """The jaxpr to which steps lead, for messages."""
+    """The jaxpr that steps lead to, for messages."""
     if not steps:
         return "the program"
     address, step = around(steps)[-1]

@@ -1,4 +1,4 @@
-"""The syntax tree of the user's code, only where it is sure to be that of the code.
+"""The syntax tree of the user's code, only if it is sure that both agree.
 
 A file may have been edited since it was imported, and a decorator or an import hook may have
 rewritten a function. So the file's text is compiled once more (nothing is run), and a function is
@@ -34,7 +34,7 @@ class Position(NamedTuple):
 
 
 def position_of(node: ast.AST) -> Position | None:
-    """Where a node of a syntax tree stands; None for one that stands nowhere, as `ast.Load`."""
+    """The place of a node of a syntax tree; None for a node without one, as `ast.Load`."""
     if not isinstance(node, ast.stmt | ast.expr | ast.keyword | ast.arg | ast.pattern):
         return None
     assert node.end_lineno is not None
@@ -56,13 +56,13 @@ class Parsed:
         self._codes = _by_name([whole])
 
     def explains(self, code: CodeType) -> bool:
-        """Whether the text is what the code was made from."""
+        """Whether the code was made from this text."""
         key = code.co_qualname, code.co_firstlineno
         every = (codes.get(key, ()) for codes in self._each_way())
         return any(_same(code, other) for found in every for other in found)
 
     def made_like(self, code: CodeType, before: Parsed) -> CodeType | None:
-        """The code that this text gives where another one gives some code; None if there is none.
+        """The code that this text gives in place of a code that ``before`` gives, or None.
 
         Args:
             code: The code.

@@ -44,7 +44,7 @@ def uses(file: str, function: str, variable: str, line: int) -> list[Use]:
         file: The file of the function.
         function: Its qualified name.
         variable: The variable, such as ``"x"`` or ``"params['w']"``.
-        line: The line that bound it; of an argument that at which the function begins.
+        line: The line that bound it; for an argument the first line of the function.
     """
     found = _function(file, "".join(linecache.getlines(file)), line, function.split(".")[-1])
     if found is None:
@@ -91,7 +91,7 @@ def _function(file: str, text: str, line: int, name: str) -> _FunctionUses | Non
 
 
 def _lines(function: ast.AST, variable: str, line: int) -> tuple[int, float]:
-    """The lines in which a variable has what a line bound: after it, and to its next binding."""
+    """The lines where a variable has the value that a line bound: up to its next binding."""
     stores = sorted(
         (node.lineno, node.end_lineno or node.lineno)
         for node in ast.walk(function)

@@ -22,8 +22,7 @@ def lost(marked: ClosedJaxpr) -> dict[tuple[int, int], set[int]]:
         marked: A closed jaxpr without consts, threaded with ``marks_lost``.
 
     Returns:
-        For each pair ``(result, input)`` that lost a derivative, the context leaves at which it
-        was lost.
+        For each pair ``(result, input)`` that lost a derivative, the context leaves that lost it.
     """
     every = inexact(marked.in_avals)
     if not every or _lost_by(marked, every) == {}:
@@ -45,7 +44,7 @@ def lost(marked: ClosedJaxpr) -> dict[tuple[int, int], set[int]]:
 
 
 def _lost_by(marked: ClosedJaxpr, group: Sequence[int]) -> dict[int, set[int]] | None:
-    """For each result, the leaves at which it loses a derivative with respect to the group.
+    """For each result, the leaves that lose its derivative with respect to the group.
 
     None if JAX cannot differentiate the program with respect to the whole group.
     """

@@ -2,5 +2,5 @@
 
 `points` injects at one place of many, whose number is an argument of the program; `lanes` runs one
 compiled program for all, in chunks that fit the memory and over all devices. May import `_programs`
-and what is below.
+and the rooms below.
 """

@@ -37,8 +37,8 @@ def edited(
 ) -> Callable[[Mapping[str, Any]], Callable[..., Any]] | None:
     """A function that returns the edited function for the parameters of a run.
 
-    None if the changes are injections: if nothing is differentiated there, or a place is one
-    iteration of a loop, which no line of the source is.
+    None if the changes are injections: if nothing is differentiated there, or a place is a single
+    iteration of a loop, which has no line of its own.
 
     Args:
         fun: The function.
@@ -46,7 +46,7 @@ def edited(
         program: Its program, which knows them.
         sites: The tags at them.
         of: The places one by one, if there are several.
-        change: What becomes of the values.
+        change: The change of the values.
     """
     every = [where] if isinstance(where, (str, Var)) else where
     if isinstance(fun, Program) or not _compat.is_sequence(every) or program.named is None:

@@ -30,7 +30,7 @@ class Done(NamedTuple):
 
     Attributes:
         values: One number for each lane, in order.
-        notes: What is to be said of it.
+        notes: Remarks.
         complete: Whether all were run.
     """
 
@@ -131,7 +131,7 @@ def _part(lanes: PyTree, start: int, size: int) -> PyTree:
 
 
 def check_number(what: str, aval: Any) -> None:
-    """Raise if the type of a metric is not that of one real number."""
+    """Raise if a metric is not a real scalar."""
     leaves = jax.tree.leaves(aval)
     is_number = len(leaves) == 1 and leaves[0] is aval and not aval.shape
     if is_number and not jnp.issubdtype(aval.dtype, jnp.complexfloating):

@@ -33,8 +33,8 @@ class Point(NamedTuple):
 
     Attributes:
         site: The number of its tag among those selected.
-        iteration: The iteration of each loop around it, outermost first; -1 stands for all.
-        part: The index along the axis; -1 stands for all.
+        iteration: The iteration of each loop around it, outermost first; -1 means all.
+        part: The index along the axis; -1 means all.
     """
 
     site: int
@@ -48,8 +48,8 @@ def points_of(sites: Sequence[Site], of: Each, counts: Sequence[Any]) -> list[Po
     Args:
         sites: The tags.
         of: Which places of them.
-        counts: For each tag how often it fired, with an axis for each loop around it. Of while
-            loops nothing else tells the iterations.
+        counts: For each tag how often it fired, with an axis for each loop around it. Only these
+            tell the iterations of while loops.
 
     Raises:
         ArgumentError: If a token has no such axis, or a loop no such iteration.

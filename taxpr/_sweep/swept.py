@@ -23,8 +23,8 @@ class Swept(Answer):
 
     Attributes:
         axes: For each axis of ``values`` its name and the labels along it.
-        values: The numbers, an array of NumPy with these axes; NaN where nothing was run.
-        baseline: The number without any change; of `patch` those of both runs, by name.
+        values: The numbers, an array of NumPy with these axes; NaN if a run is missing.
+        baseline: The number without any change; in `patch` the numbers of both runs, by name.
     """
 
     axes: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict[str, Any])
@@ -32,7 +32,7 @@ class Swept(Answer):
     baseline: Any = 0.0
 
     def chart(self) -> Chart | None:
-        """A heat map over the last two axes; a line where there is one."""
+        """A heat map over the last two axes; a line if there is only one."""
         if not self.rows:
             return None
         names, labels = list(self.axes), list(self.axes.values())
@@ -80,7 +80,7 @@ def _line(site: Site) -> str:
 
 
 def axes_of(places: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[str]], list[Coordinate]]:
-    """The axes of places, without those of one label, and where on them each place is."""
+    """The axes of places, without axes of one label, and the position of each place."""
     tags = [f"{row['variable']} {row['address']}" for row in places]
     every = {
         "variable": [str(row["variable"]) for row in places],
@@ -105,7 +105,7 @@ def answer(
     done: Done,
     plain: Any,
 ) -> Swept:
-    """The answer, with a row for each run that was done, of which ``key`` is drawn."""
+    """The answer, with a row for each finished run; ``key`` is drawn."""
     values = np.full([len(labels) for labels in axes.values()], np.nan)
     ready = [row for row in rows if key in row]
     for at, row in zip(where, ready, strict=False):

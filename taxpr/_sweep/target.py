@@ -1,4 +1,4 @@
-"""The program that `sweep` and `patch` run: its tags, its metric, and what `collect` says of it."""
+"""The program that `sweep` and `patch` run: its tags, its metric, and its collected values."""
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
@@ -119,7 +119,7 @@ def counts_of(
 ) -> Callable[[Sequence[Array]], list[Any]]:
     """A function of flat inputs that returns how often each tag fired in each iteration.
 
-    There is an axis for each loop around the tag; that of a while loop has ``most`` iterations, or
+    There is an axis for each loop around the tag; for a while loop it has ``most`` iterations, or
     as many as there were.
     """
 

@@ -1,4 +1,4 @@
-"""Long runs: what a training loop calls at each step, and what it tells of some.
+"""Long runs: a wrapper of a training step that logs statistics of some steps.
 
 Imports `_keeping`, whose `watch` makes the statistics.
 """

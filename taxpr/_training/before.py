@@ -39,8 +39,8 @@ class Before:
 class Keeper:
     """Keeps the arguments of calls of a function.
 
-    What a call donates is copied before it. The first call of each structure shows what that is,
-    and so all of its arrays are copied.
+    Donated arguments are copied before a call. The first call of each structure shows which these
+    are, so all of its arrays are copied.
 
     Args:
         fun: The function.

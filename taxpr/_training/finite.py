@@ -81,7 +81,7 @@ def _place(sharding: Any) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def _has_floats(kind: Any) -> bool:
-    """Whether a dtype, or the type of what has none, is of numbers that may not be finite."""
+    """Whether a dtype, or the class of a value without one, can hold non-finite numbers."""
     dtype: Any = (float if kind is float else bool) if isinstance(kind, type) else kind
     return bool(jnp.issubdtype(dtype, np.inexact))
 

@@ -14,7 +14,7 @@ Numbers = Mapping[str, Any]
 
 
 def logger(log: Any) -> Callable[[int, Numbers], object]:
-    """What hands the numbers of a step on.
+    """A function that hands the numbers of a step on.
 
     Args:
         log: A function of a dict; the path of a CSV file; an object with ``add_scalar(tag, value,

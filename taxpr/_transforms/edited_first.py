@@ -41,10 +41,9 @@ class EditedFirst:
     """A function with edits, and with the other injectors; used as an `Injected`.
 
     Attributes:
-        plain: The program with all of them injected, which has the contexts of those that are
-            edits.
+        plain: The program with all of them injected, which has the contexts of the edits.
         inner: The program with the edits; if there are others, with these injected.
-        edited: The keys of the injectors that are edits; None if there is one alone.
+        edited: The keys of the injectors that are edits; None for a single injector.
     """
 
     plain: Injected
@@ -91,7 +90,7 @@ def edited_first(
     now: PyTree,
     call: tuple[tuple[PyTree, ...], dict[str, PyTree]],
 ) -> EditedFirst | None:
-    """Make ready injectors edits, where the program differentiates their variables.
+    """Make ready injectors edits, if the program differentiates their variables.
 
     None where all are injections: if nothing is differentiated there, or an edit would ask another
     question, or cannot be made.
@@ -99,7 +98,7 @@ def edited_first(
     Args:
         fun: The function.
         program: Its program.
-        injector: What is injected.
+        injector: The argument of `inject`.
         more: The other arguments of `inject`.
         now: The context of a call; None for the initial one.
         call: The arguments of the call.
@@ -177,7 +176,7 @@ def _is_named(program: Program, where: Any) -> bool:
 
 
 def _editable(program: Program, where: Any, injector: Any) -> list[Var]:
-    """The variables that a selector means, if to edit them is what is asked; else none."""
+    """The variables that a selector means, if an edit means the same; else an empty list."""
     if program.named is None or type(injector) is not Injector:
         return []
     if inspect.unwrap(injector.fire).__module__ != _READY or injector.keys:
@@ -215,7 +214,7 @@ def _is_given(program: Program, one: Variable) -> bool:
 
 
 def _leaving_the_old(injector: Injector) -> Alteration:
-    """What an injector does to a variable; it leaves a tag on the old value."""
+    """The change of a variable by an injector; it leaves a tag on the old value."""
     found, made = alteration(injector), dict[int, weakref.ref[Any]]()
 
     def make(bound: Bound) -> Any:

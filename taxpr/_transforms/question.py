@@ -1,4 +1,4 @@
-"""`question`: a decorator of what is asked of a function first, and then of its arguments."""
+"""`question`: a decorator of questions, which take a function first, and then its arguments."""
 
 import functools
 import inspect
@@ -31,7 +31,7 @@ _FUNCTIONS = "fun", "other", "step"  # those that functions of the same argument
 def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
     """A decorator for questions: arguments of the function that are given to it are refused.
 
-    What the question returns takes the static arguments of a jitted function, too.
+    The function that it returns takes the static arguments of a jitted function, too.
     """
     signature = inspect.signature(ask)
 

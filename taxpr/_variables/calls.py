@@ -1,7 +1,7 @@
-"""Calls of the user's functions, and which uses of a value are in them.
+"""Calls of the user's functions, and the uses of a value in them.
 
 The traceback of an equation has all functions that were running when it was made. So it tells
-whether one of them was a certain call: that of the function that bound a variable.
+whether one of them was the call that bound a variable.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ class BindingCall:
     Calls from one place, as in a Python loop, are not told apart and are equal.
 
     Attributes:
-        key: What identifies it.
+        key: Identifies it.
         within: Whether one of the user's functions called it in the same jaxpr. Else the results of
             the jaxpr are its own.
         source: The source of the equation that marks the variable.
@@ -64,11 +64,11 @@ class ReadingEquation(NamedTuple):
     """An equation, or the results, that read a value.
 
     Attributes:
-        position: The position of the equation; that after the last one for the results.
-        read: What it reads: the value's variable, or what tags on it return.
+        position: The position of the equation; for the results, one after the last.
+        read: The operand: the value's variable, or the result of a tag on it.
         inside: Whether it is read in one of the calls.
-        elsewhere: The equations that read it elsewhere, itself or, where only a part of it does,
-            those in it; None stands for a result.
+        elsewhere: The equations that read it elsewhere: itself or, if only a part of it does,
+            equations in it; None means a result.
     """
 
     position: int
@@ -107,7 +107,7 @@ def uses_of(
 def _within(
     eqn: JaxprEqn, operands: Sequence[int], calls: Sequence[BindingCall]
 ) -> tuple[bool, tuple[JaxprEqn | None, ...]]:
-    """Whether calls in the jaxprs of an equation read its operands, and what else does."""
+    """Whether calls in the jaxprs of an equation read its operands, and the other readers."""
     inside, elsewhere, entered = False, list[JaxprEqn | None](), set[int]()
     for nested in nested_jaxprs(eqn):
         if nested.rule or nested.idle:

@@ -70,7 +70,7 @@ class Variables:
         return self._found[0].marks
 
     def cotangents_of(self, token: Token) -> list[Address]:
-        """The addresses of the cotangents of what has this token."""
+        """The addresses of the cotangents of the values with this token."""
         return self._found[0].cotangents.get(token, [])
 
     def with_tags(self, chosen: Mapping[Token, AtVariable]) -> Any:
@@ -87,14 +87,13 @@ class Variables:
 
     @functools.cached_property
     def differentiated(self) -> frozenset[Address]:
-        """The addresses of values of which a derivative was taken."""
+        """The addresses of differentiated values."""
         return frozenset(one.address for one in self.table if one.differentiated)
 
     def may_add(self) -> bool:
         """Whether there may be equations that plain tracing does not leave.
 
-        These are of derivatives: where JAX takes one it drops what nobody uses, but for what a
-        mark reads.
+        They come from derivatives: JAX drops unused equations there, unless a mark reads them.
         """
         if _hands_unused(self.jaxpr):
             return True
@@ -154,13 +153,13 @@ class Mark(NamedTuple):
     """One variable or leaf of a tag with a mark for its cotangent.
 
     Attributes:
-        token: The token; without one, True where the value may have been used before it was
-            bound, and False where it has no cotangent.
+        token: The token; without one, True if the value may have been used before it was bound, and
+            False if it has no cotangent.
         address: The address of the value.
         variable: The variable that held it.
         recomputed: Whether it is computed once more for a backward pass.
-        name: The name of the tag, where it is the token of one.
-        path: Where in the token.
+        name: The name of the tag, if it is a tag's value.
+        path: The path in that value.
     """
 
     token: Token | bool
@@ -176,7 +175,7 @@ _OF_EACH = "mapped", "differentiated", "cotangents"
 
 
 class _MarkReader:
-    """Reads the marks of a jaxpr, in program order, which is that of execution.
+    """Reads the marks of a jaxpr, in program order, which is the order of execution.
 
     Attributes:
         marks: Those of cotangents.

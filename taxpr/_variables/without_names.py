@@ -1,6 +1,6 @@
 """Find the values of a program traced with names in the same program traced without.
 
-Where JAX takes a derivative it drops what nobody uses, but for what a mark reads. So the program
+When JAX takes a derivative, it drops unused equations, unless a mark reads them. So the program
 with names has all equations of the other one, in the same order, and maybe more of them, and more
 inputs and results of nested jaxprs. Both are gone through side by side.
 """
@@ -29,7 +29,7 @@ def places_without(named: Any, plain: Any) -> dict[Address, Address] | None:
         plain: That of the same program traced without names.
 
     Returns:
-        The addresses of what both have; None if one does not contain the other.
+        The addresses that both have; None if one does not contain the other.
     """
     both = _Both()
     ours, theirs = map(_compat.open_jaxpr, (named, plain))
@@ -60,8 +60,8 @@ class _Both:
         """Goes through two jaxprs whose inputs are paired.
 
         Returns:
-            For each result of the plain one its number among those of the other; None if it has
-            something that the other one has not.
+            For each result of the plain one its number among the other's results; None if it has
+            something that the other one lacks.
         """
         ours, theirs = map(_compat.open_jaxpr, (named, plain))
         at, at_plain = _begin(ours, home), _begin(theirs, there)
@@ -171,7 +171,7 @@ def _is_data(value: Any) -> bool:
 def _picked(
     ours: Sequence[Any], theirs: Sequence[Any], now: dict[Any, Any], from_end: bool = False
 ) -> dict[int, int] | None:
-    """For each of their atoms, in order, the number of ours that is it; None if one is none."""
+    """For each of their atoms, in order, the number of our equal atom; None if one has no equal."""
     found: dict[int, int] = {}
     numbers = iter(range(len(ours))[::-1] if from_end else range(len(ours)))
     for k in range(len(theirs))[::-1] if from_end else range(len(theirs)):

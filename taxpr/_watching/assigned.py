@@ -1,4 +1,4 @@
-"""Where a line goes on after it assigned something, as in a loop whose body is on its line.
+"""Find where a line goes on after an assignment, as in a loop whose body is on its line.
 
 Python tells where lines begin. A variable that is assigned twice in one is looked at in between.
 """
@@ -17,7 +17,7 @@ _STORES = ("STORE_FAST", "STORE_DEREF", "STORE_ATTR", "STORE_SUBSCR", "STORE_SLI
 def goes_on(code: types.CodeType) -> frozenset[int]:
     """The offsets of instructions that follow an assignment in the same line.
 
-    Those to variables of a comprehension, which are none of the function, are left out.
+    Assignments to variables of a comprehension are left out: they are not the function's.
     """
     found: set[int] = set()
     lines = {one.offset: _line(one) for one in instructions_of(code)}

@@ -1,8 +1,8 @@
-"""Whether what runs may change a container that somebody holds.
+"""Whether running code may change a container that somebody holds.
 
-Looking at all leaves of a large one before each line is slow, and of use only where something may
-have changed it: an instruction that stores into an object, or a call of what is neither watched
-itself nor hands functions new containers, as JAX does.
+Looking at all leaves of a large one before each line is slow, and needed only if something may have
+changed it: an instruction that stores into an object, or a call of a function that is not watched
+and does not hand out new containers, as JAX does.
 """
 
 import dataclasses
@@ -53,7 +53,7 @@ _IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDes
 
 
 class Log:
-    """The changes of containers: which place of which one, where that is known."""
+    """The changes of containers: the container and the place, if known."""
 
     def __init__(self) -> None:
         self._unknown = 0
@@ -61,7 +61,7 @@ class Log:
 
     @property
     def length(self) -> tuple[int, int]:
-        """Where it ends now."""
+        """The present end of the log."""
         return self._unknown, len(self._places)
 
     def anything(self) -> None:
@@ -172,7 +172,7 @@ class LineEffects:
         binds: The variables that it binds.
         changes: Whether it may change any container by itself.
         in_place: The variables that it changes in place, as ``x += y`` does.
-        place: Where the only change is one assignment at the end of the line, such as
+        place: The place, if the only change is an assignment at the end of the line, such as
             ``rows[k] = y`` or ``self.h = y``.
         calls: Whether it calls something.
     """
@@ -230,7 +230,7 @@ def _line(instructions: list[dis.Instruction], escapes: bool) -> LineEffects:
 
 
 def _place(instructions: Sequence[dis.Instruction], at: int) -> ChangedPlace | None:
-    """The place of an assignment with which a line ends; None of any other."""
+    """The place of an assignment at the end of a line; else None."""
     ends = (one.opname.startswith(_AT_THE_END) for one in instructions[at + 1 :])
     stores = instructions[at]
     if stores.opname not in ("STORE_SUBSCR", "STORE_ATTR") or not all(ends):

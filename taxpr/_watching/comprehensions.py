@@ -18,7 +18,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 class _CodeSpan(NamedTuple):
-    """Where a variable of a function is put aside: from an offset up to another one."""
+    """The offsets between which a variable of a function is put aside."""
 
     name: str
     start: int
@@ -31,7 +31,7 @@ def is_comprehension(code: types.CodeType) -> bool:
 
 
 def function_of(frame: types.FrameType) -> types.FrameType:
-    """The frame of the function in which a comprehension is; of any other frame itself."""
+    """The frame of the function around a comprehension; any other frame itself."""
     while is_comprehension(frame.f_code) and frame.f_back is not None:
         frame = frame.f_back
     return frame
@@ -40,7 +40,7 @@ def function_of(frame: types.FrameType) -> types.FrameType:
 def own_names(code: types.CodeType, offset: int) -> frozenset[str]:
     """The variables that are a comprehension's own before the instruction at an offset runs.
 
-    What an assignment expression in it binds is none of them.
+    Variables of assignment expressions in it are not its own.
     """
     if is_comprehension(code):
         return frozenset(code.co_varnames + code.co_cellvars)

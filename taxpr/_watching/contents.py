@@ -1,7 +1,7 @@
-"""The tracers in lists, tuples and dicts, looked at again only where they changed.
+"""The tracers in lists, tuples and dicts; only changed places are looked at again.
 
-A list to which a Python loop appends gets as long as the program. Where it is known which place of
-it changed, only that one is looked at; else all are, without a function of Python for each.
+A list that a Python loop appends to gets as long as the program. If the changed place is known,
+only that one is looked at; else all are, without a Python function for each.
 """
 
 import itertools
@@ -60,7 +60,7 @@ class ContainerTracers:
         return self._root.changed(deep)
 
     def has(self, container: int) -> bool:
-        """Whether the container with this `id` is one of these."""
+        """Whether the container with this `id` is among these."""
         return container in self.nodes
 
     def stored(self, container: int, keys: set[Any]) -> list[tuple[str, Any]]:

@@ -185,7 +185,7 @@ else:
         return bool(frame.f_code.co_flags & _SUSPENDED)
 
     def _begins(frame: types.FrameType) -> bool:
-        """Whether a function begins; where a generator goes on or ends is told as a call, too."""
+        """Whether a function begins; a generator that goes on or ends is told as a call, too."""
         if not _may_go_on(frame):
             return True
         instruction, argument = frame.f_code.co_code[frame.f_lasti :][:2]

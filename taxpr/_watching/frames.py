@@ -19,7 +19,7 @@ _changed = _compat.user_context()
 
 @contextlib.contextmanager
 def watching(cotangents: bool = False) -> Generator[Watch, None, None]:
-    """For the time in which something is traced: bindings of the user's variables leave marks."""
+    """While something is traced in this context, bindings of the user's variables leave marks."""
     before = now.watch
     watch = Watch(TOLD_OF_CALLS, cotangents, _said)
     with contextlib.ExitStack() as stack:
@@ -43,7 +43,7 @@ def _said(frame: types.FrameType) -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def unwatched() -> Generator[None, None, None]:
-    """For the time in which another program is traced, maybe within one that is watched."""
+    """A context for tracing another program, maybe within one that is watched."""
     before, tagged = now.watch, getattr(telling, "tagged", None)
     with contextlib.ExitStack() as stack:
         if before is not None:
@@ -57,7 +57,7 @@ def unwatched() -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def changing(listener: Listener, key: object, in_jax: bool = False) -> Generator[bool, None, None]:
-    """For the time in which a listener changes variables; whether it is told of anything.
+    """A context that lets a listener change variables; gives whether it is told of anything.
 
     Args:
         listener: The listener.
@@ -83,7 +83,7 @@ def changing(listener: Listener, key: object, in_jax: bool = False) -> Generator
 
 @contextlib.contextmanager
 def within_jax(changed: bool) -> Generator[None, None, None]:
-    """For the time in which JAX's own functions may be changed, or are not."""
+    """A context that allows changes of JAX's own functions, or forbids them."""
     before, now.in_jax = now.in_jax, changed
     try:
         yield
@@ -95,7 +95,7 @@ def within_jax(changed: bool) -> Generator[None, None, None]:
 def keyed(
     *more: object, without: Callable[[object], bool] | None = None
 ) -> Generator[None, None, None]:
-    """For the time in which something is traced: JAX keeps it apart by further keys.
+    """While something is traced in this context, JAX keeps it apart by further keys.
 
     Args:
         *more: The keys.

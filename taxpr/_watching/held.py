@@ -1,4 +1,4 @@
-"""The tracers that a variable holds: it is one, or they are in its PyTree or its attributes.
+"""The tracers that a variable holds: its value, or tracers in its PyTree or its attributes.
 
 They are held by weak references, so that nothing lives longer than without.
 """
@@ -47,8 +47,8 @@ class HeldTracers:
     they raise, methods raise.
 
     Args:
-        value: What the variable holds.
-        log: What has changed in containers so far.
+        value: The variable's value.
+        log: The changes of containers so far.
 
     Attributes:
         is_fixed: Whether the variable holds the same tracers until it is bound again.
@@ -118,8 +118,8 @@ class HeldTracers:
         None where it is to be held anew, since it is another one, say.
 
         Args:
-            value: What the variable holds now.
-            log: What has changed in containers so far.
+            value: The variable's value now.
+            log: The changes of containers so far.
         """
         if self._itself is not None:
             return [] if self._itself() is value else None
@@ -256,7 +256,7 @@ def _is_iterator(value: object) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _of_iterators(kind: type) -> bool:
-    """Whether values of a class are leaves of which JAX warns where it meets them."""
+    """Whether values of a class are leaves that make JAX warn."""
     return issubclass(kind, (Iterator, ValuesView))
 
 
@@ -283,7 +283,7 @@ def _size(value: object) -> int:
 
 
 def _is_leaf(value: object) -> bool:
-    """Whether an element of a container is a leaf, of which the tracers are not looked for."""
+    """Whether an element of a container is a leaf; no tracers are looked for inside of it."""
     if is_tracer(value) or holds_none(value):
         return True
     return _trees.all_leaves((value,), is_leaf=_is_iterator)

@@ -1,4 +1,4 @@
-"""Variables of functions that equations hide, as those of a linear solve of lineax.
+"""Variables of functions that equations hide, as in a linear solve of lineax.
 
 Such a function is traced when somebody looks into its equation. While variables are watched that
 leaves marks, and an equation that holds the marked jaxpr takes the place of the one that hides it.
@@ -18,7 +18,7 @@ _shown: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def with_hidden(jaxpr: Any) -> Any:
-    """The jaxpr with marks in functions that its equations hide; itself where there are none.
+    """The jaxpr with marks in functions that its equations hide; itself if it has none.
 
     To be called while variables are watched.
     """
@@ -31,7 +31,7 @@ def with_hidden(jaxpr: Any) -> Any:
 
 
 class _Shown:
-    """Jaxprs and what was made of them, by id; those that share a nested jaxpr go on to do so."""
+    """Jaxprs and their new versions, by id; a nested jaxpr that they share stays shared."""
 
     def __init__(self) -> None:
         self._done: dict[int, tuple[Any, Any]] = {}

@@ -1,7 +1,7 @@
 """Keep JAX from tracing its own jitted functions for each edited function anew.
 
-What an edited function traces is kept apart by a key, and JAX's caches hold it as long as the
-function that was traced. Those of `jax.numpy` stay for ever, and no edit changes what they compute.
+Traces of an edited function are kept apart by a key, and JAX's caches hold them as long as the
+traced function. The functions of `jax.numpy` stay for ever, and no edit changes their results.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ _PLAIN: Any = (
 
 
 class JaxFunctions:
-    """Is told when JAX looks up what a function was traced to; a `Listener`.
+    """Is told when JAX looks up the trace of a function; a `Listener`.
 
     Args:
-        unchanged: A context in which JAX looks for what it traced without an edit.
+        unchanged: A context that makes JAX look for the trace without an edit.
     """
 
     of_calls = False

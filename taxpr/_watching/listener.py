@@ -22,7 +22,7 @@ class Listener(Protocol):
         ...
 
     def offsets(self, code: types.CodeType) -> frozenset[int]:
-        """The instructions of such a function of which it is told before they run."""
+        """The instructions of such a function that it is told of before they run."""
         ...
 
     def started(self, frame: types.FrameType) -> None:
@@ -63,9 +63,9 @@ class _Told(threading.local):
 
     Attributes:
         watch: Leaves marks.
-        changing: Those that change variables, the innermost first.
-        listeners: All of them, in the order in which they are told: marks are of changed values.
-        keys: What tells JAX's caches which ones change variables.
+        changing: The listeners that change variables, the innermost first.
+        listeners: All of them, in the order that they are told: marks are of changed values.
+        keys: The keys that tell JAX's caches which ones change variables.
         in_jax: Whether any of them changes JAX's own functions.
     """
 

@@ -1,8 +1,8 @@
-"""The equation that notes which variable holds a value, while a function is traced.
+"""The equation that notes, during tracing, which variable holds a value.
 
-A mark reads values and has no result, so what is traced computes the same with and without it. It
-has an effect, so that JAX carries it along where it rewrites what it traced: a mark survives
-`jax.vmap`, which gives its values axes, derivatives, where it marks the primal, jit and loops.
+A mark reads values and has no result, so the program computes the same with and without it. It has
+an effect, so JAX carries it along when it rewrites the program: a mark survives `jax.vmap`, which
+gives its values axes, derivatives, where it marks the primal, jit and loops.
 """
 
 import dataclasses
@@ -30,15 +30,15 @@ class Binding:
     """The variables that one line of a function bound, or the token of a tag.
 
     Attributes:
-        names: For each value its variable, and the path in what the variable holds, such as
+        names: For each value its variable, and its path in the variable, such as
             ``("params", "['w']")``; for a tag its name and the path in the token.
         function: The qualified name of the function.
         file: The file of the function.
-        first: The line at which the function begins, from 1.
+        first: The first line of the function, from 1.
         line: The line that bound the values.
         within: Whether another watched function was running when it began, in the same jaxpr.
         number: How many times marks were left until then, from 1.
-        edited: What an edit did to variables in that line, by their names, "" for the line itself.
+        edited: The edits of variables in that line, by their names, "" for the line itself.
     """
 
     names: tuple[tuple[Any, str], ...]

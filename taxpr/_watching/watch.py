@@ -1,8 +1,7 @@
-"""Leaves a mark wherever a function that runs binds a variable.
+"""Leaves a mark wherever a running function binds a variable.
 
-Before a line runs, where one goes on after an assignment, and where a function returns, its
-variables are compared with what they held before: what has changed was bound by the line that ran
-last.
+Before a line runs, when it goes on after an assignment, and when a function returns, its variables
+are compared with their former values: the line that ran last has bound the changed ones.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Watch:
     Args:
         told_of_calls: Whether somebody calls `called`.
         cotangents: Whether the cotangents of the values are to be found, too.
-        said: What an edit did to variables of a frame, by their names.
+        said: The edits of variables of a frame, by their names.
     """
 
     of_calls = True
@@ -75,7 +74,7 @@ class Watch:
         self._tangents = _compat.Tangents(hidden_mark) if cotangents else None
 
     def wants(self, code: types.CodeType) -> bool:
-        """Whether it looks at a function: at those of the user."""
+        """Whether it looks at a function: only the user's."""
         return is_user_file(code.co_filename)
 
     def offsets(self, code: types.CodeType) -> frozenset[int]:
@@ -148,7 +147,7 @@ class Watch:
             self._log.anything()
 
     def _note_changes(self, does: LineEffects, variables: Mapping[str, Any]) -> None:
-        """Note what a line may have changed in containers, but for what it calls."""
+        """Note the possible changes of containers by a line itself, without its calls."""
         in_place = map(variables.get, does.in_place)
         if (
             does.changes
@@ -229,14 +228,14 @@ class Watch:
         return last.held
 
     def _edited(self, frame: types.FrameType, line: int) -> Mapping[str, str]:
-        """The edits of a line: of variables by their names; "" stands for the whole line."""
+        """The edits of a line: of variables by their names; "" means the whole line."""
         other = _other_text(frame.f_code)
         new = other.lines[line - 1].strip() if other is not None else ""
         old = linecache.getline(frame.f_code.co_filename, line).strip() if new else ""
         return {**({"": new} if new != old else {}), **self._edits(frame)}
 
     def _note_untraced(self, code: types.CodeType, line: int, name: str, value: Any) -> None:
-        """Note a number, or an array that is known, of which nothing is in the program."""
+        """Note a scalar or a known array that is not in the program."""
         if isinstance(value, (bool, int, float, complex)):
             said = f"the Python {type(value).__name__} {value!r}"
         elif isinstance(value, _KNOWN):
@@ -246,7 +245,7 @@ class Watch:
         self.untraced[code.co_qualname, name] = code.co_filename, line, said
 
     def tagged(self, name: Any, tree: _compat.TreeDef, values: Sequence[Any]) -> None:
-        """To be called where a tag is made, of which the cotangent is to be found."""
+        """Called when a tag is made whose cotangent is to be found."""
         trace = _compat.innermost_jaxpr_trace()
         paths = [path for path, _ in named_leaves("", jax.tree.unflatten(tree, values))]
         if trace is not None and values:
@@ -294,11 +293,11 @@ class _WatchedFrame:
 
     Attributes:
         line: The line that runs.
-        trace: Gives what was traced when it began, which goes on while it runs.
-        within: Whether another one was running then, in the same trace.
+        trace: Gives the trace that was open when it began, and stays open while it runs.
+        within: Whether another watched function was running then, in the same trace.
         bound: The variables that were bound since somebody looked last, or may have been.
-        held: What each variable held.
-        open: Those that may hold something else where nothing binds them.
+        held: The value of each variable.
+        open: The variables that may change although nothing binds them.
     """
 
     line: int
@@ -333,7 +332,7 @@ def _variables_of(code: types.CodeType) -> tuple[dict[str, int], set[str], set[s
 
 @of_code
 def _other_text(code: types.CodeType) -> Parsed | None:
-    """The text that code was made of where an edit has changed that of its file."""
+    """The text that code was made of, if an edit has changed its file's text."""
     return another_text(code)
 
 

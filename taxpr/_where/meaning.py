@@ -1,4 +1,4 @@
-"""What texts mean in a program: a tag, else a variable, else an address."""
+"""The meaning of texts in a program: a tag, else a variable, else an address."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NamedProgram(Protocol):
 
 
 class OfJaxpr(NamedTuple):
-    """A jaxpr, which has no names but those of tags."""
+    """A jaxpr, which has no names but the tags'."""
 
     jaxpr: StoredJaxpr
     addresses: Mapping[str, str] = {}
@@ -58,7 +58,7 @@ class OfJaxpr(NamedTuple):
 
 
 def replaced(where: Any, held: Callable[[Any, bool], Any], may_be_empty: bool = False) -> Any:
-    """A selector in which ``held(one, may_be_empty)`` stands for each text and variable."""
+    """The selector with ``held(one, may_be_empty)`` in place of each text and variable."""
     if isinstance(where, (str, Var, Cotangent, Untagged)):
         return held(where, may_be_empty)
     if isinstance(where, Maybe):
@@ -83,12 +83,12 @@ def names_in(where: Any) -> list[tuple[Any, bool]]:
 
 
 def is_mapping(where: object) -> TypeIs[Mapping[Any, Any]]:
-    """Whether it is one, of any types."""
+    """Whether it is a mapping, of any types."""
     return isinstance(where, Mapping)
 
 
 def names_for(*where: Any) -> Names:
-    """What is to be noted while tracing for variables in selectors; see `trace`."""
+    """The ``names`` of `trace` that the variables in selectors need."""
     asked = [one for some in where for one, _ in names_in(some)]
     if any(isinstance(one, Cotangent) or str(one).startswith("∂ ") for one in asked):
         return "cotangents"
@@ -120,7 +120,7 @@ def _may_be_variable(text: str) -> bool:
 
 
 def said(program: NamedProgram, where: Selector, of: type[Site] | type[Value]) -> Any:
-    """A selector in which texts are replaced by what they mean.
+    """The selector with the meanings of texts in their place.
 
     Args:
         program: The program.
@@ -155,7 +155,7 @@ def meant(
     *,
     sure: bool = False,
 ) -> Places | Var | Cotangent | None:
-    """What a text means; None if that is nothing.
+    """The meaning of a text, or None.
 
     Args:
         program: The program.
@@ -201,7 +201,7 @@ def _addresses(sites: Sequence[Site]) -> frozenset[str]:
 def _at(
     program: NamedProgram, sites: Sequence[Site], text: str, of: type[Site] | type[Value]
 ) -> Places | None:
-    """What an address means, of a tag, a value or an equation with one result."""
+    """The meaning of an address: a tag, a value or an equation with one result."""
     if of is Site and (found := [s for s in sites if text in (s.address, s.value_address)]):
         return Places(text, _addresses(found), "address")
     if not Address(text).kind:
@@ -219,7 +219,7 @@ def _at(
 
 
 def _of_result(program: NamedProgram, text: str) -> Var | Cotangent | None:
-    """What a name that values have in results means, such as ``"h#1"`` or ``"∂ h"``."""
+    """The meaning of a name that values have in results, such as ``"h#1"`` or ``"∂ h"``."""
     back, name = text.startswith("∂ "), text.removeprefix("∂ ").strip()
     if program.named is None or not name:
         return None
@@ -260,7 +260,7 @@ def _values_at(program: NamedProgram, sites: Sequence[Site], place: Places) -> s
 
 
 def _marked(program: NamedProgram, sites: Sequence[Site]) -> set[str]:
-    """The addresses of what tags mark, looking through other tags."""
+    """The addresses of the values that tags mark, looking through other tags."""
     found: set[str] = set()
     for site in sites:
         stored = site.steps[-1].nested.stored if site.steps else program.jaxpr
@@ -295,7 +295,7 @@ def variables_of(program: NamedProgram, where: Var, may_be_empty: bool) -> list[
 
 
 def _untraced(named: Variables, text: str) -> str:
-    """What a variable holds that is no array of the program, in words."""
+    """In words, the value of a variable that is no array of the program."""
     for (function, name), (file, line, said) in named.untraced.items():
         one = Variable(name, "", function, file, 0, line, 0, Address(), None)
         if text.strip() and matching([one], Var(text)):
@@ -307,7 +307,7 @@ def _untraced(named: Variables, text: str) -> str:
 
 
 class _NothingError(AddressError, SelectorError):
-    """A text that could be an address or a name, and is none."""
+    """A text that could be an address or a name, but means nothing."""
 
 
 # What people see of an error is its name.

@@ -39,14 +39,14 @@ _S = TypeVar("_S", Site, Value)
 
 
 class Picked(NamedTuple, Generic[_S]):
-    """What a selector means, in program order, and the places that were passed over."""
+    """The selected places, in program order, and the skipped ones."""
 
     found: list[_S]
     skipped: tuple[Skipped, ...]
 
 
 class _Tags:
-    """Tags to pick from. Those that stand for variables are picked by these alone."""
+    """Tags to pick from. Tags of variables are picked only by their variables."""
 
     what, asks, such_as = "tags", "(site)", "lambda site: site.name == 'h'"
 
@@ -118,10 +118,10 @@ def pick_tags(sites: Sequence[Site], where: Selector, *, change: bool = False) -
 
     Args:
         sites: All tags.
-        where: A selector in which texts and variables were replaced by places.
-        change: Whether to pass over those that cannot be injected, where the selector does not give
-            an address. A tag that is named is passed over only if it never fires. If nothing is
-            left, all are used, to be refused by name.
+        where: A selector with places instead of texts and variables.
+        change: Whether to skip tags that cannot be injected, if the selector does not give an
+            address. A named tag is skipped only if it never fires. If nothing is left, all are
+            used, to be refused by name.
 
     Raises:
         SelectorError: If nothing matches and that was not allowed; it names what is near.
@@ -186,7 +186,7 @@ def telling_of_tuples(where: Selector, sites: Sequence[Site]) -> Generator[None,
 
 
 def _found(of: Any, where: Selector) -> list[Any]:
-    """What one selector means, that is no list."""
+    """The places of one selector that is no list."""
     if where is None or isinstance(where, Every):
         return list(of.every)
     if isinstance(where, Places):
@@ -302,7 +302,7 @@ def no_match(jaxpr: StoredJaxpr, of: type[Any], where: Places, more: Sequence[st
 
 
 def _missed(of: Any, where: Selector, more: Sequence[str] = ()) -> str:
-    """The message that nothing matches, and what is near."""
+    """The message that nothing matches, with similar names."""
     if is_params(where) or isinstance(where, Site):
         of = _Tags(of.sites)
     wanted = where.text if isinstance(where, Places) else str(where)

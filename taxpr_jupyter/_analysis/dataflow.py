@@ -24,8 +24,8 @@ class Dataflow:
     Attributes:
         index: The places of the program.
         unsure: Equations whose results may depend on fewer operands than the graph says.
-        forth: From values to what depends on them.
-        back: From values to what they depend on.
+        forth: From values to their dependents.
+        back: From values to their sources.
     """
 
     def __init__(self, index: Index) -> None:

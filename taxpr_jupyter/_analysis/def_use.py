@@ -59,7 +59,7 @@ class DefUse:
 
     @functools.cached_property
     def taken(self) -> dict[Any, list[int]]:
-        """As `used`, but tags hand on what they take: users of a tagged value are its users."""
+        """As `used`, but looking through tags: users of a tagged value are its users."""
         if not any(map(introspect.is_tag, self.eqns)):
             return self.used
         return {var: sorted(self.users(var)) for var in self.used}

@@ -1,7 +1,7 @@
 """`Index`: all places of a program: equations, nested jaxprs, inputs, constants, outputs, values.
 
 All code that needs all places uses this index. Only `taxpr.find_values` walks by itself: it gives
-values in the order in which they are made, those inside an equation before its results.
+values in the order of execution, the values inside an equation before its results.
 """
 
 from __future__ import annotations
@@ -217,9 +217,9 @@ class Index:
         return rows
 
     def values(self, address: str) -> list[tuple[taxpr.Address, Any]]:
-        """The addresses and variables of the values that an address stands for.
+        """The addresses and variables of the values that an address means.
 
-        An equation stands for its results, a nested jaxpr for its inputs and constants.
+        An equation means its results, a nested jaxpr its inputs and constants.
         """
         value, home = taxpr.Address(address), self.homes.get(address)
         if home is not None:
@@ -246,7 +246,7 @@ class Index:
 
         Args:
             address: The address of the value, or of an equation with one result.
-            otherwise: What the error says besides if there is no such value.
+            otherwise: A further sentence for the error if there is no such value.
 
         Raises:
             PanelError: There is no such value, or the equation has several results.

@@ -1,4 +1,4 @@
-"""Find the loss: the value at which the backward pass of a gradient begins.
+"""Find the loss: the value where the backward pass of a gradient begins.
 
 A jaxpr does not say what was differentiated. But the backward pass begins with 1.0, the derivative
 of the loss with respect to itself, in the transpose of the equation that made the loss. Both have

@@ -8,11 +8,11 @@ from taxpr_jupyter._analysis.def_use import INPUT, DefUse
 
 
 def made_at(program: taxpr.Program, outputs: Iterable[int]) -> dict[int, str]:
-    """The address at which each of these outputs is made; without those that are no value.
+    """The address of the maker of each output; without outputs that are no value.
 
-    A call that runs its jaxpr once hands results on, so the value inside it is told. Of a loop or a
-    conditional it is the result of the equation: what an iteration or a branch makes is another
-    value, and may not be made at all.
+    A call that runs its jaxpr once hands results on, so the value inside it is told. For a loop or
+    a conditional it is the result of the equation: the value in an iteration or a branch is another
+    one, and may not be computed at all.
     """
     found = {k: _maker(DefUse(program), program.outvars[k], taxpr.Address()) for k in outputs}
     return {k: address for k, address in found.items() if address}

@@ -1,9 +1,9 @@
 """Name the inputs and outputs of jaxprs.
 
-Those of the program have the names that the user gave them. An input of a nested jaxpr is named by
-its role and its name outside: `carry params['b1']`. If it has no name outside, it gets the name of
-the inner function's argument, which JAX knows, or that of the variable that holds it outside. A
-carry has only at first the value from outside, so it is called like the variable in the loop.
+The program's own have the names that the user gave them. An input of a nested jaxpr is named by its
+role and its name outside: `carry params['b1']`. If it has no name outside, it gets the name of the
+inner function's argument, which JAX knows, or of the variable that holds it outside. A carry has
+only at first the value from outside, so it is called like the variable in the loop.
 """
 
 import pathlib
@@ -208,7 +208,7 @@ def _in_names(
 def _out_names(
     outer: Names, eqn: introspect.JaxprEqn, nested: introspect.Nested, in_names: Mapping[int, str]
 ) -> list[str]:
-    """The names of outputs. A carry has the name of the input to which it goes back."""
+    """The names of outputs. A carry has the name of the input that it goes back to."""
     back = {j: in_names[i] for j, i in nested.back}
     own = _result_paths(nested)
     numbers = numbered([_word(outer, nested, role) for role in nested.out_roles])
@@ -249,7 +249,7 @@ def _word(outer: Names, nested: introspect.Nested, role: str) -> str:
 
 
 def _untagged(jaxpr: Any, results: dict[Any, str]) -> None:
-    """Give the names of results also to what they are tagged versions of."""
+    """Give the names of tagged results also to the untagged values."""
     for eqn in reversed(jaxpr.eqns):
         if introspect.is_tag(eqn):
             for var, atom in zip(eqn.outvars, eqn.invars, strict=True):

@@ -166,7 +166,7 @@ def holds_jaxpr(key: Any) -> bool:
 
 
 def filled(key: Any, number: Callable[[int], int], functions: bool) -> Any:
-    """A key in which each jaxpr has its own number instead of the id of its object."""
+    """The key with a number for each jaxpr instead of the id of its object."""
     if isinstance(key, tuple):
         return tuple(filled(part, number, functions) for part in key)
     if isinstance(key, HashedHeld):

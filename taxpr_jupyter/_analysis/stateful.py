@@ -17,8 +17,8 @@ class StateEnds:
         name: The name of the state.
         ins: The flat inputs that are the leaves of its value.
         outs: The flat outputs that are the leaves of its final value.
-        leaves: The names of the leaves, such as `bn['mean']`; if the value is one array, the name
-            of the state.
+        leaves: The names of the leaves, such as `bn['mean']`; if the value is a single array, the
+            name of the state.
         written: Whether the program writes it. If not, the outputs are the inputs.
     """
 

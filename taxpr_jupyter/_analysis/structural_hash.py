@@ -97,7 +97,7 @@ class Keys(ValueKeys):
         return form.keys
 
     def alike(self, eqn: introspect.JaxprEqn) -> int:
-        """The number shared by equations that compute the same way, such as those of equal layers.
+        """The number shared by equations that compute the same way, such as in equal layers.
 
         They have the same primitive, types, literals, params and nested jaxprs. Functions among the
         params do not count, nor does which slice of an array is taken: each layer takes its own

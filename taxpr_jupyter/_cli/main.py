@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command.
 
     Args:
-        argv: Its arguments; None for those of the process.
+        argv: Its arguments; None means the process's.
 
     Returns:
         The exit code.
@@ -269,7 +269,7 @@ def _print(text: str) -> None:
 
 
 def _drawing(options: argparse.Namespace, **more: Any) -> tuple[Drawing, Exception | None]:
-    """The drawing of a function, or of what was traced of it until an error, and the error."""
+    """The drawing of a function, or of its program until an error, and the error."""
     try:
         return draw(program_of(options), **more), None
     except Exception as error:

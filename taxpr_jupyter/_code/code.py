@@ -90,10 +90,10 @@ def code_of(
         sites: All tags, with their injectors.
         held: For values that a variable held a selector, such as ``var('scores')``.
         states: The states of the function, if it uses some.
-        question: What it asks instead of running.
+        question: The question to ask instead of running.
         of: The result whose gradients are asked for; empty for the first one.
         compiled: Whether `jax.jit` compiles it, which takes nothing but arrays.
-        changes: The variables of the source that are changed, and by what.
+        changes: The changed variables of the source, and their changes.
     """
     if states and (said := unwritten(states)):
         return said
@@ -176,7 +176,7 @@ def _without_edits(
 
 
 def _edited(fun: str, changes: Sequence[Changed], names: CodeNames) -> tuple[list[str], str]:
-    """Lines that edit a function, and what it is called then."""
+    """Lines that edit a function, and its new name."""
     lines: list[str] = []
     edit = f"{names.module('taxpr')}.edit"
     for of_lines in (True, False):  # in two steps: a variable can have a line and an injector

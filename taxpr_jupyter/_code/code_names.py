@@ -52,7 +52,7 @@ class CodeNames:
         self.own: Callable[[str], str] = "_of_taxpr_{}".format
 
     def expression(self, value: Any) -> str | None:
-        """Python for a value in names of the notebook; None if there is none."""
+        """Python for a value in names of the notebook, or None."""
         made = next((name for name, (found, _) in self._made.items() if found is value), None)
         return made or expression(value, self._known)
 

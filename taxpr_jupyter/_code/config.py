@@ -25,7 +25,7 @@ _DEFAULTS = {
 
 
 def config_now() -> dict[str, Any]:
-    """The settings that differ from JAX's defaults, including those of a ``with``.
+    """The settings that differ from JAX's defaults, also within a ``with``.
 
     Example:
         >>> import jax

@@ -48,7 +48,7 @@ _UNWRITTEN = """\
 
 
 def unwritten(states: StatesOf) -> str:
-    """What stands in the place of code, where a library brings none for its objects."""
+    """The text in place of code, if a library brings no code for its objects."""
     pure = states.pure
     brings_none = pure.library != "taxpr" and not pure.code().body
     return _UNWRITTEN.format(library=pure.library) if brings_none else ""

@@ -2,6 +2,6 @@
 
 `match` finds the partners, `align_jaxprs` compares them, `differ` recurses into nested jaxprs,
 `wrappers` looks through a `jit` or `remat` that only one side has, and `diff` is the result.
-`grouped` says what is one change for people once. May import `_analysis` and `_text`; knows
-nothing about pictures.
+`grouped` joins equal changes to one for people. May import `_analysis` and `_text`; knows nothing
+about pictures.
 """

@@ -28,7 +28,7 @@ from taxpr_jupyter._diff.wrappers import EqnContents, Opened
 
 
 class Recurse(Protocol):
-    """The callbacks with which `Comparing` recurses into nested jaxprs; see `Differ`."""
+    """The callbacks that `Comparing` uses for nested jaxprs; see `Differ`."""
 
     keys: Keys
     sizes: Sizes
@@ -51,7 +51,7 @@ class Comparing:
         consts: The values of their constants, as far as these are known.
         ins: Pairs of inputs.
         outs: A first guess for the pairs of outputs.
-        fixed_outs: Pairs of outputs that must stay, such as those of a carry.
+        fixed_outs: Pairs of outputs that must stay, such as a carry's.
         top: Whether the jaxprs are whole programs.
         opened: The wrappers on both sides that are looked through.
     """

@@ -43,8 +43,8 @@ class Statuses(Mapping[str, Status]):
     """The status of each place of one program, by address.
 
     Iteration covers the places that were compared one by one. A lookup also works inside an
-    equation that is the same, added or removed as a whole: the status is that of the equation. The
-    status of a value is that of the equation that makes it.
+    equation that is the same, added or removed as a whole, and gives the equation's status. A value
+    has the status of the equation that makes it.
     """
 
     def __init__(self, part: Part, side: int) -> None:
@@ -154,7 +154,7 @@ class Diff:
         return None if other is None else partner / other
 
     def _place(self, side: int, address: str) -> tuple[Part, int] | None:
-        """The comparison that contains an equation, and its position; None if there is none."""
+        """The comparison that contains an equation, and its position, or None."""
         part, parts = self.part, taxpr.Address(address).parts
         while True:
             own = part.sides[side]
@@ -175,7 +175,7 @@ class Diff:
     def changes(self) -> tuple[DiffChange, ...]:
         """The changes as people see them, the most important first.
 
-        Equal differences of the same lines are one change at several places.
+        Equal differences of the same lines count as one change at several places.
         """
         names = [(program.in_names, program.out_names) for program in self.programs]
         return tuple(changes_of(self.part, names))

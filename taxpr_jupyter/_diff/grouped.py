@@ -1,7 +1,7 @@
-"""Group the differences of two programs: what is one change for people is one `DiffChange`.
+"""Group the differences of two programs: people see a `DiffChange` for each group.
 
-Equal differences of equations from the same lines are one change, with all their places. Of
-nested jaxprs that are used at many places, each is read once.
+Equal differences of equations from the same lines count as one change, with all their places. A
+nested jaxpr that is used at many places is read once.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class DiffChange:
     """One change for people, at one or several places.
 
     Attributes:
-        what: What it is, in words, such as ``1e-05→1e-06`` or ``sin``.
+        what: The change in words, such as ``1e-05→1e-06`` or ``sin``.
         status: ``"changed"``, ``"added"`` or ``"removed"``.
         count: The number of places; of added and removed equations their number, with those in
             their jaxprs.
-        addresses: Its places, at most 1,000 of them, in the program before for what is removed,
+        addresses: Its places, at most 1,000 of them, in the program before for removed equations,
             else in the program after.
         source: The first line of the source; None if it is unknown.
         last: The last line.
@@ -80,7 +80,7 @@ def _place(source: introspect.Source, last: int, where: Where | None) -> str:
 
 @dataclasses.dataclass
 class _ChangeGroup:
-    """Differences that are one change. Addresses are relative to a jaxpr."""
+    """Differences that count as one change. Addresses are relative to a jaxpr."""
 
     rank: Rank
     status: Status
@@ -126,7 +126,7 @@ def changes_of(
 
 
 def _by_lines(groups: _Groups) -> Iterator[tuple[_ChangeGroup, int]]:
-    """The groups, those of equations on neighbouring lines as one, and the last line of each."""
+    """The groups, joined for equations on neighbouring lines, and the last line of each."""
     runs: dict[Any, list[tuple[_ChangeGroup, int]]] = {}
     for group in groups.values():
         line = group.source.line if group.source else 0

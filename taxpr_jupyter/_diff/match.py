@@ -99,7 +99,7 @@ class Matching:
     # --- names ------------------------------------------------------------------------------------
 
     def _named(self, flow: HashedGraph, partner: Sequence[int]) -> bool:
-        """Whether an equation is alone in which a function has a name."""
+        """Whether only the name of a function distinguishes an equation."""
         return any(
             other < 0 and not skip and self._keys.unnamed(eqn) != key.own
             for eqn, key, other, skip in zip(flow.eqns, flow.keys, partner, flow.skip, strict=True)

@@ -1,4 +1,4 @@
-"""Number equations by what feeds them and by what they feed, as value numbering of compilers."""
+"""Number equations by their operands and their users, as value numbering of compilers."""
 
 from collections.abc import Sequence
 

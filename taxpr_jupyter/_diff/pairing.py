@@ -25,8 +25,8 @@ def in_order(before: Sequence[Hashable], after: Sequence[Hashable]) -> Pairs:
 def ends(types: Both, names: Both = ((), ()), known: Pairs | None = None) -> Pairs:
     """Pair inputs or outputs: known pairs first, then equal names that occur once in both.
 
-    If equally many are left on both sides, pair these in order; otherwise pair in order those of
-    equal type.
+    If equally many are left on both sides, pair these in order; otherwise pair equal types in
+    order.
 
     Args:
         types: The type of each, on both sides.
