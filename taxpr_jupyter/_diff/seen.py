@@ -1,6 +1,6 @@
 """`HashedGraph`: the def-use graph of one jaxpr for a comparison.
 
-Tags are transparent. So are wrappers that are opened: their jaxprs stand in their places.
+Tags are transparent. So are wrappers that are opened: their jaxprs take their places.
 """
 
 from collections.abc import Collection, Sequence

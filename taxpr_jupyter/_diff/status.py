@@ -47,8 +47,8 @@ class Side:
         status: The status of each equation.
         partner: The position of the partner of each; -1 if it has none.
         ends: Inputs, constants and outputs by name, such as ``in0``, ``const0``, ``out0``.
-        opened: Wrappers that were looked through, by position: they have no partners, but what they
-            wrap may have. It is ``"the same"`` or ``"compared"``.
+        opened: Wrappers that were looked through, by position: they have no partners, but their
+            contents may have. It is ``"the same"`` or ``"compared"``.
         again: The equations in opened wrappers that a backward pass computes again.
         converts: The equations in opened wrappers that convert a literal from outside.
         held: The variable of each constant, by name.

@@ -56,7 +56,7 @@ class EqnContents:
         self._outlines: introspect.ByIdentity[Counter[int]] = introspect.ByIdentity()
 
     def of(self, eqn: introspect.JaxprEqn) -> tuple[Counter[int], frozenset[int]]:
-        """What stands in the place of an equation when all wrappers are opened.
+        """The equations in place of an equation when all wrappers are opened.
 
         Returns:
             The keys of the equations, and the kinds of the wrappers in it.
@@ -94,7 +94,7 @@ class EqnContents:
         return not ours & theirs
 
     def _outline(self, eqn: introspect.JaxprEqn) -> Counter[int]:
-        """What its jaxprs consist of, wrappers not opened."""
+        """The equations of its jaxprs, wrappers not opened."""
         inside = (inner for nested in introspect.nested_jaxprs(eqn) for inner in nested.jaxpr.eqns)
         return Counter(
             self.keys.eqn(one).kind if introspect.is_hop(one) else self.keys.eqn(one).loose
@@ -104,7 +104,7 @@ class EqnContents:
 
 
 def looked_through(compare: Callable[[Opened], Part], contents: EqnContents) -> Part:
-    """The best comparison of two jaxprs in which some wrappers are opened."""
+    """The best comparison of two jaxprs, with some wrappers opened."""
     first = best = part = compare(((), ()))
     for _ in range(ROUNDS):
         more = _promising(part, contents)
@@ -137,7 +137,7 @@ def _names(side: Side) -> set[str]:
 
 
 def _promising(part: Part, contents: EqnContents) -> list[set[str]]:
-    """The wrappers without partners of which the other side may have the equations."""
+    """The wrappers without partners whose equations the other side may have."""
     free = [[i for i, j in enumerate(s.partner) if j < 0 and i not in s.opened] for s in part.sides]
     if not all(free):
         return [set(), set()]

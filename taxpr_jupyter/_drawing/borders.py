@@ -37,9 +37,9 @@ class DrawnInputs:
     """How the inputs of a nested jaxpr are drawn.
 
     Attributes:
-        without: Those that are not drawn.
-        given: Where these come from, if something uses them.
-        again: What the others are called where another node is the same already.
+        without: The inputs that are not drawn.
+        given: The origins of these, if something uses them.
+        again: The names of the others, if another node shows the same already.
     """
 
     without: Set[int] = frozenset()
@@ -150,7 +150,7 @@ class Borders:
     ) -> Iterator[tuple[BlockEnd, str | None]]:
         """The inputs or outputs with a node, and the cluster around it. Draws these clusters.
 
-        Only those of which something is wanted.
+        Only inputs or outputs with wanted parts.
         """
         for end in ends:
             if wanted.isdisjoint(end.indices):
@@ -223,7 +223,7 @@ class Borders:
 
 
 def _hands_on(block: Block, end: BlockEnd, names: Sequence[str]) -> str:
-    """What a branch says of inputs if it does nothing but return some of its inputs, or ""."""
+    """The text for a branch that only returns some of its inputs, or ""."""
     if block.nested is None or not block.nested.label.startswith("branch"):
         return ""
     graph, ins = block.flow.graph, block.jaxpr.invars

@@ -108,7 +108,7 @@ class Builder:
             address: The address of an equation, a group, or inputs or outputs that share a node.
             path: The addresses to open in order to see its content, itself included.
             marked: The tags that look different.
-            heat: As for `picture`; the hottest node is one of this part.
+            heat: As for `picture`; the hottest node is in this part.
             only: As for `picture`.
 
         Returns:
@@ -134,7 +134,7 @@ class Builder:
         """Draw no more nodes than the limit, stubs included.
 
         Returns:
-            The drawing, and the `extra` with which `Fold.choose` opens the same again.
+            The drawing, and the `extra` that makes `Fold.choose` open the same again.
         """
         while True:
             fold.choose(unfolded, wants, extra)
@@ -237,7 +237,7 @@ class Builder:
             return reveal(self._fold(only), address, unfolded, by_hand, extra)
 
     def alike(self, after: Builder, opened: Collection[str]) -> dict[str, str]:
-        """Addresses that are open in these pictures, each with its own in those of another builder.
+        """Addresses that are open in these pictures, each with its partner in another builder's.
 
         Args:
             after: The builder of the program as it is after a change.
@@ -251,7 +251,7 @@ class Builder:
             return alike(before.root, there.root, opened, there.look_into)
 
     def _extra(self, unfolded: Collection[str] | None, only: Only | None) -> int:
-        """The `extra` with which `Fold.choose` opens what `picture` shows."""
+        """The `extra` that makes `Fold.choose` open the content of `picture`."""
         key = only, None if unfolded is None else frozenset(unfolded)
         if key not in self._extras:
             self.picture(unfolded, only=only)
@@ -274,5 +274,5 @@ def build_picture(
     compared: ComparedSide | None = None,
     divided: introspect.Divisions | None = None,
 ) -> Picture:
-    """Draw a program once. The arguments are those of `Builder` and `Builder.picture`."""
+    """Draw a program once. The arguments are as for `Builder` and `Builder.picture`."""
     return Builder(program, budget, where, divided).picture(unfolded, marked, heat, compared)

@@ -22,7 +22,7 @@ _LITERALS = 6  # lines on a node for several literals
 
 
 class Canvas:
-    """The parts of a picture, in the order in which they are added."""
+    """The parts of a picture, in the order of adding them."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
@@ -72,7 +72,7 @@ class Canvas:
         self._forward.discard(node)
 
     def belongs(self, nodes: Collection[str], backward: bool) -> None:
-        """Register the pass to which nodes belong that do not compute themselves."""
+        """Register the pass of nodes that do not compute themselves."""
         mine, other = self._forward, self._backward
         if backward:
             mine, other = other, mine
@@ -334,7 +334,7 @@ def _named(use: ValueUse, origin: Origin) -> str:
 
 
 def _shared_name(parts: Sequence[_CanvasPart]) -> str:
-    """What the names of inputs have in common; "" if these are no inputs."""
+    """The common part of the names of inputs; "" if these are no inputs."""
     names = [part.origin.name for part in parts]
     return labels.short_path(paths.shared_title(names)) if all(names) else ""
 

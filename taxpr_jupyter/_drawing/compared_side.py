@@ -26,7 +26,7 @@ class ComparedSide:
         found: The comparison.
         side: 0 for the program before, 1 for the one after.
         closed: Addresses that stay folded, as their partner does.
-        opened: Addresses of what is in groups that are open, as the other side shows it.
+        opened: Addresses of the contents of open groups, as the other side shows them.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a closed group or bundle of inputs shows, written once for all drawings of a program."""
+"""The texts of closed groups and bundles of inputs, written once for all drawings of a program."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ class Group(NamedTuple):
     Attributes:
         lines: Its label.
         tooltip: Its tooltip.
-        outs: The origins of what leaves it, by the variable.
+        outs: The origins of its results, by the variable.
     """
 
     lines: tuple[str, ...]
@@ -37,7 +37,7 @@ class Folded:
         self._inputs: introspect.ByIdentity[Sequence[Origin]] = introspect.ByIdentity()
 
     def group(self, item: Item, size: Size, ends: InsAndOuts) -> Group:
-        """A closed group that holds so much, with what goes into and out of it."""
+        """A closed group of a given size, with its inputs and outputs."""
 
         def written(item: Item) -> Group:
             if item.kind == "rest":

@@ -1,7 +1,8 @@
 """Draw an open equation: a cluster for each nested jaxpr, and one around them.
 
-The outer one is left out where it would hold one cluster alone. A while has one: its body's, with
-the condition in it. Above the branches of a choice stands a bar of their operands: each one once.
+The outer one is left out if it would hold a single cluster. A while has only its body's, with the
+condition in it. The branches of a choice have a bar of their operands above them, with each operand
+once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
 
 class DrawsNested(Protocol):
-    """What this needs of `program.Drawing`, which draws what is nested by this again."""
+    """The part of `program.Drawing` that this needs; it draws nested equations by this again."""
 
     canvas: Canvas
     tips: short.Tooltips
@@ -44,7 +45,7 @@ class DrawsNested(Protocol):
 
 
 class _Operand(NamedTuple):
-    """An operand in the bar above branches: the id of its node, and what it is called."""
+    """An operand in the bar above branches: the id of its node, and its name."""
 
     node: str
     name: str
@@ -130,7 +131,7 @@ class Opened:
         return drawn
 
     def _stands_for(self, node: str, block: Block, i: int, drawn: DrawnEnds) -> None:
-        """Join an input to the node that it stands for; that has its address if it is not drawn."""
+        """Join an input to its node outside; that node gets its address if it is not drawn."""
         if drawn.ins[i]:
             tip = f"{block.names.ins[i]} = {self._tips.value(block.jaxpr.invars[i])}"
             self._canvas.edge(node, drawn.ins[i], tooltip=tip)
@@ -307,7 +308,7 @@ class _While(NamedTuple):
 def _while_of(
     eqn: introspect.JaxprEqn, blocks: Sequence[tuple[Block, introspect.Nested]]
 ) -> _While | None:
-    """The two jaxprs of an equation that is a loop with a condition; None if it is none."""
+    """The two jaxprs of an equation that is a loop with a condition, or None."""
     bodies = [(block, nested) for block, nested in blocks if nested.back]
     others = [(block, nested) for block, nested in blocks if not nested.back]
     if len(bodies) != 1 or len(others) != 1:

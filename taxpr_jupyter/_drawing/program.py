@@ -44,7 +44,7 @@ class ProgramDrawing:
         folded: The number of equations hidden in a node, by its address.
         unfolded: Open addresses.
         foldable: Addresses that are open or can be opened.
-        hidden: The addresses of what a folded group stands for, by its address.
+        hidden: The addresses of the contents of a folded group, by its address.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ def _heads(eqn: introspect.JaxprEqn, is_hop: bool) -> Sequence[Role | None]:
 
 
 def marks_of(item: Item) -> tuple[str, ...]:
-    """The marks of an item in the backward pass, or of one that stands for what is left out."""
+    """The marks of an item in the backward pass, or of an item for left-out parts."""
     if item.kind == "rest":
         return ("rest",)
     return ("backward",) if item.is_backward else ()

@@ -18,7 +18,7 @@ _FAR_OUT = 3  # the same for outputs that share a node
 
 
 class Origin(NamedTuple):
-    """Where a value comes from.
+    """The origin of a value.
 
     Attributes:
         node: The id of the node that it comes from.
@@ -90,7 +90,7 @@ class Scope:
             self.origins[var] = origin if origin.by == item else origin._replace(by=item)
 
     def tagged(self, tag: Any) -> list[Origin]:
-        """The origins of what a tag hands on; none where one is a literal, or is not drawn."""
+        """The origins of a tag's operands; empty if one is a literal, or is not drawn."""
         known = [None if introspect.is_literal(a) else self.origins.get(a) for a in tag.invars]
         origins = [origin for origin in known if origin]
         return origins if len(origins) == len(known) else []
@@ -164,7 +164,7 @@ class Scope:
 
     @functools.cached_property
     def _steps(self) -> dict[str, int]:
-        """The latest step at which each item can be placed, counted from the inputs.
+        """The latest possible step of each item, counted from the inputs.
 
         The latest, as Graphviz puts an equation that only prepares an operand next to its use.
         """

@@ -38,7 +38,7 @@ class Touched:
     at: Sequence[int]
 
     def has(self, item: Item) -> bool:
-        """Whether an item is the part, contains it, or is one of its neighbours."""
+        """Whether an item is the part, contains it, or is a neighbour."""
         ends = [item.eqns[0], item.eqns[-1]] if item.eqns else []
         ends += [tag.eqns[0] for tag in item.tags]
         positions = [self.graph.positions[address.local] for address, _ in ends]
@@ -105,11 +105,11 @@ class PartDrawing(ProgramDrawing):
     """Draws the open content of one address, and its neighbours in the jaxprs around it.
 
     Args:
-        fold: What is open: only the part and what leads to it.
-        folded: Writes what is closed.
+        fold: The open nodes: only the part and the way to it.
+        folded: Writes closed nodes.
         marked: The tags that look different.
         around: The neighbours in each jaxpr around the part, by its address.
-        inside: The addresses of the items that the part consists of.
+        inside: The addresses of the items in the part.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Parts:
     """Draws parts of one program.
 
     Args:
-        fold: The program as a tree. What is open in it changes.
+        fold: The program as a tree. Its open nodes change.
         folded: Writes what is closed.
     """
 
@@ -241,7 +241,7 @@ def _eqns(item: Item) -> Iterator[tuple[str, Any]]:
 
 
 def _addresses_in(part: Item | BlockEnd) -> frozenset[str]:
-    """The addresses by which a scope names the items of an open part."""
+    """A scope's addresses of the items of an open part."""
     if isinstance(part, BlockEnd):
         return frozenset()
     return frozenset(child.address for child in part.children) or frozenset([part.address])

@@ -22,7 +22,8 @@ class Adopted(NamedTuple):
         edited: The program with the edits that could be applied.
         moved: Edits whose address changed, in words.
         dropped: Edits that could not be applied, in words.
-        keys: The keys of tags in the older program, and those here; None for what is gone.
+        keys: The keys of tags in the older program, with their keys here; None for tags that are
+            gone.
     """
 
     edited: Edited
@@ -40,7 +41,7 @@ def adopted(
         edited: This program, traced with the changes of the source that are among its edits.
         old: The older one.
         namespace: Where injectors are looked up again.
-        same_source: Whether the program is of the same source, in which variables tell values.
+        same_source: Whether the program has the same source, so that variables identify values.
     """
     moved, dropped = [], []
     keys: dict[str, str | None] = {}
@@ -98,7 +99,7 @@ def _same_tag(
     keys: Mapping[str, str | None],
     same_source: bool,
 ) -> SiteRow | None:
-    """The tag to which an injector of the older program belongs; source tags match by name."""
+    """The tag for an injector of the older program; source tags match by name."""
     before = next((site for site in old.sites if site.key == key), None)
     if before is not None and not before.added and before.name is not None:
         named = [site for site in edited.sites if site.name == before.name and not site.added]

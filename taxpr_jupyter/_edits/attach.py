@@ -25,7 +25,7 @@ class Choice:
     Attributes:
         name: The name for `Session.attach`.
         doc: A description in one line.
-        kind: ``"ready"`` for those of taxpr, ``"function"`` for those of the namespace.
+        kind: ``"ready"`` for taxpr's, ``"function"`` for functions of the namespace.
         params: The declared parameters.
     """
 
@@ -61,10 +61,10 @@ def make(
             ``(ctx, token, params) -> (token, ctx)``.
         ctx: The initial context of a function.
         values: The values of the parameters.
-        namespace: The namespace in which to look up names.
+        namespace: The namespace for looking up names.
 
     Raises:
-        PanelError: If it is none of these, or the values do not fit it.
+        PanelError: If it is something else, or the values do not fit it.
     """
     ready = taxpr.ready_injectors()
     if not isinstance(injector, str):

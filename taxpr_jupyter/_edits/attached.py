@@ -32,7 +32,7 @@ class Unread:
     """A ctx that is computed when its function is tried out, since that may take long.
 
     Attributes:
-        read: Returns the ctx; raises `PanelError` if there is none.
+        read: Returns the ctx; raises `PanelError` without one.
     """
 
     read: Callable[[], Any]
@@ -87,7 +87,7 @@ class Attached:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is one of the ready injectors, as it is."""
+        """Whether it is an unchanged ready injector."""
         kind = taxpr.ready_injectors().get(self.injector.name)
         whole = type(self.injector) is taxpr.injectors.Injector
         return kind is not None and whole and is_made_by(self.injector, kind)
@@ -143,7 +143,7 @@ def is_number(value: Any) -> bool:
 
 
 def as_number(injector: str, param: str, value: Any, *, like: Any) -> Any:
-    """The value as a Python number: a float if the default is one.
+    """The value as a Python scalar: a float if the default is a float.
 
     Raises:
         PanelError: If it is no number.

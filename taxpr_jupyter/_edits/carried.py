@@ -80,7 +80,7 @@ def _alike(index: Index, known: EqnIdentity) -> Iterator[tuple[ElementPlace, Eqn
 
 
 def _input(old: Index, new: Index, key: str) -> str | None:
-    """Find an input: those of the program by name, others and constants by address."""
+    """Find an input: the program's own by name, others and constants by address."""
     names, others = _inputs(old), _inputs(new)
     if key in names:
         return next((at for at, name in others.items() if name == names[key]), None)
@@ -102,7 +102,7 @@ class _Surroundings(NamedTuple):
 
 
 def _nearest(owner: ElementPlace, candidates: Sequence[ElementPlace]) -> ElementPlace | None:
-    """The candidate whose neighbours are most similar to those of an equation; None if tied."""
+    """The candidate with the most similar neighbours; None if tied."""
     own = _around(owner)
     found = [(_likeness(own, _around(place)), place) for place in candidates]
     best = max((likeness for likeness, _ in found), default=0)

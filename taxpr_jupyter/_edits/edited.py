@@ -80,7 +80,7 @@ class Edited:
 
     @functools.cached_property
     def passed_over(self) -> str:
-        """The tags that a run skips and why, in words; empty if there are none."""
+        """The tags that a run skips and why, in words; empty without any."""
         refused = Counter(site.refused for site in self.sites if site.refused)
         if not refused:
             return ""
@@ -160,7 +160,7 @@ class Edited:
         return found[0].address
 
     def site(self, address: Place) -> SiteRow | None:
-        """The tag with this key, address or name; None if there is none.
+        """The tag with this key, address or name, or None.
 
         An address of the program is not looked up as a name.
 
@@ -188,7 +188,7 @@ class Edited:
         """The tag with this key, address or name.
 
         Raises:
-            PanelError: If there is none.
+            PanelError: If there is no such tag.
         """
         site = self.site(address)
         if site is None:

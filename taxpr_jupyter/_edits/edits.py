@@ -50,7 +50,7 @@ class Written:
 
 @dataclasses.dataclass(frozen=True)
 class Edits:
-    """The changes. Addresses are those of the program as traced.
+    """The changes. Addresses belong to the program as traced.
 
     Attributes:
         tags: The params of the added tags, by value address.
@@ -80,7 +80,7 @@ class Edits:
 
     @property
     def changes(self) -> tuple[SourceChange, ...]:
-        """The changes of the source with which the program is traced."""
+        """The changes of the source for tracing the program."""
         typed = (SourceChange(one.where, one.line) for one in self.written)
         edits = (one for one in self.attached.values() if one.edits)
         return (*typed, *(SourceChange(one.variable, one.injector) for one in edits))

@@ -22,7 +22,7 @@ def is_function(source: Any) -> bool:
 
 
 def is_empty(ctx: Any) -> bool:
-    """Whether ``ctx`` is the empty context of a function for which none was given."""
+    """Whether ``ctx`` is the empty context that a function gets by default."""
     return isinstance(ctx, tuple) and not ctx
 
 

@@ -59,7 +59,7 @@ class Inspection:
         added_by: For a tag that was added interactively, the call that adds it.
         scope: The name stack, such as ``block_0/attention``.
         tag_params: The user's params of a tag, or None.
-        site: The tag, if the place is one.
+        site: The tag, if the place is a tag.
         values: The values that can be tagged here.
         foldable: Whether it can be folded or unfolded.
         unfolded: Whether it is open now.

@@ -17,7 +17,7 @@ _KEPT = 100  # steps
 
 @dataclasses.dataclass(frozen=True)
 class EditStep:
-    """A program with its edits, and what was done then, in words."""
+    """A program with its edits, and the next step, in words."""
 
     program: taxpr.Program
     edits: Edits
@@ -25,10 +25,10 @@ class EditStep:
 
 
 class Steps:
-    """What can be undone and redone.
+    """The steps to undo and redo.
 
     Attributes:
-        undone: What can be redone, the next one last.
+        undone: The steps to redo, the next one last.
     """
 
     def __init__(self) -> None:
@@ -38,22 +38,22 @@ class Steps:
 
     @property
     def undoes(self) -> str:
-        """What is undone next, in words; empty if there is nothing."""
+        """The next step to undo, in words; empty without one."""
         return self._done[-1].text if self._done else ""
 
     @property
     def redoes(self) -> str:
-        """What is redone next, in words; empty if there is nothing."""
+        """The next step to redo, in words; empty without one."""
         return self.undone[-1].text if self.undone else ""
 
     def note(self, before: Edited, after: Edited, kind: Hashable = None, text: str = "") -> None:
         """Notes that edits were made, if they are others than before.
 
         Args:
-            before: The program with its edits as they were.
-            after: As they are.
-            kind: Steps of one kind in a row are one step; None for a step of its own.
-            text: What was done; empty to say it by what is another one.
+            before: The program with its earlier edits.
+            after: The program with its present edits.
+            kind: Steps of one kind in a row become a single step; None for a step of its own.
+            text: The step in words; empty to use the first difference.
         """
         if _known(before.edits) == _known(after.edits):
             return
@@ -87,7 +87,7 @@ class Steps:
 
 
 def _known(edits: Edits) -> Any:
-    """What is to be undone of edits, so that it can be compared."""
+    """The parts of edits that can be undone, in a form to compare."""
     return (
         {key: id(params) for key, params in edits.tags.items()},
         {key: _injector(one) for key, one in edits.attached.items()},
@@ -105,7 +105,7 @@ def _injector(one: Attached) -> Any:
 
 
 def _text(before: Edits, after: Edits) -> str:
-    """What is another one, in words: the first thing that is."""
+    """The first difference, in words."""
     kinds = _lines(before, after), _injectors(before, after), _tags(before, after)
     return next((text for kind in kinds for text in kind), "") or _states(before, after)
 

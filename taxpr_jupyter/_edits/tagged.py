@@ -1,4 +1,4 @@
-"""A program with the tags that were added to it, and what is known of it."""
+"""A program with its added tags, and facts about it."""
 
 import functools
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Run a cell up to the call at its end, and evaluate the parts of that call without making it.
 
-taxpr traces the function of the call instead. The code is compiled such that line numbers in
-tracebacks and in JAX's source info are those of the cell.
+taxpr traces the function of the call instead. The code is compiled such that tracebacks and JAX's
+source info have the line numbers of the cell.
 """
 
 import ast
@@ -48,7 +48,7 @@ def run(source: str, shell: Any, place: CodePosition) -> None:
 
 
 def run_to_call(source: str, shell: Any, place: CodePosition, *, magic: str) -> CapturedCall:
-    """Run ``source`` except the call at its end, of which only the parts are evaluated.
+    """Run ``source`` except the call at its end; only the parts of that call are evaluated.
 
     Raises:
         PanelError: If the last statement is no call.
@@ -78,7 +78,7 @@ def _checked(last: ast.stmt | None, source: str, place: CodePosition, magic: str
     """The call of the last statement.
 
     Raises:
-        PanelError: If there is none.
+        PanelError: If it is no call.
     """
     wanted = _WANTED.format(magic=magic)
     if last is None:

@@ -36,7 +36,7 @@ def remove(shell: Any) -> None:
 
 
 def _options_for(line: str) -> list[str]:
-    """The flags that can stand at the end of the line up to the cursor."""
+    """The flags that fit at the end of the line up to the cursor."""
     found = re.fullmatch(r"\s*%{1,2}taxpr(?:\s.*)?\s(-[\w-]*)", line)
     start = found[1] if found else None
     return [] if start is None else [o.flag for o in OPTIONS if o.flag.startswith(start)]

@@ -92,7 +92,7 @@ class TaxprMagics(Magics):
         return None if (text or cell or "").rstrip().endswith(";") else session
 
     def _why(self, text: str, cell: str | None) -> Compiles:
-        """What is traced and compiled in a cell, or in what stands in the line of the magic."""
+        """The traces and compiles in a cell, or in the line of the magic."""
         if text.strip() and cell is not None:
             raise PanelError(f"%%taxpr {_WHY} takes the cell, and nothing in its line.")
         if not text.strip() and not cell:

@@ -40,8 +40,8 @@ class Layout:
         titles: Where each line of a cluster's title begins, on its base line.
         curves: The line of each edge, by its id.
         tips: The corners of the arrow tip of each edge that has one.
-        twins: Of an edge that is not drawn from end to end, by its id: the box of the twin of its
-            source, where its line begins, and the text on it.
+        twins: For an edge that is not drawn from end to end, by its id: the box of the twin of its
+            source, the begin of its line, and the text on it.
     """
 
     view: Box
@@ -65,7 +65,7 @@ def arranged(picture: Picture, kept: RecentLayouts) -> Plan[Layout]:
 
     Args:
         picture: The picture.
-        kept: Layouts of frames. What is there already is not laid out again.
+        kept: Layouts of frames; these are not laid out again.
     """
     pairs = pairs_of(picture, EdgeEnds(picture))
     layout = yield from _laid_out(picture, kept, pairs)

@@ -1,8 +1,8 @@
-"""Cut a tall frame into columns, read like those of a newspaper, and a wide one into rows.
+"""Cut a tall frame into columns, read like a newspaper's, and a wide one into rows.
 
 The frame is laid out already. It is cut between two rows where few lines cross, and the lower part
 moves to the right of the upper one. Each line that crosses goes on from the bottom of a column, up
-between the two, and into the next one at its top. What is wide goes into rows only where nothing
+between the two, and into the next one at its top. A wide frame is cut into rows only if nothing
 joins its parts.
 """
 

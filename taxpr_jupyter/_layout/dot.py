@@ -72,7 +72,7 @@ _PORTS = {2: ("nw", "ne"), 3: ("nw", "n", "ne")}
 
 
 def to_dot(picture: Picture, background: str = GRAPH["bgcolor"]) -> str:
-    """Write a whole picture in the DOT language, for Graphviz and what else reads it."""
+    """Write a whole picture in the DOT language, for Graphviz and other readers."""
     return "\n".join([*_lines(picture, background), ""])
 
 
@@ -138,7 +138,7 @@ def _contents(
 
 
 def ended(cluster: Cluster) -> dict[str, str]:
-    """The border of a cluster in which an error ended the tracing; nothing of others."""
+    """The border of a cluster where an error ended the tracing; else empty."""
     if {"failed", "unfinished"}.isdisjoint(cluster.marks):
         return {}
     style = [GRAPH["style"], *(["dashed"] if "unfinished" in cluster.marks else [])]
@@ -188,7 +188,7 @@ def size_of(node: Node, look: theme.Look) -> tuple[float, float]:
 
 
 def small_size_of(text: str) -> tuple[float, float]:
-    """Width and height of a name that stands elsewhere, too, in points."""
+    """Width and height of a repeated name, in points."""
     return text_width(text, theme.SMALL) + 8, theme.SMALL + 5.0
 
 

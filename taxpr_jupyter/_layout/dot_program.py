@@ -148,7 +148,7 @@ class _Process:
         return Unavailable(f"`dot` failed: {said or f'exit status {status}'}")
 
     def _next(self) -> bytes | None:
-        """Some output; nothing at its end, and None where there is none yet."""
+        """Some output; empty at its end, and None if it has not come yet."""
         self._deadline.check()
         try:
             return self._received.get(timeout=POLL)

@@ -54,12 +54,12 @@ class EdgeEnds:
         return None
 
     def jaxpr_of(self, node: str) -> str | None:
-        """The cluster of the jaxpr in which a node is; None for the program's own."""
+        """The cluster of a node's jaxpr; None for the program's own."""
         around = self.around(self.nodes[node].cluster)
         return next((cluster for cluster in around if cluster in self._jaxprs), None)
 
     def of(self, edge: Edge) -> tuple[PieceEnd, str | None, PieceEnd, str | None]:
-        """The ends of an edge, each with the frame in which it is a part."""
+        """The ends of an edge, each with the frame that it is a part of."""
         source, target = PieceEnd(edge.source), PieceEnd(edge.target)
         above, below = self.nodes[edge.source].cluster, self.nodes[edge.target].cluster
         if edge.out_of is not None and edge.out_of not in self.around(below):
@@ -98,7 +98,7 @@ def box_of(cluster: str | None) -> str:
 
 
 def port_of(edge: Edge) -> str:
-    """The port of an edge: those of one value share it, and those of several from one node."""
+    """The port of an edge: edges of one value share it, and edges of several from one node."""
     kind = "" if edge.kind in ("value", "residual", "read") else edge.kind
     tail = "" if edge.tail.startswith("×") else edge.tail
     return "|".join((edge.source, edge.made or edge.value, tail, kind))

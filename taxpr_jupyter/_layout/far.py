@@ -24,7 +24,7 @@ Order = dict[str | None, dict[tuple[str, str], None]]
 
 
 def far_edges(picture: Picture, ends: EdgeEnds, bare: Collection[str]) -> tuple[set[str], Order]:
-    """The ids of the edges that are not drawn from end to end, and what keeps its order anyway.
+    """The ids of the edges that are not drawn from end to end, and pairs that keep their order.
 
     Args:
         picture: The picture.
@@ -64,7 +64,7 @@ def far_edges(picture: Picture, ends: EdgeEnds, bare: Collection[str]) -> tuple[
 
 
 def _to_results(picture: Picture) -> set[str]:
-    """The ids of the edges from branches to results, where a choice has several of these."""
+    """The ids of the edges from branches to results, if a choice has several results."""
     results = {node.id: node.cluster for node in picture.nodes if node.kind == "result"}
     number = Counter(results.values())
     return {

@@ -41,7 +41,7 @@ class BoxSize:
 
 
 class Together:
-    """A node with what stands beside it, as one box.
+    """A node with the parts beside it, as one box.
 
     Args:
         main: The size of the node.
@@ -50,7 +50,7 @@ class Together:
         texts: The lengths of the texts at the pieces between them, in characters.
 
     Attributes:
-        size: Of all, with the ports "n", "nw", "ne" and "s" of the node.
+        size: The size of all, with the ports "n", "nw", "ne" and "s" of the node.
         boxes: The boxes of the parts beside it, in all.
         main: The box of the node.
     """
@@ -208,7 +208,7 @@ class FrameDot:
         return f"{name}:{side}" if side else name
 
     def _rows(self) -> Iterator[Sequence[str]]:
-        """The parts that stand in one row: the inputs of a nested jaxpr, and its outputs."""
+        """The parts that share a row: the inputs of a nested jaxpr, and its outputs."""
         frame = self._frame
         kind = frame.cluster.kind if frame.cluster else "function"
         wanted = {"jaxpr": ("input", "output"), "function": ("output",)}.get(kind, ())
@@ -223,7 +223,7 @@ class FrameDot:
                 yield row
 
     def _bar(self) -> list[list[str]]:
-        """Rows of what stands above the branches of a choice; the last one has what decides."""
+        """The rows of nodes above the branches of a choice; the last one has the predicate."""
         parts = self._frame.parts
         nodes = [(name, part) for name in self.ids if isinstance(part := parts[name], Node)]
         bar = [name for name, node in nodes if "bar" in node.marks]
@@ -239,7 +239,7 @@ class FrameDot:
         return [[self.ids[name] for name in row] for row in rows]
 
     def _wide(self, name: str) -> float:
-        """The width of a part with what stands beside it."""
+        """The width of a part with the parts beside it."""
         return self._known[name].width if name in self._known else self.boxes[name][0]
 
     def _steps(self) -> dict[Piece, int]:

@@ -2,9 +2,9 @@
 
 A frame is a cluster, a pair of passes, or the whole picture. In the frame around it, it is a box
 with ports: values enter at its top border and leave at its bottom border. So an edge has a piece in
-each frame through which it goes. What leads upwards, such as a loop's carry to the next iteration,
-goes along the margin of a frame. An edge whose ends are far from each other is not drawn from end
-to end: at its target stands a twin of its source, with the source's name.
+each frame that it crosses. An edge that leads upwards, such as a loop's carry to the next
+iteration, goes along the margin of a frame. An edge whose ends are far from each other is not drawn
+from end to end: its target has a twin of its source, with the source's name.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class WayPart(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """A small part that stands beside the only node to which it is joined.
+    """A small part beside the only node that it is joined to.
 
     Attributes:
         part: Its name.
-        piece: What joins them.
-        right: Whether it stands on the right.
+        piece: The piece that joins them.
+        right: Whether it is on the right.
     """
 
     part: str
@@ -66,11 +66,11 @@ class Frame:
         pieces: The pieces of edges, each once.
         tops: The ports at the top border.
         bottoms: The ports at the bottom border.
-        margins: Those of both that a way along the margin joins.
+        margins: The ports of both that a way along the margin joins.
         leftmost: The nodes that are left of all others in their row.
-        order: Pairs of parts, the first of which is above the second although no piece joins them.
+        order: Pairs of parts: the first is above the second although no piece joins them.
         texts: The longest text at an end of a piece, in characters.
-        beside: The parts beside a node, by its name. They are no part of what an engine lays out.
+        beside: The parts beside a node, by its name. An engine does not lay them out.
     """
 
     cluster: Cluster | None
@@ -104,7 +104,7 @@ class Frame:
 
     @property
     def branches(self) -> list[str]:
-        """The names of the frames in it one of which is chosen."""
+        """The names of the frames in it that are branches of a choice."""
         nodes = [part for part in self.parts.values() if isinstance(part, Node)]
         if not any(node.kind == "eqn" and "choice" in node.marks for node in nodes):
             return []
@@ -112,7 +112,7 @@ class Frame:
         return [box_of(one) for one in inner]
 
     def put_beside(self) -> None:
-        """Find the parts that stand beside a node, when all pieces are there."""
+        """Find the parts beside each node, when all pieces are there."""
         ins: dict[str, list[Piece]] = {}
         outs: dict[str, list[Piece]] = {}
         for piece in self.pieces:
@@ -259,7 +259,7 @@ class Framed:
 
 
 def _is_small(part: Node | Frame | str) -> bool:
-    """Whether a part may stand beside a node: a twin, a literal, a constant, what is repeated."""
+    """Whether a part may be beside a node: a twin, a literal, a constant, a repeated name."""
     if isinstance(part, Node):
         repeated = "stub" in part.marks or "again" in part.marks
         return repeated or part.kind in ("literal", "const")

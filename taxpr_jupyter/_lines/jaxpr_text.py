@@ -12,7 +12,7 @@ _OPERANDS = 8  # operands of a group to show; it may have hundreds
 
 
 def jaxpr_rows(lines: Sequence[ProgramLine], complete: bool = True) -> list[LineRow]:
-    """Rows like those of `print(jaxpr)`; groups are comments, folded parts ⟨angle brackets⟩.
+    """Rows as in `print(jaxpr)`; groups are comments, folded parts ⟨angle brackets⟩.
 
     Args:
         lines: The lines.

@@ -45,8 +45,8 @@ class ProgramLine:
         used: The operands: letters, and literals such as `2.0:f32[]`.
         types: The types of the results, shortened.
         note: A short note, such as the number of equations inside.
-        held: The variables of the source that held the results of an equation, or "". Of what
-            failed while it was traced: what it was given, where, and the error.
+        held: The variables of the source that held the results of an equation, or "". For an
+            equation that failed: its operands, its place, and the error.
         marks: Flags for the style: "added" (a tag that was added interactively), "many" (several
             inputs or outputs), "state" (they belong to a state), "backward" (part of the backward
             pass).

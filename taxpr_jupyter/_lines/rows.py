@@ -31,7 +31,7 @@ class Span(NamedTuple):
     Attributes:
         text: The text.
         kind: One of `SpanKind`.
-        address: The address of its element, if it differs from that of the row; else "".
+        address: The address of its element, if it differs from the row's; else "".
     """
 
     text: str
@@ -45,7 +45,7 @@ class LineRow:
 
     Attributes:
         spans: The pieces of the row.
-        address: The address of its element; "" if there is none.
+        address: The address of its element, or "".
         depth: The indentation.
         kind: The kind of its line; "" for the brackets of the program.
         marks: The marks of its line.

@@ -1,4 +1,4 @@
-"""The user's source, each line with what became of it and its share of the costs."""
+"""The user's source, each line with its equations and its share of the costs."""
 
 import contextlib
 import dataclasses
@@ -32,7 +32,7 @@ NO_SHARES = "No shares of FLOPs and bytes: nobody knows how often a loop runs."
 
 @dataclasses.dataclass(frozen=True)
 class SourceRow:
-    """A line of the user's source, and what became of it.
+    """A line of the user's source, with its equations and costs.
 
     Attributes:
         file: The file, or Python's name of a cell.
@@ -63,8 +63,8 @@ class SourceRows:
         divided: How its values are divided.
         rows: The lines, function by function in the order of calls.
         breaks: The numbers of the rows where a function begins.
-        rest: What there is besides, in a sentence; may be empty.
-        note: What is not known of the lines, and how to get it; may be empty.
+        rest: A sentence on all other equations; may be empty.
+        note: Missing facts about the lines, and how to get them; may be empty.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -111,7 +111,7 @@ class SourceRows:
         self.note = " ".join(notes + ([NO_SHARES] if math.isnan(flops) else []))
 
     def text(self) -> str:
-        """What `Program.source` says, with the share of each line in the operations of all.
+        """The text of `Program.source`, with each line's share of all operations.
 
         Without shares where a loop runs nobody knows how often.
         """
@@ -138,11 +138,11 @@ class SourceRows:
         raise PanelError(f"The program went through no line {place!r}")
 
     def typed(self, row: SourceRow) -> Assignment | None:
-        """The assignment of a line, which can be typed over; None if there is none."""
+        """The assignment of a line, which can be typed over, or None."""
         return assignments(row.file).get(row.line.number)
 
     def state(self) -> source_tab.SourceText:
-        """What a browser shows of it."""
+        """The state for a browser."""
         parts: list[source_tab.SourcePart] = []
         for number, row in enumerate(self.rows[:MOST_LINES]):
             if number in self.breaks:
@@ -161,7 +161,7 @@ class SourceRows:
 
 
 class LinesOf:
-    """Finds the lines of source that made what an address stands for, or that hold it.
+    """Finds the lines of source that made the value at an address, or that hold it.
 
     Args:
         index: The places of the program, which may have tags by now.
@@ -191,7 +191,7 @@ class LinesOf:
         return np.unique(self._lines[first:last]).tolist()
 
     def _of_maker(self, address: str) -> list[int]:
-        """Of a result that no variable holds: the lines of its equation without what is in it."""
+        """For a result that no variable holds: the lines of its equation, without nested ones."""
         eqn = taxpr.Address(address).eqn
         place = self._index.eqn(eqn) if eqn != address else None
         return [] if place is None else self._between(place.number, place.number + 1)
@@ -225,14 +225,14 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _most(shares: Sequence[float | None]) -> int | None:
-    """The number of the greatest share; None if there is none that is worth a word."""
+    """The number of the greatest share; None if all are too small."""
     known = [share or 0.0 for share in shares]
     best = max(range(len(known)), key=known.__getitem__, default=None)
     return best if best is not None and known[best] >= LEAST else None
 
 
 def _wider(line: taxpr.program.SourceLine) -> tuple[str, ...]:
-    """From which floats to which wider ones a line converts values."""
+    """The conversions of floats to wider ones in a line."""
     words: dict[str, None] = {}
     for found in line.equations:
         if change := precision_change(found.eqn):

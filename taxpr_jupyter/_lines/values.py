@@ -44,7 +44,7 @@ class LineValues:
 
 
 def _iterations(one: taxpr.questions.Recorded) -> int:
-    """How often the outermost loop around a value ran; 0 if there is none."""
+    """How often the outermost loop around a value ran; 0 without a loop."""
     if not one.axes or ":" not in one.axes[0]:
         return 0
     if one.fired is None:

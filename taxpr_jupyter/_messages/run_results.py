@@ -6,7 +6,7 @@ from taxpr_jupyter._messages.selected import Facts
 
 
 class Output(TypedDict):
-    """An output of a run, next to that of the original program."""
+    """An output of a run, next to the original program's."""
 
     name: str
     type: str
@@ -28,7 +28,7 @@ class Divided(TypedDict):
 
 
 class Recorded(TypedDict):
-    """What a run recorded at a tag."""
+    """The values that a run recorded at a tag."""
 
     name: str
     address: str

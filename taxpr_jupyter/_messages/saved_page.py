@@ -31,7 +31,7 @@ class SearchTexts(TypedDict):
 
     Each place is the last part of its address, the letters of its variables, and the numbers of
     its types, source, scope, name, label and variables among the texts, without zeros at the end.
-    Places stand by what is before the last part.
+    Places are grouped by their address before the last part.
     """
 
     texts: list[str]
@@ -40,7 +40,7 @@ class SearchTexts(TypedDict):
 
 
 class PageView(TypedDict):
-    """What is selected in a view that was kept, and where the panel had the picture."""
+    """The selection of a kept view, and the panel's position of the picture."""
 
     selected: str
     place: PicturePlace
@@ -59,7 +59,7 @@ class Page(TypedDict):
 
 
 class Left(TypedDict):
-    """Why there is no picture of something, and what to unfold in Python to see it."""
+    """Why a picture is missing, and the addresses to unfold in Python to see it."""
 
     reason: str
     path: list[str]

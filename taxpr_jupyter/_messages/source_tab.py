@@ -20,8 +20,8 @@ class SourceVariable(TypedDict):
 class SourceLine(TypedDict):
     """A line of source; ``holds`` if it made a loop or the like; shares are None if not known.
 
-    ``right`` is the right-hand side that can be typed over, and empty if there is none. ``left`` is
-    what is before it, ``"x = "`` or ``"return "``.
+    ``right`` is the right-hand side that can be typed over, or empty. ``left`` is the text before
+    it, ``"x = "`` or ``"return "``.
     """
 
     number: int
@@ -74,7 +74,7 @@ class RecordedValues(TypedDict):
     """Values of variables in a recorded run: short texts by the addresses of the values.
 
     ``steps`` is how many iterations the longest loop has, ``step`` the one that is shown, or -1;
-    ``injectors`` whether injectors took part, None if there are none.
+    ``injectors`` whether injectors took part, None without injectors.
     """
 
     step: int

@@ -61,7 +61,7 @@ class Count(TypedDict):
 
 
 class ComparisonTab(TypedDict, total=False):
-    """The program before and after the changes, or why there is none."""
+    """The program before and after the changes, or why it is missing."""
 
     svg: str
     refolded: bool  # whether it is the one from before, with something else open
@@ -120,7 +120,7 @@ class AnswerRow(TypedDict):
 class Answer(TypedDict):
     """The answer of a question; ``more`` rows are not sent, ``stale`` says what has changed since.
 
-    Without a headline the answer is awaited, or there is none because of an error.
+    Without a headline the answer is awaited, or missing because of an error.
     """
 
     question: str

@@ -31,7 +31,7 @@ class Around:
         return found[::-1]
 
     def apart(self, node: str, other: str) -> str | None:
-        """The outermost cluster that holds a node and not the other; None where there is none."""
+        """The outermost cluster that holds a node and not the other, or None."""
         shared = set(self.of(other))
         return next((cluster for cluster in self.of(node) if cluster not in shared), None)
 

@@ -27,8 +27,8 @@ class Kind:
     """A kind of element.
 
     Attributes:
-        classes: What it has in the SVG.
-        words: What it is.
+        classes: Its classes in the SVG.
+        words: Its description.
         look: Its entry of `theme.LOOKS`; "" for a line or a frame.
     """
 

@@ -22,7 +22,7 @@ class Node:
 
     Attributes:
         id: Unique in the picture.
-        address: What it stands for.
+        address: The place that it shows.
         kind: One of `NodeKind`.
         lines: Its label.
         tooltip: More about it, in several lines.
@@ -30,24 +30,24 @@ class Node:
         marks: More about its looks: "stub", "added" (a tag that was added interactively),
             "choice" (it decides what runs), "bar" (an operand of several branches, above them),
             "again" (the same operand inside of a branch),
-            "many" (it stands for several inputs or outputs),
-            "backward" (it is part of the backward pass of a derivative),
-            "kept" (it is forward, and the backward pass uses it: see `Edge.also`),
-            "loss" (it makes the loss, where the backward pass begins), "unused" (nothing uses
-            what it makes), "rest" (it stands for what the reader left out), "plumbing" (it only
-            arranges values), "failed" (an error ended the tracing there), "batched", "donated",
-            "effect", "precision", "sharded" (what its equation or value is), "written" (a state
-            that is). As XLA has compiled it "removed", "alone" (it is in no kernel with others),
-            "kernel-0" to "kernel-5" (the colour of its kernel), "moved" (it needs values of other
-            devices). In a comparison also "same",
-            "inside", "follows", "changed", "new", "gone".
-        fold: The address to unfold, where that can be done.
-        forward: Of a group of the backward pass, the address of what it is the backward pass of.
+            "many" (it shows several inputs or outputs), "backward" (it is part of the backward pass
+            of a derivative), "kept" (it is forward, and the backward pass uses it: see
+            `Edge.also`), "loss" (it makes the loss, where the backward pass begins), "unused"
+            (nothing uses its results), "rest" (it replaces parts that the reader left out),
+            "plumbing" (it only arranges values), "failed" (an error ended the tracing there),
+            "batched", "donated", "effect", "precision", "sharded" (what its equation or value is),
+            "written" (a state that is). As XLA has compiled it "removed", "alone" (it is in no
+            kernel with others), "kernel-0" to "kernel-5" (the colour of its kernel), "moved" (it
+            needs values of other devices). In a comparison also "same", "inside", "follows",
+            "changed", "new", "gone".
+        fold: The address to unfold, if that is possible.
+        forward: For a group of the backward pass, the address of its forward pass.
         pair: In a comparison the address of its partner in the other picture.
-        cost: What it costs, in words; () where it computes nothing.
-        heat: From 0 to 1, where the picture is coloured by cost; None without a cost.
-        on: Of a tag, the id of the node whose value it tags. It is a badge on that node, and no
-            line leads to it, as it hands the value on. "" of all else, and of the tag of a literal.
+        cost: Its cost, in words; () if it computes nothing.
+        heat: From 0 to 1, if the picture is coloured by cost; None without a cost.
+        on: For a tag, the id of the node whose value it tags. It is a badge on that node, and no
+            line leads to it, as it hands the value on. "" for other nodes, and for the tag of a
+            literal.
         titled: How many of the lines are its title.
         kernels: In a picture of kernels, the numbers of those that compute it and others.
     """
@@ -78,15 +78,15 @@ class Edge:
         source: The id of the node where it starts.
         target: The id of the node where it ends.
         kind: One of `EdgeKind`.
-        value: The address of the value that goes along it, "" where it is more than one, or none.
+        value: The address of the value that goes along it, "" for several or no values.
         tooltip: Its letter and type; of inputs and outputs also their names.
-        tail: Which output of the source it is, "" where there is one only.
-        head: Which operand of the target it is, "" where the order means nothing.
-        into: The id of a cluster at whose border it ends, or None.
-        out_of: The id of a cluster at whose border it begins, or None.
-        also: The ids of further nodes in `out_of` from which values go along it.
-        name: The name of what goes along it, where that comes from an input; else "".
-        made: Of a tagged value, the address that it has without its tags; else "".
+        tail: Which output of the source it is, "" if there is only one.
+        head: Which operand of the target it is, "" if the order means nothing.
+        into: The id of the cluster whose border is its end, or None.
+        out_of: The id of the cluster whose border is its begin, or None.
+        also: The ids of further nodes in `out_of` whose values go along it.
+        name: The name of its value, if that comes from an input; else "".
+        made: The address of a tagged value without its tags; else "".
     """
 
     id: str
@@ -114,11 +114,11 @@ class Cluster:
         lines: Its label.
         tooltip: More about it, in several lines.
         parent: The id of the cluster around it, or None.
-        fold: The address to fold, so that this becomes a node; "" of what cannot be folded.
-        marks: As of a `Node`; "unfinished" where an error ended the tracing inside.
+        fold: The address to fold, so that this becomes a node; "" if it cannot be folded.
+        marks: As of a `Node`; "unfinished" if an error ended the tracing inside.
         forward: As of a `Node`.
         pair: As of a `Node`.
-        cost: What it costs, in words.
+        cost: Its cost, in words.
         titled: As of a `Node`.
     """
 
@@ -162,9 +162,9 @@ UNMARKED = Marked()
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many equations of the program are where.
+    """The numbers of drawn, folded and other equations of a program.
 
-    Equations of nested jaxprs count once for each place where they stand, tags are counted too.
+    Equations of nested jaxprs count once for each place, tags are counted too.
     ``drawn + sum(folded.values()) == total``, always.
 
     Attributes:
@@ -213,12 +213,12 @@ class Picture:
         nodes: In program order.
         edges: In program order of their targets.
         clusters: Outer ones first.
-        counts: What is drawn and what is folded.
+        counts: How much is drawn and folded.
         unfolded: Addresses of the open equations and groups.
         foldable: Addresses that can be folded or unfolded in this picture.
         note: One sentence for the user, such as why something stays folded; "" for none.
-        heat: What the colours mean, where nodes are coloured by cost.
-        hidden: What a folded group, of equations or of inputs or outputs, stands for, by its
+        heat: The meaning of the colours, if nodes are coloured by cost.
+        hidden: The contents of a folded group, of equations or of inputs or outputs, by its
             address.
     """
 
@@ -249,13 +249,13 @@ class Picture:
                 self._by_address.setdefault(element.address, element)
 
     def find(self, address: str) -> Node | Cluster | None:
-        """The element that stands for an address, before others that have it too, such as stubs."""
+        """The element that shows an address, before others that have it too, such as stubs."""
         return self._by_address.get(address)
 
     def element_of(self, address: str) -> Node | Cluster | None:
-        """The element that stands for an address, or in which it is folded away.
+        """The element that shows an address, or that has it folded inside.
 
-        None for what is nowhere in the program.
+        None if it is nowhere in the program.
         """
         while address:
             found = self.find(address) or self.find(self._hider(address))
@@ -278,7 +278,7 @@ class Picture:
 
 
 def _numbered(address: str) -> str:
-    """The address with the equation's number only; of a group, that of its first equation."""
+    """The address with the equation's number only; for a group, its first equation's."""
     home, slash, local = address.rpartition("/")
     number, colon, _ = local.partition(":")
     if colon and not number.isdigit() and (row := row_of(address)):

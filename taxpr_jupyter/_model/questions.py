@@ -11,13 +11,13 @@ class Question(NamedTuple):
     """A question: a function of taxpr that is given a function, then its arguments.
 
     Attributes:
-        button: What stands on the button.
-        title: What the button does, for who points at it.
+        button: The text of the button.
+        title: Its tooltip.
         function: The name of the function in `taxpr`.
         group: The words before the buttons of several questions.
-        other: What the function is given beside the program, such as ``"op by op"``.
-        needs: What the question cannot be asked without: variables; a loss, which is a result and
-            may be chosen; injectors, and then the other program is the one with them.
+        other: The function's argument beside the program, such as ``"op by op"``.
+        needs: The things that the question needs: variables; a loss, which is a result and may be
+            chosen; injectors, and then the other program is the one with them.
         of_function: Whether it is asked of the function, and not of its program, which has types.
         runs: Whether the program runs.
         compiles: Whether it does not run, but is compiled for the devices of its arguments.

@@ -87,8 +87,8 @@ class ChangeLook:
     """How a mark of a comparison looks, whatever the kind of node.
 
     Attributes:
-        sign: What stands before the label.
-        name: What it is called in a legend.
+        sign: The sign before the label.
+        name: Its name in a legend.
         fill: The colour inside.
         line: The colour of the border.
         border: The width of the border, in points.
@@ -156,7 +156,7 @@ def classes(node: Node) -> str:
 
 
 def is_small(node: Node) -> bool:
-    """Whether it is written small: a name that stands elsewhere, too."""
+    """Whether it is written small: a repeated name."""
     repeated = {"stub", "again"}.intersection(node.marks)
     return bool(repeated) and len(node.lines) == 1 and node.kind in ("input", "const", "output")
 

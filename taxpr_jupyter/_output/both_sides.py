@@ -1,4 +1,4 @@
-"""Draw two compared programs, with what belongs together open on both sides or on none."""
+"""Draw two compared programs, with partners open on both sides or on neither."""
 
 from collections.abc import Collection, Sequence
 from typing import TypeAlias
@@ -106,7 +106,7 @@ class BothSides:
         return alone
 
     def _folded_alone(self, pictures: Sequence[Picture], side: int) -> set[str]:
-        """What is in groups that are folded on one side, and whose content the other one shows."""
+        """The contents of groups that are folded on one side, and shown on the other."""
         other = pictures[1 - side]
         alone: set[str] = set()
         for node in pictures[side].nodes:
@@ -128,7 +128,7 @@ def _groups(picture: Picture, inside: Collection[str]) -> set[str]:
 
 
 def _inside(picture: Picture, address: str) -> list[str] | None:
-    """The addresses of what a group holds, open or folded; None of an equation."""
+    """The addresses of the contents of a group, open or folded; None for an equation."""
     if address in picture.hidden:
         return list(picture.hidden[address])
     around = {cluster.id: cluster for cluster in picture.clusters}

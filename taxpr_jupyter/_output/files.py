@@ -10,11 +10,11 @@ Writers = Mapping[str, Callable[[], str | bytes]]
 
 
 def save(path: str | os.PathLike[str], writers: Writers) -> pathlib.Path:
-    """Writes what the ending of a file's name asks for, all of it or nothing.
+    """Writes a file in the format of its name's ending, all of it or nothing.
 
     Raises:
-        PanelError: If the ending is another one, if there is no such folder, or what a writer
-            raises.
+        PanelError: If the ending is another one, if there is no such folder, or if a writer raises
+            it.
         OSError: If the file cannot be written.
     """
     file = pathlib.Path(path)

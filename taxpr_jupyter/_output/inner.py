@@ -17,11 +17,11 @@ class Inner:
     """The picture of a folded equation or group.
 
     Attributes:
-        address: Of the equation or group.
-        outer: The address of the picture in which it is folded; "" for the first one.
-        title: What it is called there.
-        picture: The picture; None where there is none.
-        path: What must be open to see it, the outermost first, itself included.
+        address: The equation or group.
+        outer: The address of the picture that has it folded; "" for the first one.
+        title: Its title there.
+        picture: The picture, or None.
+        path: The nodes that must be open to see it, the outermost first, itself included.
         reason: Why there is no picture, in a few words.
     """
 
@@ -42,17 +42,18 @@ def walk(
     start: str,
     level: dict[str, int],
 ) -> Iterator[Inner]:
-    """The inside of all that is folded in a picture, and of what is folded in there, and so on.
+    """The inside of all folded nodes of a picture, of the folded nodes in there, and so on.
 
     Args:
         picture: The picture.
-        part: Draws at least what is inside of an address, and next to it, given what must be open
-            to see it; None where that is too large.
+        part: Draws at least the inside of an address and its neighbours, given the nodes that must
+            be open; None if that is too large.
         levels: How deep to go.
         until: When to stop, by `time.monotonic`.
         room: Whether there is room for more.
-        start: The address of the picture, which is "" for that of the whole program.
-        level: How deep addresses are that were found before, which are left out; gets those found.
+        start: The address of the picture; "" for the whole program.
+        level: The depths of addresses that were found before; these are left out. New ones are
+            added.
     """
     waiting: collections.deque[Inner] = collections.deque([Inner(start, "", "", picture, ())])
     level[start] = 0
@@ -95,7 +96,7 @@ def _around(picture: Picture, node: Node) -> list[str]:
 
 
 def inside(picture: Picture, address: str, total: int) -> Picture | None:
-    """The part of a picture that shows what is open at an address, and what is next to it."""
+    """The part of a picture that shows an open address, and its neighbours."""
     ids: set[str] = set()
     for cluster in picture.clusters:  # outer ones come first
         if cluster.fold == address or cluster.parent in ids:

@@ -16,7 +16,7 @@ _COLUMNS = ("source", "scope", "name", "label", "variable")  # after the types
 
 
 def known_places(index: Index, where: Where, room: int, shown: Collection[str] = ()) -> SearchTexts:
-    """The texts of what is shown, and of as many other places as there is room for, in order."""
+    """The texts of shown places, and of as many others as there is room for, in order."""
     searched = Searched(index, where)
     columns = {name: searched.columns[name]() for name in (*_COLUMNS, "tag", "primitive")}
     rows, letters = searched.rows, searched.letters

@@ -227,7 +227,7 @@ def _timeline(drawing: Pictured) -> Timeline | Empty:
 
 
 def _ends(picture: Picture) -> list[tuple[int, int]]:
-    """For each edge the numbers of its nodes; both stand in the SVG in the order of the picture."""
+    """For each edge the numbers of its nodes; both are in the SVG in the order of the picture."""
     numbers = {node.id: number for number, node in enumerate(picture.nodes)}
     return [(numbers[edge.source], numbers[edge.target]) for edge in picture.edges]
 
@@ -255,7 +255,7 @@ def _escaped(text: str) -> str:
 
 
 def _embedded(data: Any) -> str:
-    """JSON that cannot end the script element it stands in, nor begin a comment or a script there.
+    """JSON that cannot end the script element around it, nor begin a comment or a script there.
 
     Other tags stay as they are: the SVGs are full of them.
     """

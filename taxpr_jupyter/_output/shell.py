@@ -1,4 +1,4 @@
-"""Find the running IPython shell, and what it can show, without importing IPython."""
+"""Find the running IPython shell, and whether it shows pictures, without importing IPython."""
 
 import sys
 from typing import Any

@@ -18,10 +18,10 @@ class View:
     """A view of a program.
 
     Attributes:
-        unfolded: The addresses of what is open; None leaves it to the picture.
-        only: What is drawn; None for all.
+        unfolded: The addresses of open nodes; None leaves it to the picture.
+        only: The part that is drawn; None for all.
         selected: The selected address, or "".
-        place: Where the panel had the picture, and at which scale; empty where it chooses.
+        place: The panel's position and scale of the picture; empty if it chooses.
     """
 
     unfolded: Collection[str] | None

@@ -39,8 +39,8 @@ class ArrayDifference:
         before: Short text of the untouched value.
         after: Short text of the value with injectors.
         compared: Whether all elements were compared. If not, ``equal`` compares the short texts.
-        not_finite: How many elements are not finite, and on which side, in words; else empty. Where
-            not all elements were compared it is said of the first ones.
+        not_finite: How many elements are not finite, and on which side, in words; else empty. If
+            not all elements were compared, it is about the first ones.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _first_elements(value: Any) -> Any:
 
 
 def compare(name: str, before: Any, after: Any) -> ArrayDifference:
-    """The difference of two arrays; of those of another shape or dtype only that they have it."""
+    """The difference of two arrays; if shape or dtype differ, only that."""
     if not _alike(before, after):
         other = alone(name, after, before)
         return dataclasses.replace(other, aval=_both_types(before, after), note="")

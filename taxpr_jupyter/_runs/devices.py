@@ -1,4 +1,4 @@
-"""The devices on which a program can run."""
+"""The devices that can run a program."""
 
 import contextlib
 from typing import Any
@@ -29,7 +29,7 @@ def device_named(name: str) -> Any:
     """The device with this name.
 
     Raises:
-        PanelError: There is none.
+        PanelError: If there is no such device.
     """
     known = devices()
     if name not in known:

@@ -200,14 +200,15 @@ class Executor:
         clock: Clock,
         changed: Callable[[Of], list[Any]] | None = None,
     ) -> Slopes:
-        """The gradients of the untouched program, and of the one with injectors and changes.
+        """The gradients of the untouched program, and of the program with injectors and changes.
 
         Args:
-            plan: What is run.
-            target: Where.
+            plan: The plan of the run.
+            target: The device.
             inputs: The positional and keyword arguments.
             clock: Measures it.
-            changed: Computes those of the program with injectors and changes; None if it has none.
+            changed: Computes the gradients of the program with injectors and changes; None without
+                any.
         """
         if not plan.gradients:
             return Slopes()

@@ -48,11 +48,11 @@ class Slopes:
     Attributes:
         loss: The name of the result that is differentiated.
         number: Its number among the results of the untouched program.
-        changed: Its number among those of the program with changes of its source.
-        arguments: The names of the arguments by which it is differentiated, by their numbers.
+        changed: Its number among the results of the program with changes of its source.
+        arguments: The names of the differentiated arguments, by their numbers.
         before: The gradients of the untouched program.
-        after: Those of the program with injectors and changes.
-        note: Why there are none; empty if there are.
+        after: The gradients of the program with injectors and changes.
+        note: Why there are no gradients; else empty.
     """
 
     loss: str = ""
@@ -64,7 +64,7 @@ class Slopes:
     note: str = ""
 
     def of(self, number: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """What makes the function that computes the gradients of a result with this number."""
+        """A maker of the function that computes the gradients of the result with this number."""
         return functools.partial(_gradient, out=number, places=tuple(self.arguments))
 
     def compared(self) -> tuple[ArrayDifference, ...]:
@@ -75,7 +75,7 @@ class Slopes:
 
 
 def slopes_of(untouched: taxpr.Program, changed: taxpr.Program) -> Slopes:
-    """What is differentiated in two programs, by which arguments; a note if there is nothing."""
+    """The result to differentiate in two programs, and the arguments; else a note."""
     losses = losses_of(untouched)
     if not losses:
         return Slopes(note="no result is a single float")

@@ -1,4 +1,4 @@
-"""What both programs of a run computed, as the run says it: differences, records, contexts."""
+"""The results of both programs of a run: differences, records, contexts."""
 
 from __future__ import annotations
 

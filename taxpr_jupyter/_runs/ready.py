@@ -43,7 +43,7 @@ class ReadyPrograms:
         alive: Any = None,
         of: Of | None = None,
     ) -> Ready:
-        """The program compiled ahead of time for these inputs, or what ``of`` makes of it.
+        """The program, or the result of ``of`` on it, compiled ahead of time for these inputs.
 
         ``alive`` is kept with it, because the key contains ids of its objects.
         """

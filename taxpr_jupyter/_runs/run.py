@@ -42,7 +42,7 @@ class Phase:
     """A phase of a run, reported before it begins.
 
     Attributes:
-        program: ``"untouched"``, ``"injected"``, or ``"gradient"`` for those of both.
+        program: ``"untouched"``, ``"injected"``, or ``"gradient"`` for the gradients of both.
         name: One of `PHASES`.
         step: The number of the phase, from 1.
         steps: The number of phases.
@@ -106,15 +106,15 @@ class Run:
         divided: The arguments and results that several devices share.
         gradients: The differences of the gradients of the first result that is a single float, by
             the arguments; empty if they were not asked for, see `Session.run`.
-        gradient_note: Why there are none although they were asked for.
+        gradient_note: Why they are missing although they were asked for.
         records: The record of each tag, by key.
         times: Seconds for each phase, for both programs together; 0 if it was not needed.
         reused: Whether both programs had been compiled before.
-        error: The reason of a failure, in one sentence; None if there was none.
+        error: The reason of a failure, in one sentence, or None.
         states: The states of the function in this run.
         final_states: The last values of the states with injectors, PyTrees by name.
         baseline_states: The last values of the states in the untouched program.
-        exception: The exception, for ``raise run.exception``; None if there was none.
+        exception: The exception, for ``raise run.exception``, or None.
         cancelled: Whether the run was stopped.
         left: For a stopped run, a sentence about work that still goes on; may be empty.
         ctx: The contexts of the injectors after the run, by key.

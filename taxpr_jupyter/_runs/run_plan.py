@@ -20,13 +20,13 @@ class Plan:
         edition: Counts the changes of the session, see `Session.stale`.
         untouched: The program as traced at first.
         program: The program with the changes of its source.
-        edited: That with the added tags.
+        edited: The same with the added tags.
         sites: The tags of ``edited``.
         code: Python that does the same.
         tags: The added tags, as a hashable object.
         states: The initial values of the states by name.
         watched: The writes to the states, as in `Edits`.
-        numbers: What the program takes besides: the numbers of the changes of its source.
+        numbers: Further arguments of the program: the numbers of the changes of its source.
         gradients: Whether to compare the gradients of the first result that is a single float.
     """
 

@@ -39,9 +39,9 @@ class WriteRun:
         key: The key of the tag there, and of its record.
         address: The address of the tag.
         values: The values in order, stacked on a leading axis if the place can be reached more than
-            once. None if there are none.
+            once. None without values.
         stacked: Whether the values are stacked.
-        note: The number of values, or the reason why there are none.
+        note: The number of values, or why they are missing.
     """
 
     leaf: str

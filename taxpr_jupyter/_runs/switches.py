@@ -25,7 +25,7 @@ def switched_off(ctx: Contexts, attached: Mapping[str, Attached]) -> Contexts | 
     """The contexts with all injectors off; None if one that changes values has no switch.
 
     Args:
-        ctx: The contexts; those of the injectors come first at each site.
+        ctx: The contexts; the injectors' own come first at each site.
         attached: The injectors by the address of their site.
     """
     if any(not (_has_switch(one) or one.injector.observes) for one in attached.values()):

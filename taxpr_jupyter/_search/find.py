@@ -29,7 +29,7 @@ class Hit(NamedTuple):
 
     Attributes:
         address: The address of an equation, input, constant or output.
-        why: What the words matched, such as ``"type bf16[2,16]"``.
+        why: The match of the words, such as ``"type bf16[2,16]"``.
     """
 
     address: str
@@ -175,5 +175,5 @@ class Finder:
 
 
 def _no_sets(pattern: str) -> str:
-    """A glob for a selector, in which brackets are plain characters."""
+    """A glob for a selector, with brackets as plain characters."""
     return pattern.replace("[", "[[]")

@@ -92,7 +92,7 @@ PATTERNS = {
 
 
 def examples() -> list[tuple[str, str]]:
-    """An example of each prefix, and what it finds."""
+    """An example of each prefix, and a description."""
     return [(one["example"], one["words"]) for one in CRITERIA.values()]
 
 

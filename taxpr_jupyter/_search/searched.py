@@ -43,7 +43,7 @@ class Searched:
 
     @functools.cached_property
     def _avals(self) -> dict[int, tuple[Any, str]]:
-        """Avals with their texts, by id: their hash takes long, and many are one object."""
+        """Avals with their texts, by id: their hash takes long, and many share an object."""
         avals = {id(var.aval): var.aval for row in self.rows for var in row.made}
         texts: dict[Any, str] = {}
         for aval in avals.values():
@@ -59,7 +59,7 @@ class Searched:
 
     @functools.cached_property
     def scopes(self) -> Sequence[str]:
-        """The whole scope of each equation: its own, after those of the equations around it."""
+        """The whole scope of each equation: its own, after those of outer equations."""
         around = {
             id(home): "/".join(_scope_of(step.eqn) for step in home.steps)
             for home in self._index.homes.values()

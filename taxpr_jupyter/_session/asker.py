@@ -88,8 +88,8 @@ class Asker:
         """Asks one of the questions of the panel.
 
         Args:
-            question: Its name: ``"find_nan"``, ``"flow"``, ``"check"``, or what `first_difference`
-                compares with: ``"injectors"``, ``"op by op"``, ``"bfloat16"``.
+            question: Its name: ``"find_nan"``, ``"flow"``, ``"check"``, or the other side of
+                `first_difference`: ``"injectors"``, ``"op by op"``, ``"bfloat16"``.
             device: One of `devices`; by default where JAX would run it.
             cancel: As for `run`.
             of: For ``"flow"`` the result to differentiate; empty for the first one.
@@ -204,10 +204,10 @@ class Asker:
         return list(losses_of(self._store.program).values())
 
     def check(self) -> taxpr.questions.Answer:
-        """What is suspicious in the program, without running it; see `taxpr.check`.
+        """Find suspicious statements, without running the program; see `taxpr.check`.
 
         Returns:
-            An `Answer` with a row for each finding, which is false if there is none.
+            An `Answer` with a row for each finding; it is false without findings.
 
         Example:
             >>> import jax.numpy as jnp
@@ -273,7 +273,7 @@ class Asker:
     def _with_and_without(
         self, plan: Plan, asking: Callable[..., Callable[..., taxpr.questions.Answer]]
     ) -> Callable[..., taxpr.questions.Answer]:
-        """What compares the untouched program with the one that has injectors and changes."""
+        """A comparison of the untouched program with the program with injectors and changes."""
         if not plan.attached and not plan.rewritten:
             raise PanelError(
                 "No injector is attached and no line is changed: there is nothing to compare with"

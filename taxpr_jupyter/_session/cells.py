@@ -12,10 +12,10 @@ _NUMBERED = re.compile(r"_\d+")
 
 
 class Replaced:
-    """Stands among the outputs of a notebook for a session whose cell was run again.
+    """Replaces, among a notebook's outputs, a session whose cell was run again.
 
     Args:
-        what: What it was.
+        what: A description of the session.
     """
 
     _what = ""  # also of one that is being copied
@@ -47,8 +47,8 @@ class Cells:
     def enter(self, session: Session, shell: Any) -> None:
         """Files a new session; the one that it replaces hands over its state and closes.
 
-        IPython keeps each output for ever, so another object takes its place there. Where somebody
-        has a name for it, it lives on, and lets go of what is large.
+        IPython keeps each output for ever, so another object takes its place there. If somebody has
+        a name for it, it lives on, and releases large arrays.
         """
         cell, message = _running_cell(shell)
         if cell is None:

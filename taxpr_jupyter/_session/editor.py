@@ -32,7 +32,7 @@ class Editor:
         return _attach.choices(self._store.namespace)
 
     def sites(self) -> tuple[SiteRow, ...]:
-        """All tags in program order, those of the source and those added."""
+        """All tags in program order, from the source and added ones."""
         with self._store.lock:
             return self._store.edited.sites
 
@@ -42,8 +42,8 @@ class Editor:
         A value that was tagged so before stays as it is: a cell may run again.
 
         Args:
-            address: Of the value, or of an equation with one result; or a selector of one value
-                such as `taxpr.var`.
+            address: The value, or an equation with one result; or a selector of one value such as
+                `taxpr.var`.
             name: The tag's name; by default the variable that held the value, or ``tag1``,
                 ``tag2``, ….
             **params: More params of the tag.
@@ -106,16 +106,16 @@ class Editor:
         """Attaches an injector to a tag; a value without a tag is tagged first.
 
         The injector is tried out at once, without running anything. If it raises, or
-        changes a shape, it stays attached with the reason in `Attached.error`. What taxpr warns
-        of, such as a derivative that stays as it was, is in `Attached.note`, too.
+        changes a shape, it stays attached with the reason in `Attached.error`. Warnings of taxpr,
+        such as about an unchanged derivative, are in `Attached.note`, too.
 
         If the program differentiates the value of a variable, an injector without a state, or a
         function without a context, edits the source there, as `taxpr.edit` does: the program is
-        traced anew, so that derivatives are those of the changed function, and other addresses may
-        follow. Where that cannot be, it stays an injection, and the note says why.
+        traced anew, so derivatives are the changed function's, and other addresses may change. If
+        that is not possible, it stays an injection, and the note says why.
 
         Args:
-            address: Of a tag or a value, or a tag's name; or a selector such as `taxpr.var`.
+            address: A tag or a value, or a tag's name; or a selector such as `taxpr.var`.
             injector: The name of a ready injector or of a function in the notebook, a
                 `taxpr.injectors.Injector`, or a function ``(ctx, token, params) -> (token, ctx)``.
             ctx: The first context of a function.
@@ -216,8 +216,8 @@ class Editor:
     def undo(self) -> str:
         """Takes back the last step: a tag, an injector or its values, a line, a value of a state.
 
-        Several values of one parameter in a row are one step. What is open in the picture, and
-        runs, stay as they are.
+        Several values of one parameter in a row count as one step. Open nodes in the picture, and
+        runs, stay unchanged.
 
         Returns:
             What the step was, in words.
@@ -252,12 +252,12 @@ class Editor:
 
     @property
     def undoes(self) -> str:
-        """What `undo` would take back, in words; empty if there is nothing."""
+        """The step that `undo` would take back, in words; empty without one."""
         return self._store.steps.undoes
 
     @property
     def redoes(self) -> str:
-        """What `redo` would do again, in words; empty if there is nothing."""
+        """The step that `redo` would do again, in words; empty without one."""
         return self._store.steps.redoes
 
     # ---- within ------------------------------------------------------------------

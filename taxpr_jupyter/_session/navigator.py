@@ -33,7 +33,7 @@ _NAMED = 3  # so many names of what was folded are told
 class Navigator:
     """Searches, follows paths, folds and unfolds, shows only a part.
 
-    Addresses are those of the program with its tags.
+    Addresses belong to the program with its tags.
     """
 
     def __init__(self, store: Store, renderer: Renderer) -> None:
@@ -47,7 +47,7 @@ class Navigator:
         """Look up an address of the picture, or the tag with this key; never raises.
 
         Args:
-            address: Of a value, an equation, a group or a tag.
+            address: A value, an equation, a group or a tag.
         """
         with self._store.lock:
             edited = self._store.edited
@@ -69,7 +69,7 @@ class Navigator:
             text: The words.
 
         Returns:
-            What was found, in program order: for each its address, and what matched.
+            The hits, in program order: for each its address, and the match.
 
         Example:
             >>> import jax.numpy as jnp
@@ -88,11 +88,11 @@ class Navigator:
         itself and is not needed is folded, the farthest first; `layout_note` says what.
 
         Args:
-            address: Of an equation, value, input, nested jaxpr or group.
+            address: An equation, value, input, nested jaxpr or group.
             line: Instead of that, a line of the source, as for `line`; its statement stays folded.
 
         Returns:
-            The address of the element of the picture that stands for it.
+            The address of the element of the picture that shows it.
         """
         made = self._made_by(line) if line else ()
         with self._store.change("folding"):
@@ -138,7 +138,7 @@ class Navigator:
             return self._slices.downstream(self._at(address))
 
     def between(self, start: Place, stop: Place) -> Slice:
-        """All paths from one value or equation to another, empty where there is none.
+        """All paths from one value or equation to another, maybe empty.
 
         Args:
             start: The address of the one.
@@ -180,10 +180,10 @@ class Navigator:
             return self._slices.of(found)
 
     def lines_of(self, addresses: Iterable[str]) -> dict[str, list[int]]:
-        """The lines of the source that made or hold what is at each address.
+        """The lines of the source that made or hold the value at each address.
 
         Args:
-            addresses: Of equations, values, inputs, nested jaxprs or groups.
+            addresses: Equations, values, inputs, nested jaxprs or groups.
 
         Returns:
             The numbers of rows of `source`, from 0; without the addresses that have none.

@@ -218,9 +218,9 @@ class Renderer:
     def code(self, question: str | None = None, of: str = "") -> str:
         """Python that traces, tags, injects and runs the same, without the session.
 
-        Its results are those of `run` in each bit, if `jax.jit` can compile it, and else but for
-        rounding, as a comment says. A function that is not jitted runs operation by operation when
-        it is called itself, and may round otherwise, too.
+        Its results equal `run`'s in each bit if `jax.jit` can compile it, else up to rounding, as a
+        comment says. A function that is not jitted runs operation by operation when it is called
+        itself, and may round otherwise, too.
 
         Args:
             question: A question that it asks instead of running, as `ask` is given it.

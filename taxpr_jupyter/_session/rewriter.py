@@ -88,7 +88,7 @@ class Rewriter:
         return self._store.edits.written
 
     def diff(self) -> str:
-        """What `edit` did, as a unified diff of the files; empty if it did nothing.
+        """The changes by `edit`, as a unified diff of the files; may be empty.
 
         Files are called as git has them, or from the folder of the notebook: ``git apply`` or
         ``patch -p1`` there makes the changes.
@@ -109,7 +109,7 @@ class Rewriter:
         """The line that is meant.
 
         Raises:
-            PanelError: There is none, or several.
+            PanelError: If there is no such line, or several.
         """
         listing = self._store.program.listing()
         lines = {(part.file, line.number) for part in listing.parts for line in part.lines}
@@ -142,7 +142,7 @@ def _checked(text: str) -> str:
     """The right-hand side, as it follows ``x =``.
 
     Raises:
-        PanelError: It is none.
+        PanelError: If it is no expression.
     """
     source = text.strip()
     try:

@@ -97,9 +97,9 @@ class Runner:
         """How large the results of the runs before the last one may be, together.
 
         The last run that came to its end keeps all, and every run its texts, statistics,
-        differences, and arrays of up to 16 KiB. Of the runs before the larger arrays are released,
-        the oldest first: there something stands for them that says how to have them again. A
-        `Run` that you hold yourself stays as it is.
+        differences, and arrays of up to 16 KiB. The larger arrays of earlier runs are released, the
+        oldest first: a placeholder then says how to get them again. A `Run` that you hold yourself
+        stays unchanged.
 
         Example:
             >>> import jax.numpy as jnp
@@ -142,7 +142,7 @@ class Runner:
         again where they were let go of, see `kept_bytes` and `release`. With nothing attached one
         program runs, which records its tags and is the untouched one, too.
 
-        What goes wrong in the program or in an injector is in `Run.error`, and does not raise;
+        An error in the program or in an injector does not raise: it is in `Run.error`, and
         `Run.exception` is the exception itself.
 
         Args:
@@ -238,7 +238,7 @@ class Runner:
         return whole
 
     def write_states(self) -> dict[str, Any]:
-        """Sets the user's own states to what the last run ended with, injectors and all.
+        """Sets the user's own states to the final states of the last run, with injectors.
 
         A run itself never changes them.
 
@@ -281,7 +281,7 @@ class Runner:
         self.runs = tuple(trimmed(self.runs[-_RUNS_KEPT:], self._kept_bytes, kept))
 
     def _settled(self, on_phase: OnPhase | None, cancel: threading.Event | None) -> str:
-        """Tries out what is attached; where that is cancelled returns what goes on, in words."""
+        """Tries out attached injectors; if cancelled, returns the work that goes on, in words."""
         self._trials.refresh()
 
         def on_trial(attached: Attached) -> None:

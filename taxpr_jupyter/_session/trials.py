@@ -98,7 +98,7 @@ class Trials:
         Args:
             what: See `Store.on_change`.
             place: Puts it in place.
-            kind: Of the step that can be undone, see `Steps.note`.
+            kind: The kind of the step to undo, see `Steps.note`.
         """
         with self._store.mistakes():
             with self._store.lock:
@@ -118,7 +118,7 @@ class Trials:
 
         Args:
             attached: The injector.
-            tag: The params of the tag that comes with it; None where there is one.
+            tag: The params of the tag that comes with it; None if the tag exists.
         """
         before = self._store.edits.attached.get(attached.key)
         trial = Trial(before, tag)

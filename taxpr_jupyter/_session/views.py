@@ -80,7 +80,7 @@ class Views:
             name: Its name.
 
         Raises:
-            PanelError: There is none of that name.
+            PanelError: If there is no view of that name.
         """
         with self._store.change("views"):
             views = dict(self._renderer.views)

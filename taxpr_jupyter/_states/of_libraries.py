@@ -19,8 +19,8 @@ _CHANGED = (
 def pure_call(opened: Opened) -> PureCall:
     """The call of a pure function.
 
-    Its states have the names that they have in their objects, after those of the objects if there
-    are several. What is no array in its result is put aside, see `taxpr.libraries.plain`.
+    Its states have their names in their objects, after the objects' names if there are several.
+    Values in its result that are no arrays are put aside, see `taxpr.libraries.plain`.
     """
     first = opened.first
     several = len(first.states()) > 1

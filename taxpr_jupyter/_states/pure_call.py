@@ -13,8 +13,8 @@ class PureCall:
     """A call of a function that uses states, as a call of a pure one.
 
     Attributes:
-        fun: ``(states, *args, **kwargs) -> (out, states)``; its ``__name__`` is that of the user's
-            function, and its signature that with the states before it.
+        fun: ``(states, *args, **kwargs) -> (out, states)``; it has the ``__name__`` of the user's
+            function, and its signature with the states before it.
         states: The current values of the states, PyTrees by name, without tracers.
         args: The positional arguments, at the positions of the user's call. An argument that holds
             states is replaced by None.

@@ -34,7 +34,7 @@ def traced_pure(
         args: The positional arguments.
         kwargs: The keyword arguments.
         statics: The static arguments among these.
-        pure: The pure call, if the states are those of another library.
+        pure: The pure call, if the states belong to another library.
         variables: Whether to note the variables of the source, as ``names`` of `taxpr.trace`.
 
     Returns:

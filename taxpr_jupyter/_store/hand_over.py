@@ -15,13 +15,13 @@ KEPT = "what was kept from the last run of this cell"
 
 
 def hand_over(old: Store, store: Store, states: States, tracer: Tracer) -> None:
-    """Makes the edits of an older session to a new one, and notes what became of them.
+    """Makes the edits of an older session in a new one, and notes moved and lost ones.
 
     Args:
         old: The older program with its edits.
         store: The new one.
         states: Its states.
-        tracer: What traces it with the changes of the older one.
+        tracer: Traces it with the changes of the older one.
     """
     edited, dropped = tracer.take_over(old.edited)
     found = adopted(edited, old.edited, store.namespace)

@@ -39,10 +39,10 @@ class StateRow:
 
     Attributes:
         name: Its name.
-        address: What it has in the picture; "" for one without any array.
+        address: Its address in the picture; "" without any array.
         written: Whether the function writes it, or only reads it.
         leaves: The arrays of its value.
-        watched: The keys of the tags at what is written to it, where that was asked for.
+        watched: The keys of the tags at values written to it, if that was asked for.
     """
 
     name: str
@@ -70,10 +70,10 @@ def state_row(ends: StateEnds, value: Any, before: Any, watched: tuple[str, ...]
     """One state.
 
     Args:
-        ends: Where it enters and leaves the program.
+        ends: Its inputs and outputs in the program.
         value: Its initial value.
-        before: The one that it had when the call was traced.
-        watched: The keys of the tags at what is written to it.
+        before: Its value when the call was traced.
+        watched: The keys of the tags at values written to it.
     """
     leaves = zip(ends.leaves, jax.tree.leaves(value), jax.tree.leaves(before), strict=True)
     rows = tuple(

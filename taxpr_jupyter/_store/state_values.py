@@ -74,7 +74,7 @@ def fitted(name: str, value: Any, like: Any) -> Any:
     """A value of the structure and types of another one.
 
     Args:
-        name: Of the state, for messages.
+        name: The name of the state, for messages.
         value: A PyTree; numbers, and lists of numbers for arrays, become of the right dtype.
         like: A PyTree of arrays.
 

@@ -34,8 +34,7 @@ class States:
     def initial_states(self) -> dict[str, Any]:
         """The values that a run begins with, PyTrees by the names of the states.
 
-        They are those that the states had when the call was traced, and what `set_state` made of
-        them.
+        The states had them when the call was traced, or `set_state` has set them.
         """
         with self._store.lock:
             values = dict(self.pure.states) if self.pure else {}
@@ -65,12 +64,12 @@ class States:
             )
 
     def set_state(self, name: str, value: Any) -> None:
-        """Sets what a run begins with. The user's own state stays as it is.
+        """Sets the initial value of a state for runs. The user's own state stays unchanged.
 
         Args:
-            name: Of the state, or of one array of its value, such as ``norm['mean']``.
-            value: Of its structure, shape and dtype. Numbers, nested lists of numbers, and text of
-                these become of its dtype where that keeps them.
+            name: The name of the state, or of one array of its value, such as ``norm['mean']``.
+            value: A value of its structure, shape and dtype. Numbers, nested lists of numbers, and
+                text of these are converted if its dtype can hold them.
 
         Raises:
             PanelError: If there is no such state, or the value does not fit it.
@@ -117,7 +116,7 @@ class States:
             self._store.put(states=edited)
 
     def watch_state(self, name: str) -> tuple[str, ...]:
-        """Tags what is written to a state, so that a run shows its value after each write.
+        """Tags the values written to a state, so that a run shows its value after each write.
 
         In a loop these are the values after each iteration.
 
@@ -129,7 +128,7 @@ class States:
             has none.
 
         Raises:
-            PanelError: If there is no such state, it is only read, or is one of another library.
+            PanelError: If there is no such state, it is only read, or belongs to another library.
 
         Example:
             >>> import jax, jax.numpy as jnp, taxpr

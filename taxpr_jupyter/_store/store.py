@@ -16,7 +16,7 @@ from taxpr_jupyter._model.model import count_of
 
 
 class Store:
-    """A program with its edits, which any thread may change, and who is told of it.
+    """A program with its edits, which any thread may change, and its listeners.
 
     Args:
         program: The program as traced, without changes of its source.
@@ -26,8 +26,8 @@ class Store:
 
     Attributes:
         untouched: The program as traced at first.
-        moved: The keys of tags before the source was changed last, and since then; None for what
-            is gone.
+        moved: The keys of tags before the source was changed last, and since then; None for tags
+            that are gone.
         lock: Held while the edits change.
         edition: How often other edits came that compute or record something else.
         steps: The edits that were made, to undo them.
@@ -87,10 +87,10 @@ class Store:
         return attached
 
     def go(self, step: EditStep) -> str:
-        """Puts the program and the edits of a step in place; what is open stays so.
+        """Puts the program and the edits of a step in place; open nodes stay open.
 
         Returns:
-            What the step is, in words.
+            The step, in words.
         """
         before, after = self._edited, Edited(step.program, step.edits)
         self.edited = after.changed(**self.folding(after))
@@ -124,12 +124,12 @@ class Store:
 
     @contextlib.contextmanager
     def change(self, what: str, step: str | None = "") -> Iterator[None]:
-        """Around a change: one thread at a time; tells views what happened, or what is wrong.
+        """Around a change: one thread at a time; tells views about the change, or the error.
 
         Args:
             what: See `on_change`.
-            step: What can be undone is called so; empty to say it by what was changed, None where
-                it is no step.
+            step: The name of the step to undo; empty to name it by the change, None if it is no
+                step.
         """
         with self.mistakes(), self.lock:
             program, before = self.program, self._edited

@@ -225,7 +225,7 @@ def _variable(program: taxpr.Program, held: HeldVariables, key: str) -> Any:
     """The first variable that held a value.
 
     Raises:
-        PanelError: There is none.
+        PanelError: If no variable held it.
     """
     variables = held.at(key)
     if not variables:

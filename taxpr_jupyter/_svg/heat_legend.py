@@ -33,7 +33,7 @@ class Legend:
     """A title, a row of colours, and numbers below some of them.
 
     Attributes:
-        title: What the colours mean.
+        title: The meaning of the colours.
         colours: The class and the fill of each colour, from cold to hot.
         numbers: The text below each colour; "" for none.
         notes: Further lines, such as how much has a colour.

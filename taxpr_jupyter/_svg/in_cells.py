@@ -78,8 +78,8 @@ def as_image(svg: str) -> str:
     """HTML with the picture as an image, visible only if the page removes templates and SVG.
 
     JupyterLab and Notebook do so while a notebook is not trusted. Elsewhere the image is hidden, as
-    the SVG itself is shown. GitHub removes templates but shows SVG; it also removes the style,
-    without which the image is one pixel large.
+    the SVG itself is shown. GitHub removes templates but shows SVG; it also removes the style, so
+    the image has the size of a single pixel.
     """
     root = _read(svg)
     words = ": ".join(filter(None, (root.findtext("title"), root.findtext("desc"))))

@@ -59,7 +59,7 @@ def finer(curves: Curves) -> Curves:
 def _outside(
     curve: Curves, boxes: Sequence[Box], ends: tuple[Point, Point]
 ) -> Iterator[tuple[float, float]]:
-    """The parameter intervals, from 0 to 1, in which a curve is in no box."""
+    """The parameter intervals, from 0 to 1, of a curve outside of all boxes."""
     bounds = around(curve)
     near = [box for box in boxes if meet(box, bounds)]
     if not near:

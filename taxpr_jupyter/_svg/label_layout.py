@@ -63,7 +63,7 @@ class Placed(NamedTuple):
         titles: For each cluster the boxes of the lines of its title.
         labels: For each edge its texts.
         lines: For each edge the parts of its line to draw.
-        badges: Of each badge the box of its name; none where there is no room for it.
+        badges: For each badge the box of its name; left out if there is no room for it.
         view: Left, top, right and bottom of the whole: the names of badges may need more room.
     """
 
@@ -160,7 +160,7 @@ def _badges(
 
 
 def _with_tab(node: Node, box: Box) -> Box:
-    """The box of a node with the tab of a folder, which stands out."""
+    """The box of a node with the tab of a folder above it."""
     left, top, right, bottom = box
     return left, top - TAB * (theme.look_of(node).shape == "folder"), right, bottom
 

@@ -94,7 +94,7 @@ class Places:
         return found
 
     def _good(self, text: Text) -> Iterator[_LabelPlace]:
-        """Positions at which a reader assigns the text to its own edge, the nearest first."""
+        """Positions where a reader assigns the text to its own edge, the nearest first."""
         end = text.path[0]
         near = [box for box in self._taken if any_within(box, (end,), _REACH)]
         others = [

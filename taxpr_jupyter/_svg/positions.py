@@ -120,7 +120,7 @@ def _size(box: Box) -> dict[str, str]:
 
 
 def _corners(view: Box, legend: Legend | None) -> tuple[Point, Point]:
-    """Two corners of the bounding box, to which Graphviz adds a margin."""
+    """Two corners of the bounding box; Graphviz adds a margin."""
     left, top = _corner(view, legend)
     right, bottom = view[2:]
     right = max(right, left + legend.width) if legend else right

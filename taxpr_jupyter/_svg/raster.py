@@ -62,7 +62,7 @@ def raster(
 def _by_dot(
     picture: Picture, form: str, timeout: float, cancel: threading.Event | None
 ) -> tuple[bytes | None, str]:
-    """Draw by `dot`: the data or None, and the reason if there are none, as `convert`."""
+    """Draw by `dot`: the data; or None, and the reason, as `convert`."""
     laid_out = lay_out(lambda: arranged(picture, RecentLayouts()), timeout, cancel)
     if laid_out.layout is None:
         raise PanelError(laid_out.note)

@@ -131,7 +131,7 @@ def _text(text: str, x: float, base: float, begins: bool = False) -> str:
 
 
 def _base(box: Box) -> Point:
-    """Where a small text begins, on its base line."""
+    """The begin of a small text, on its base line."""
     return box[0], middle_of(box)[1] + theme.SMALL * 0.3
 
 

@@ -33,7 +33,7 @@ class Titles:
     def _crossings(
         self, top: float, bottom: float, left: float, right: float
     ) -> Iterator[tuple[float, float]]:
-        """The intervals in which something crosses a horizontal band."""
+        """The intervals of a horizontal band that something crosses."""
         band = left, top, right, bottom
         for bounds, path in self._paths:
             if not meet(bounds, band):

@@ -54,5 +54,5 @@ def literal_of(address: str, number: int) -> Address:
 
 
 def place_of(address: str) -> Address:
-    """The place in the program to which a node with this address belongs."""
+    """The place in the program of a node with this address."""
     return Address(_NO_PLACE.sub("", address))

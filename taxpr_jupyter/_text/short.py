@@ -219,7 +219,7 @@ class Tooltips:
         return " · ".join(filter(None, (visible(failure.given), place, visible(failure.reason))))
 
     def _failed(self, failure: introspect.Failure) -> list[str]:
-        """What failed while it was traced: what the error says, where, and how to mend it."""
+        """The lines on a failure of tracing: the error, its place, and how to fix it."""
         advice = hint_of(failure.error, failure.message)
         head, *more = failure.message.splitlines() or [""]
         lines = [f"{failure.error.__name__}: {head}", *(line for line in more if line.strip())]
@@ -247,7 +247,7 @@ def file_and_line(source: introspect.Source) -> str:
 
 
 def function_name(source: introspect.Source) -> str:
-    """The function's own name. Some versions of JAX prepend those of the functions around it."""
+    """The function's own name; some versions of JAX prepend the functions around it."""
     return source.function.rpartition("<locals>.")[2]
 
 

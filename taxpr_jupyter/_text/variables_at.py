@@ -38,7 +38,7 @@ class HeldVariables:
         return self._by_address.keys()
 
     def at(self, address: str) -> Sequence[taxpr.program.Variable]:
-        """All that held the value, in the order in which they did; none where none is known."""
+        """All variables that held the value, in order; empty if unknown."""
         return self._by_address.get(address, ())
 
     def name(self, address: str, nameless: Collection[str] = ("_",)) -> str:
@@ -48,7 +48,7 @@ class HeldVariables:
 
         Args:
             address: The address.
-            nameless: What variables are called that have no name.
+            nameless: The names that count as no name.
         """
         held = [one for one in self.at(address) if one.name not in nameless]
         if not held:

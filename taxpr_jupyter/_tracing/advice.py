@@ -28,7 +28,7 @@ def advise(
 
 
 def uncallable(value: Any) -> str:
-    """Advice on what to pass instead of something that cannot be called; may be empty."""
+    """Advice for passing something that cannot be called; may be empty."""
     name = type(value).__name__
     if isinstance(value, (jax.stages.Lowered, jax.stages.Compiled)):
         return f". A {name} holds no jaxpr any more; give jax.jit(f).trace(...), or f itself"
@@ -77,7 +77,7 @@ def _of_class(fun: Any) -> str:
 def _of_arguments(
     error: Exception, fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> str:
-    """The arguments that the function takes, if those of the call do not fit.
+    """The arguments that the function takes, if the call's do not fit.
 
     This looks at the signature only after the call failed, as the signature of a wrapper may be
     wrong.

@@ -87,8 +87,8 @@ def expression(value: Any, namespace: Mapping[str, Any]) -> str | None:
 def injector_functions(namespace: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
     """The functions whose arguments are called like ``(ctx, token, params)``.
 
-    A loss may take three arguments, too. So the names count, of which the usual short forms, and
-    those that begin with ``_``, will do.
+    A loss may take three arguments, too. So the names count; the usual short forms, and names that
+    begin with ``_``, count, too.
     """
     found = {}
     for name, value in list(namespace.items()):

@@ -45,7 +45,7 @@ class SourceChange(NamedTuple):
 
     @property
     def key(self) -> Any:
-        """What is fixed when it is traced: all but the numbers."""
+        """The fixed parts when it is traced: all but the numbers."""
         if isinstance(self.by, str):
             return repr(self.where), self.by
         fun = inspect.unwrap(self.by.fire)

@@ -19,7 +19,7 @@ _MEANT = re.compile(r"\. Did you mean: [^\n]*\?")
 
 
 def mistake(error: BaseException, lines: Collection[int | None]) -> str:
-    """The message, the line if it is none of these, and how to mend it."""
+    """The message, the line if it is not among these, and how to fix it."""
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
     said = one_line(error, _MORE.sub("", text))
     shown = traceback.TracebackException(type(error), error, error.__traceback__, limit=0)

@@ -69,8 +69,8 @@ def traced(
 ) -> TracedCall:
     """Trace ``fun(*args, **kwargs)``; strings and functions among the arguments are static.
 
-    A function that uses states is traced as a pure function of them. ``variables`` is
-    what `taxpr.trace` calls ``names``.
+    A function that uses states is traced as a pure function of them. ``variables`` means ``names``
+    of `taxpr.trace`.
 
     Raises:
         PanelError: If ``fun`` cannot be called.
@@ -180,7 +180,7 @@ def static_words(words: Iterable[str]) -> tuple[list[int], list[str]]:
 
 
 def traced_before(f: Any) -> taxpr.Program | None:
-    """The program if ``f`` is one, or a jaxpr, a traced function, or an error of tracing one.
+    """The program of a program, jaxpr, traced function or tracing error; else None.
 
     None for anything else.
     """

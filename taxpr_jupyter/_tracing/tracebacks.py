@@ -77,7 +77,7 @@ def rendered(error: Exception, shell: Any, caller: FrameType | None = None) -> l
 
 @contextlib.contextmanager
 def _alone(error: Exception) -> Iterator[None]:
-    """A context in which the error has no cause and context, which IPython would show.
+    """A context that hides the cause and context of an error, which IPython would show.
 
     JAX stores its unfiltered traceback there. IPython 7 shows them even if asked for the error
     only, and fails on them with a Python newer than itself.
@@ -107,7 +107,7 @@ def users_frames(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def users_line(traceback: TracebackType | None) -> str:
-    """``line 3 of bad``: the innermost line of the user's own code; empty if there is none."""
+    """``line 3 of bad``: the innermost line of the user's own code, or empty."""
     entry = users_frames(traceback)
     if entry is None:
         return ""

@@ -35,7 +35,7 @@ class Arranger:
         self._sizes: introspect.ByIdentity[int] = introspect.ByIdentity()
 
     def arranged(self, items: list[Item], start: int) -> list[Item]:
-        """Puts together what repeats itself, and what is too much to stand side by side."""
+        """Groups repetitions, and items that are too many for one level."""
         heads, bounds = self._heads(items, start)
         keys = [self._item_key(items[i], *bounds[i]) for i in heads]
         repeat, of_place = repeat_in(keys), False
@@ -57,7 +57,7 @@ class Arranger:
         ]
 
     def _heads(self, items: Sequence[Item], start: int) -> tuple[list[int], list[tuple[int, int]]]:
-        """Which items are no tags; and for each item from which unit to which it goes."""
+        """The items that are no tags; and for each item its range of units."""
         sizes = [self._sizes.of(item, _units_in) for item in items]
         bounds = list(itertools.pairwise(itertools.accumulate(sizes, initial=start)))
         return [i for i, size in enumerate(sizes) if size], bounds
@@ -69,7 +69,7 @@ class Arranger:
         return self._keys.number((item.kind, re.sub(r"\d+", "#", item.title), same))
 
     def _of_one_place(self, items: Sequence[tuple[Item, int, int]]) -> Repeat | None:
-        """What repeats itself but for its shapes, as `jax.tree.map` does, if it is much."""
+        """A repetition except for shapes, as `jax.tree.map` makes, if it is long."""
         if len(items) < _MANY:
             return None
         codes = self._units.codes
@@ -81,7 +81,7 @@ class Arranger:
         return repeat if much or (named and repeat.times >= _MANY) else None
 
     def few_of(self, items: list[Item], start: int) -> list[Item]:
-        """Cuts what is too much to stand side by side into runs.
+        """Cuts items that are too many for one level into runs.
 
         First only equations without nested jaxprs, between what has a name of its own.
         """
@@ -106,7 +106,7 @@ class Arranger:
 
     @staticmethod
     def has_name(item: Item) -> bool:
-        """Whether it is a group, or an equation that stands for much."""
+        """Whether it is a group, or an equation that holds several."""
         if item.is_group:
             return True
         return any(len(nested.jaxpr.eqns) > 1 for nested in introspect.nested_jaxprs(item.eqn))
@@ -129,7 +129,7 @@ class Arranger:
         function: str = "",
         of_place: bool = False,
     ) -> Item:
-        """A group of what repeats itself: the first time, and a group of the other times.
+        """A group of repetitions: the first time, and a group of the other times.
 
         It is called like the function that is given, or like what it consists of; ``of_place`` says
         that one place in the source made all, of any shapes, and it is called like that.

@@ -46,7 +46,7 @@ class Units:
     Attributes:
         eqns: The equation of each unit.
         starts: The position in the items where each unit starts, and at last where they end.
-        passes: Of each unit "forward" or "backward", see `pass_of`, or "".
+        passes: For each unit "forward" or "backward", see `pass_of`, or "".
         scopes: The scopes of each unit, outermost first.
     """
 
@@ -159,7 +159,7 @@ class Units:
         return any(len(self.paths[unit]) - depth <= ends for unit in ruled)
 
     def scope_title(self, start: int, stop: int, name: str) -> tuple[str, str]:
-        """The title and the note of what is in a scope.
+        """The title and the note of a scope.
 
         `eqx.nn.Linear` says what is called, the user's source also which one: `self.embed(x)`.
         """
@@ -191,7 +191,7 @@ class Units:
     def step_runs(
         self, start: int, stop: int, depth: int
     ) -> list[tuple[SourceStep | None, int, int]]:
-        """The runs of units with the same step: the step, where they start, where they stop."""
+        """The runs of units with the same step: the step, the start and the stop."""
         steps = [path[depth] if depth < len(path) else None for path in self.paths[start:stop]]
         runs: list[tuple[SourceStep | None, int, int]] = []
         for step, same in itertools.groupby(steps):  # each is there once, so that `is` decides
@@ -269,7 +269,7 @@ def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
 def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[SourceStep]:
     """The steps of a call stack, which is given from the inside out.
 
-    Of libraries only what the user has called last.
+    Of the libraries' frames only the last one that the user called counts.
     """
     library = list(itertools.takewhile(_of_library, stack))
     own = [frame for frame in stack[len(library) :] if not _of_library(frame)]
@@ -327,7 +327,7 @@ def _called(frame: introspect.Statement) -> str:
 
 
 def _runs_another(frame: introspect.Statement, handed: bool) -> bool:
-    """Whether it is what a library makes of a function, as `_VmapWrapper.__call__` of equinox.
+    """Whether it is a library's wrapper of a function, as `_VmapWrapper.__call__` of equinox.
 
     Or, handed to such a one, a lambda of the library.
     """
@@ -347,7 +347,7 @@ def _common(one: Sequence[SourceStep], other: Sequence[SourceStep]) -> int:
 
 
 def _derivative(text: str, derived: bool) -> str:
-    """The title of what is computed for the derivative of a statement or expression."""
+    """The title of the derivative of a statement or expression."""
     return f"∂ {text}" if derived else text
 
 
@@ -362,5 +362,5 @@ def _place(file: str, line: int) -> str:
 
 
 def _scopes(eqn: introspect.JaxprEqn) -> tuple[str, ...]:
-    """The scopes that people set: not those of `jax.numpy.einsum`, such as `ij,jk->ik`."""
+    """The scopes that people set, without the scopes of `jax.numpy.einsum`, such as `ij,jk->ik`."""
     return tuple(name for name in introspect.scopes_of(eqn) if "->" not in name)

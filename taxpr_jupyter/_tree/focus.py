@@ -28,7 +28,7 @@ class Only:
     def items(
         self, grouped: Sequence[Item], row: Sequence[Item], home: taxpr.Address
     ) -> list[Item]:
-        """The items of a jaxpr, in groups and as they were, with what is left out in groups."""
+        """The items of a jaxpr, in groups and as they were, with left-out items in groups."""
         return _FocusRow(self, row, home).pruned(grouped)
 
     def ends(self, ends: Sequence[BlockEnd], home: taxpr.Address) -> list[BlockEnd]:
@@ -61,7 +61,7 @@ class Only:
 
     @functools.cached_property
     def _ways(self) -> frozenset[str]:
-        """The equations in which something is shown."""
+        """The equations with shown contents."""
         homes = {place.home for place in self.places if place.kind in ("eqn", "tag")}
         return frozenset(home.home for home in homes if home)
 
@@ -86,7 +86,7 @@ class _FocusRow:
         return kept
 
     def pruned(self, items: Sequence[Item]) -> list[Item]:
-        """The items, with groups of what is left out."""
+        """The items, with groups of left-out ones."""
         made: list[Item] = []
         for kept, run in itertools.groupby(items, self._keeps):
             if not kept:

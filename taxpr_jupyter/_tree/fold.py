@@ -37,7 +37,7 @@ _ONE_BOX = 3
 
 
 class Fold:
-    """A program as a tree, in which `choose` opens parts.
+    """A program as a tree; `choose` opens parts of it.
 
     The tree is made once; what is in a nested jaxpr, when it is opened for the first time.
 
@@ -108,14 +108,14 @@ class Fold:
         wants: Callable[[Item], bool] | None = None,
         extra: int = 0,
     ) -> None:
-        """Says what is open.
+        """Choose the open nodes.
 
         Args:
-            unfolded: Addresses of what is to be open; with None it is the most important, as long
-                as it fits the budget.
+            unfolded: Addresses to open; with None the most important nodes, as long as they fit the
+                budget.
             wants: With None for `unfolded`, which items may be open.
-            extra: How many nodes there are besides those that stand for a part of the program:
-                stubs and literals, of which only the drawing knows.
+            extra: How many nodes show no part of the program: stubs and literals, which only the
+                drawing knows.
         """
         whole = self._whole and unfolded is None and wants is None
         lifts = wants is None and not self._only and not whole

@@ -2,8 +2,8 @@
 
 From the outside in: forward and backward pass; the scopes of the name stack, which come from
 modules and `jax.named_scope`; in programs that are too long to be read equation by equation, the
-statements of the user's source, with those of the functions that they call, and their expressions;
-and finally runs of equations. Three or more repetitions become one group.
+statements of the user's source, with the called functions' statements, and their expressions; and
+finally runs of equations. Three or more repetitions become a group.
 
 Invariants: a group has consecutive equations, so groups never form a cycle and the jaxpr's text
 folds in the same way. Groups depend only on the number and source of equations that are no tags, so
@@ -33,7 +33,7 @@ class Groups:
     Args:
         items: An item for each equation.
         home: The address of the jaxpr.
-        few: So many equations need no further order; and no more items stand side by side.
+        few: So many equations need no further order; and no more items are on one level.
         keys: Numbers equations.
         plain: Whether the program is so short that it is shown equation by equation.
         of_library: Whether a library traced the jaxpr, and not the user.
@@ -175,9 +175,9 @@ class Groups:
             stop: The one behind the last.
             depth: How many steps they have in common.
             inside: Whether this is inside of a statement.
-            loop: The title of what repeats itself in them, where a loop around them is known.
-            beside: Of those that stand between scopes, where what they are a part of begins and
-                ends. What they have in common is told, too.
+            loop: The title of repetitions in them, if a loop around them is known.
+            beside: For units between scopes, the begin and the end of the whole. The common steps
+                are told, too.
         """
         if self._plain or (inside and stop - start <= _SHORT):
             return self._loose(start, stop)
@@ -240,7 +240,7 @@ class Groups:
         )
 
     def _repeated(self, start: int, stop: int) -> list[Item]:
-        """Groups equations from one place by what repeats itself."""
+        """Groups equations from one place by their repetitions."""
         repeat = repeat_in(self._units.keys(start, stop))
         covered = repeat.period * repeat.times if repeat else 0
         if repeat and stop - start <= self._few and repeat.period == 1:
@@ -269,7 +269,7 @@ class Groups:
 
 
 def _tell_apart(step: SourceStep, parts: Sequence[Item]) -> None:
-    """Numbers the parts of a statement that do not stand together."""
+    """Numbers the separate parts of a statement."""
     for k, part in enumerate(parts):
         if len(parts) > 1 and not part.is_group:
             part.title = ""

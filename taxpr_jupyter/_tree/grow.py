@@ -20,14 +20,14 @@ from taxpr_jupyter._tree.tree import Block, Item
 
 
 class Tree:
-    """Makes the tree of a program: what is in a nested jaxpr, when it is asked for.
+    """Makes the tree of a program; the content of a nested jaxpr on demand.
 
     Args:
         few: So many equations need no groups; with None nothing is in a group.
         keys: Numbers equations.
         plain: Whether the whole program has no more than these.
-        only: What the reader wants to see; None for all.
-        limit: Of each jaxpr only so many equations.
+        only: The part that the reader wants to see; None for all.
+        limit: The most equations of each jaxpr.
     """
 
     def __init__(

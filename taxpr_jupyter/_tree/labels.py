@@ -66,7 +66,7 @@ def eqn_lines(
 
     Args:
         eqn: The equation.
-        title: The source of which it is all.
+        title: Its source, if the equation is all of a statement.
         name: The variables that held its results.
         typed: Writes the type of a value.
     """
@@ -114,7 +114,7 @@ def signed(lines: Sequence[str], titled: int, signs: Iterable[str]) -> tuple[str
 
 
 def failure_lines(failure: introspect.Failure) -> list[str]:
-    """The label of what failed while it was traced: its text, its operands, the error."""
+    """The label of a failed equation: its text, its operands, the error."""
     text, given = short.visible(failure.text), short.visible(failure.given)
     lines = [*source_lines(f"{FAILED} {text or 'failed'}"), short.shortened(given, 2 * short.LINE)]
     reason = textwrap.wrap(
@@ -163,7 +163,7 @@ def _sides(sizes: Sequence[Any]) -> str:
 
 
 def _result_lines(eqn: introspect.JaxprEqn, typed: short.TypeOf, name: str = "") -> list[str]:
-    """The types of the results with their variables; no line where there are none."""
+    """The types of the results with their variables; no line without results."""
     text = short.types_text(eqn.outvars, typed)
     if name and len(eqn.outvars) == 1:
         name, text = "", f"{short.shortened(name, max(short.LINE - len(text) - 2, 8))}: {text}"
@@ -188,9 +188,9 @@ def _is_small(value: Any) -> bool:
 
 
 def param_texts(eqn: introspect.JaxprEqn) -> list[str]:
-    """The params in the text of an equation: `axes=(0,)`. Left out is what is None, False or empty.
+    """The params in the text of an equation: `axes=(0,)`; None, False and empty ones are left out.
 
-    Of a tag they are the user's; of what holds jaxprs, numbers and names only.
+    For a tag they are the user's; for an equation that holds jaxprs, numbers and names only.
     """
     if introspect.is_tag(eqn):
         params = introspect.tag_params(eqn).items()
@@ -266,7 +266,7 @@ def block_lines(nested: introspect.Nested) -> list[str]:
 
 
 def _counted(items: Sequence[Any]) -> str:
-    """`3×P(), P('x',)`: what comes several times in a row stands there once."""
+    """`3×P(), P('x',)`: repeated items in a row are written once."""
     runs = ((text, len(list(same))) for text, same in itertools.groupby(map(str, items)))
     return ", ".join(f"{number}×{text}" if number > 1 else text for text, number in runs)
 
@@ -302,7 +302,7 @@ def hop_lines(
 
 
 def group_lines(item: Item, size: Size, leaving: Sequence[Any], typed: short.TypeOf) -> list[str]:
-    """The label of a folded group: its title, what it is, how much, and what leaves it."""
+    """The label of a folded group: its title, its note, its size, and its results."""
     types = short.types_text(leaving, typed, most=1, largest=True)
     notes = [item.note]
     if "→" in item.note:  # the parts of an optimizer
@@ -325,10 +325,10 @@ def end_lines(name: str, role: str | None, kind: str, per_device: bool = False) 
     """The label of an input or output.
 
     Args:
-        name: What it is called.
+        name: Its name.
         role: Its role in the equation around it; None for the program's own.
         kind: Its type.
-        per_device: Whether that is another type than outside, that of one device's part.
+        per_device: Whether the type differs from outside, because it is one device's part.
     """
     name, kind = short_path(name), short.shortened(kind, short.LINE)
     if role is None:

@@ -66,7 +66,7 @@ def ends_of(
         return BlockEnd(address, indices, shared_title([names[i] for i in indices]), children)
 
     def split(indices: range, depth: int) -> list[BlockEnd]:
-        """By what stands at this depth of the names."""
+        """Split by the part of the names at this depth."""
         if depth >= max(len(paths[i]) for i in indices):
             return chunks([one(i) for i in indices])
         made = []
@@ -99,7 +99,7 @@ def ends_of(
         return [part for end in made for part in parts_of(end)] if nested else made
 
     def parts_of(end: BlockEnd) -> list[BlockEnd]:
-        """Of a carry that is a tuple its parts, such as the params and the optimizer's state."""
+        """The parts of a carry that is a tuple, such as the params and the optimizer's state."""
         depth = len(path_parts(end.title))
         inside_tuple = all(
             len(paths[i]) > depth and _IN_TUPLE.fullmatch(paths[i][depth]) for i in end.indices
@@ -194,7 +194,7 @@ def _chunks(ends: list[BlockEnd], together: Callable[[list[BlockEnd]], BlockEnd]
 def _states_by_path(
     ends: Sequence[BlockEnd], depth: int, home: Address, word: str
 ) -> list[BlockEnd]:
-    """States by what stands at this depth of their names: one end for those of `model`."""
+    """States by the part of their names at this depth: one end for all states of `model`."""
 
     def together(children: Sequence[BlockEnd]) -> BlockEnd:
         indices = _indices(children)

@@ -20,8 +20,8 @@ class Revealed(NamedTuple):
     """How something comes into the picture.
 
     Attributes:
-        unfolded: What is to be open.
-        folded: What was open and is to be folded, to make room; outer ones without what is in them.
+        unfolded: The addresses to open.
+        folded: The addresses to fold, to make room; without the contents of folded ones.
     """
 
     unfolded: frozenset[str]
@@ -135,10 +135,10 @@ def reveal(
     ``by_hand`` is folded, the farthest first.
 
     Args:
-        fold: The program as a tree. What is open in it changes.
+        fold: The program as a tree. Its open nodes change.
         address: The address.
-        unfolded: What is open now; None for what opens itself.
-        by_hand: What stays open.
+        unfolded: The open addresses; None for the automatic choice.
+        by_hand: The addresses that stay open.
         extra: As for `Fold.choose`.
 
     Raises:

@@ -40,17 +40,17 @@ class Item:
 
     Attributes:
         address: The equation's or the group's.
-        eqns: The equation, or all those of the group, with their addresses.
-        kind: Of a group, why it is one; "" for an equation.
-        title: What a group is called, or an equation that is all of a statement or expression.
+        eqns: The equation, or all equations of the group, with their addresses.
+        kind: Why a group was made; "" for an equation.
+        title: The title of a group, or of an equation that is all of a statement or expression.
         note: More about a group in a few words; may be empty.
         children: The items of a group; () for an equation.
         tags: The tags of a group that show next to it while it is folded. Its `eqns` are without
             them.
         blocks: The nested jaxprs of an open equation.
         open: Whether the picture shows what is inside.
-        forward: Of a group of the backward pass, the address of what it is the backward pass of.
-        stop: Of a group, where it ends: a position in the equations of the jaxpr.
+        forward: For a group of the backward pass, the address of its forward pass.
+        stop: The end of a group: a position in the equations of the jaxpr.
         within_backward: Whether it is in a nested jaxpr of an equation of a backward pass.
         within_recomputed: Whether it is in one that `jax.checkpoint` computes again.
         called: The name of the user's function that a library calls here; else "".

@@ -1,4 +1,4 @@
-"""The messages of the browser, each of which asks for one action."""
+"""The messages of the browser; each asks for one action."""
 
 from collections.abc import Callable
 from typing import cast

@@ -16,7 +16,7 @@ class Task:
         work: Called with this task. It looks at `cancelled` when it can and sets `label` and
             `fraction` as it gets on.
         report: Called with this task every `TICK` seconds until the work has ended.
-        label: What the task is doing, in a word or two.
+        label: The present work of the task, in a word or two.
 
     Attributes:
         cancelled: An event that `cancel` sets.

@@ -43,10 +43,10 @@ def _dict(start: dict[str, Any] | None = None) -> Any:
 class Graph(anywidget.AnyWidget):
     """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
 
-    `Traits` declares what they hold. The browser changes `selected`, `place`, `view`,
-    `live` and `gradients`, and sends messages; all else goes from Python to the browser. The
-    picture is sent only when it is another one, and the other views only while they are looked at.
-    `saved` is the class of the picture that is saved with the notebook, for which this stands.
+    `Traits` declares their types. The browser changes `selected`, `place`, `view`, `live` and
+    `gradients`, and sends messages; all else goes from Python to the browser. The picture is sent
+    only when it is another one, and the other views only while they are looked at. `saved` is the
+    class of the picture that is saved with the notebook in place of this.
 
     Args:
         guard: Held while a change from the browser is taken in, since that may happen on another
@@ -110,7 +110,7 @@ class Graph(anywidget.AnyWidget):
             setattr(self, name, value)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Takes in what the browser changed; what a trait cannot be is refused, and told."""
+        """Take in the browser's changes; a value that does not fit a trait is refused."""
         with self._guard:
             try:
                 super().set_state(sync_data)

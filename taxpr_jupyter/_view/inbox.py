@@ -1,4 +1,4 @@
-"""`Inbox`: handle messages of the browser one at a time, in the order in which they were sent.
+"""`Inbox`: handle messages of the browser one at a time, in the order of sending.
 
 A kernel with subshells (ipykernel 7) hands the messages of one widget to several threads, so that
 what was sent first may be handled last.

@@ -58,12 +58,12 @@ class Jobs:
     def start(
         self, kind: str, work: Callable[[Task], None], label: str, *, said: bool = False
     ) -> Task:
-        """Starts work in the place of what is under way of its kind, which it cancels.
+        """Starts work, and cancels running work of its kind.
 
         Args:
             kind: One of `KINDS`.
             work: Called with its task; calls `end` when it has ended.
-            label: What it does.
+            label: A description of the work.
             said: Whether to show it at once, and not only when it takes a while.
         """
         with self.lock:
@@ -135,7 +135,7 @@ class Jobs:
         return [self._tasks[kind] for kind in KINDS if kind in self._tasks]
 
     def cancel(self) -> None:
-        """Stops what is under way. What is not tried out is given up."""
+        """Stops running work. Untried injectors are given up."""
         with self.lock:
             for task in self.tasks():
                 task.cancel()
@@ -152,7 +152,7 @@ class Jobs:
             task.cancel()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits for what is under way. Returns whether it has ended."""
+        """Waits for running work. Returns whether it has ended."""
         return all(task.wait(timeout) for task in self.tasks())
 
     def attempt(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

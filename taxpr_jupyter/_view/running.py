@@ -54,7 +54,7 @@ class Running:
                     self._start(live=True)
 
     def another_ended(self) -> None:
-        """Makes up for what Live could not run while a cell ran the session."""
+        """Runs the live run that had to wait while a cell ran the session."""
         if self._wanted and self._jobs.of(RUN) is None:
             self.live()
 

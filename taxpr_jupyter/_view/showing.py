@@ -45,7 +45,7 @@ class Showing:
         return self._jobs.session
 
     def program(self) -> None:
-        """Shows the program, and what is selected of it."""
+        """Shows the program, and its selected element."""
         self.texts()
         if self._selected_key:
             addresses = {site.key: site.address for site in self._session.sites()}
@@ -53,7 +53,7 @@ class Showing:
         self.selected()
 
     def moved(self, keys: Mapping[str, str | None]) -> None:
-        """Goes on with what is selected, in a program that was traced anew."""
+        """Keeps the selection in a program that was traced anew."""
         selected = self._graph.selected
         if self._selected_key:
             self._selected_key = keys.get(self._selected_key) or ""
@@ -62,7 +62,7 @@ class Showing:
             self._graph.selected = keys.get(selected) or keys.get(f"{selected}.0") or ""
 
     def folding(self) -> None:
-        """Shows what depends on what is open, but for the picture."""
+        """Shows everything but the picture that depends on open nodes."""
         self.rows()
         self.selected()
 
@@ -109,7 +109,7 @@ class Showing:
             self._graph.stale = self._session.stale
 
     def picture(self, svg: str | None) -> None:
-        """Shows a picture; the outline where there is none."""
+        """Shows a picture, or the outline."""
         session, graph = self._session, self._graph
         graph.svg = svg or ""
         graph.note = " ".join(filter(None, [*session.notes, session.layout_note]))

@@ -39,9 +39,9 @@ class PanelView(ipywidgets.VBox):
     out to be shown until no page shows it any longer, and closes when the session is gone.
 
     Attributes:
-        graph: What the browser draws.
+        graph: The traits that the browser draws.
         jobs: The work under way.
-        messages: Does what the browser asks for.
+        messages: Does the actions that the browser asks for.
         showing: Fills the graph.
     """
 
@@ -270,7 +270,7 @@ def _cancel_all() -> None:
 
 
 def _close_all(widget: ipywidgets.Widget) -> None:
-    """Closes a widget with what it consists of."""
+    """Closes a widget with its parts."""
     for part in (*getattr(widget, "children", ()), getattr(widget, "layout", None)):
         if part is not None:
             _close_all(part)

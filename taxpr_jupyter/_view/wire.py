@@ -188,7 +188,7 @@ def rows_state(
 
     Args:
         view: Which view.
-        lines: What the picture shows; of very many only the first ones are sent.
+        lines: The content of the picture; of very many lines only the first ones are sent.
         note: Why there is no picture; may be empty.
     """
     shown = lines[:MOST_LINES]

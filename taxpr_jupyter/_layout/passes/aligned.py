@@ -1,4 +1,4 @@
-"""Put room between the rows of two passes, so that partners stand at one height."""
+"""Put room between the rows of two passes, so that partners are at one height."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PassSide:
 
     Attributes:
         boxes: The box of each node, twin and frame, by its name.
-        solid: The same of what no line may cross: titles of frames, but no frames.
+        solid: The boxes that no line may cross: titles of frames, but no frames.
         lines: All lines, with their pieces.
     """
 
@@ -58,7 +58,7 @@ class PassSide:
             self.lines += [(piece, moved(line, x, y)) for piece, line in sheet.curves.items()]
 
     def free(self, above: float, below: float) -> list[float]:
-        """Heights between two rows at which it can be stretched, in the middle of what is free."""
+        """Heights between two rows where it can be stretched, in the middle of free room."""
         boxes = sorted((top, bottom) for _, top, _, bottom in self.solid.values())
         lows = itertools.accumulate((bottom for _, bottom in boxes), max)
         return [

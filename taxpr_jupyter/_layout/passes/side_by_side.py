@@ -1,8 +1,8 @@
-"""Put a forward pass and its backward pass side by side, with lines for what is kept.
+"""Put a forward pass and its backward pass side by side, with lines for kept values.
 
 The forward pass leads downwards and the backward pass upwards, so a statement and its derivative
-stand beside each other. What is kept goes straight from the one to the other where the way is free;
-else it has a twin. Gradients leave at the right, and go down along the margin together.
+are beside each other. A kept value goes straight from one to the other if the way is free; else it
+has a twin. Gradients leave at the right, and go down along the margin together.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _BOX = 1000  # what it costs to run over a node; to cross a line costs 1
 
 
 def put_side_by_side(frame: Frame, framed: Framed, sheets: Sheets) -> bool:
-    """Make the sheet of a pair, and change those of all frames in it.
+    """Make the sheet of a pair, and change the sheets of all frames in it.
 
     Args:
         frame: The frame of the pair.
-        framed: The picture in frames. Where a line is drawn, its edge has no twin any more.
+        framed: The picture in frames. An edge with a drawn line loses its twin.
         sheets: The sheets by the ids of their frames.
 
     Returns:
@@ -96,7 +96,7 @@ _Name = TypeVar("_Name", str, int)
 
 
 class _LineWay(NamedTuple):
-    """A way that a line may take, and what it costs."""
+    """A way that a line may take, and its cost."""
 
     cost: int
     corners: Sequence[Point]
@@ -120,7 +120,7 @@ class _Room:
 
         Args:
             ways: The corners of ways with right angles.
-            own: The names of parts that it may touch, with their lines, and of what is drawn.
+            own: The names of parts that it may touch, with their lines, and of drawn ones.
         """
         best = None
         for corners in ways:
@@ -153,7 +153,7 @@ class _Room:
         return any(enters(*part, box) for part in itertools.pairwise(self._paths[number]))
 
     def beside(self, box: Box) -> tuple[float, float]:
-        """The top and the bottom of a box with all that stands at the right of it."""
+        """The top and the bottom of a box with all boxes at its right."""
         left, high, _, low = box
         after = [one for _, one in self._solid if one[0] > left and one[1] < low and high < one[3]]
         _, top, _, bottom = around(

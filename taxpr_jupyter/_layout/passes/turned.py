@@ -52,7 +52,7 @@ def upwards(frame: Frame, sheets: Mapping[str | None, Sheet]) -> Sheet:
 
     Args:
         frame: The frame.
-        sheets: Its sheet, and those of the frames in it, by their ids.
+        sheets: Its sheet, and the sheets of the frames in it, by their ids.
     """
     made = flipped(sheets[frame.id])
     beside = {one.piece for several in frame.beside.values() for one in several}

@@ -1,4 +1,4 @@
-"""The Ask tab: questions about the program, and what they answer, for `static/ask.js`."""
+"""The Ask tab: questions about the program, and their answers, for `static/ask.js`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class AskView:
             self._graph.flows = _flows(self._session)
 
     def changed(self, change: str) -> None:
-        """Says that the answer is of an earlier edition of the program, where it is."""
+        """Says that the answer is about an earlier edition of the program, if it is."""
         shown = self._graph.answer
         if "question" in shown and (stale := _stale(shown["question"], change) or shown["stale"]):
             answer: Answer = {**shown, "stale": stale}
@@ -95,7 +95,7 @@ class AskView:
             self._graph.send_state("heat")  # the choice is as it was
 
     def _shown(self, question: str, of: str, task: Task) -> Answer:
-        """The answer, or why there is none."""
+        """The answer, or why it is missing."""
         try:
             answer = self._session.ask(question, cancel=task.cancelled, of=of)
         except PanelError as error:
@@ -150,7 +150,7 @@ def _empty(question: str, of: str) -> Answer:
 
 
 def _stale(question: str, change: str) -> str:
-    """Why an answer is no longer that of what is shown, after a change."""
+    """Why an answer no longer fits the shown program, after a change."""
     one = question_of(question)
     if not one.runs:
         return ""

@@ -60,7 +60,7 @@ class CompareView:
         self._again()
 
     def handle(self, message: Message) -> bool:
-        """Opens or closes something on both sides, where a message asks for that."""
+        """Opens or closes something on both sides, if a message asks for that."""
         match message:
             case {"do": "toggleBoth", "address": address, "side": side}:
                 if self._found is not None:
@@ -112,7 +112,7 @@ class CompareView:
 
 
 def _changes(found: Comparison) -> list[str]:
-    """The changes of a person, and what is divided otherwise, a line each."""
+    """The changes by a person, and values that are divided otherwise, a line each."""
     said = [change.text(source_text) for change in found.diff.changes[:CHANGES]]
     more = len(found.diff.changes) - len(said)
     divided = list(map(str, found.redivided))

@@ -109,7 +109,7 @@ class InjectorControls:
             self.refresh()  # also after a mistake: then it shows what is there still
 
     def _set_value(self, address: str, name: str, to: str | int) -> None:
-        """Sets a parameter to what was typed, or to where the slider stands."""
+        """Sets a parameter to the typed text, or to the slider's position."""
         attached = self._session.injectors.get(address)
         if attached is None:
             return  # it was taken away meanwhile
@@ -151,7 +151,7 @@ def _fields(attached: Attached) -> dict[str, ParamField]:
 
 
 def _places(node: Inspection) -> list[tuple[str, str]]:
-    """Where an injector could go: the tag that the node is, or each value that can have one."""
+    """The possible places of an injector: the node's tag, or each value that can have one."""
     if node.site:
         return [] if node.site.refused else [(node.site.name or node.site.key, node.site.key)]
     return [

@@ -1,4 +1,4 @@
-"""What runs say of the lines of the source: which values were kept, changed, or are not finite."""
+"""Marks of runs at the lines of the source: values that were kept, changed, or are not finite."""
 
 from __future__ import annotations
 

@@ -22,12 +22,12 @@ class ParamField:
     """A parameter as the panel shows it: a slider, and a field that takes any number.
 
     The field is text, which Python reads: the browser's number fields round large integers, cut
-    1.5 to 1 for an integer and know no ``inf``. What was typed stays as it was typed. The slider
-    counts its positions, so that whole numbers stay whole.
+    1.5 to 1 for an integer and know no ``inf``. Typed text stays unchanged. The slider counts its
+    positions, so that whole numbers stay whole.
 
     Args:
-        name: Of the parameter.
-        param: What the injector declares about it, if anything.
+        name: The name of the parameter.
+        param: The injector's declaration of it, or None.
         value: The present value, a real number or a bool.
     """
 
@@ -49,7 +49,7 @@ class ParamField:
                 self._text, self.mistake = str(value), ""
 
     def typed(self, text: str) -> Any:
-        """The value that was typed; None where it is none, and then the field says so."""
+        """The typed value; if it is no number, None, and the field says so."""
         self._text, self.mistake = text, ""
         value = self._read(text)
         if value is None:
@@ -106,7 +106,7 @@ class CtxField:
     def typed(self, text: str, names: dict[str, Any], where: str) -> Callable[[], Any]:
         """A function that returns the value of the typed expression.
 
-        It raises `PanelError` where there is none, and then the field says so, too.
+        If it has no value, it raises `PanelError`, and the field says so, too.
         """
         self._text, self._known, self.mistake = text, None, ""
 
@@ -142,11 +142,11 @@ def _ctx_text(ctx: Any) -> str:
 
 
 class Scale:
-    """The positions of a slider, from 0 to `last`, and the values that they stand for.
+    """The positions of a slider, from 0 to `last`, and their values.
 
     Args:
-        value: The present value, a real number. Where it is an integer, all values are.
-        param: What the injector declares about it, if anything.
+        value: The present value, a real number. If it is an integer, all values are.
+        param: The injector's declaration of it, or None.
 
     >>> scale = Scale(1.0, taxpr.Param(1.0, -2.0, 2.0))
     >>> scale.last, scale.value(50), scale.position(0.51), scale.position(math.inf)

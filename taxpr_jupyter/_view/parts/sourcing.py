@@ -1,7 +1,7 @@
-"""The source tab: the user's lines with what became of them, for `static/source.js`.
+"""The source tab: the user's lines with their equations and costs, for `static/source.js`.
 
-What runs say of lines is the trait `source_run`, see `line_marks`. What the variables of lines held
-in a recorded run is the trait `source_values`.
+The trait `source_run` has the marks of runs, see `line_marks`. The trait `source_values` has the
+values of variables in a recorded run.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SourceView:
         self.refresh()
 
     def refresh(self, change: Any = None) -> None:
-        """Shows of which lines the elements of the picture are, and the tags, as they are now."""
+        """Shows the lines of the picture's elements, and the present tags."""
         del change
         if self._seen and self._graph.source:
             self._graph.source_of = self._session.lines_of(self._elements())
@@ -95,7 +95,7 @@ class SourceView:
         return True
 
     def reread(self) -> None:
-        """Shows the source again, of which a line is another one."""
+        """Shows the source again after a line has changed."""
         self._kept.clear()
         self._graph.source_values = {}
         self.edited()
@@ -105,7 +105,7 @@ class SourceView:
             self._graph.source = {}
 
     def asked(self, change: Any) -> None:
-        """Shows the source again with what an answer says of how variables are divided."""
+        """Shows the source again with an answer's divisions of variables."""
         answer = change.new
         if answer.get("question") == "compiled" and answer["headline"]:
             if self._seen:
@@ -114,7 +114,7 @@ class SourceView:
                 self._graph.source = {}
 
     def edited(self, place: str = "", mistake: str = "") -> None:
-        """Shows which lines were typed over, and what is wrong with one."""
+        """Shows which lines were typed over, and a mistake in one."""
         written = self._session.written
         self._mistakes += bool(mistake)
         self._graph.source_edits = {

@@ -19,7 +19,7 @@ LONGEST = 2000  # characters of one value
 
 
 class StateFields:
-    """Takes what is typed for states. What does not fit is shown until there is another one."""
+    """Takes typed values of states. A text that does not fit is shown until another one comes."""
 
     def __init__(self, session: Session, graph: Graph, jobs: Jobs) -> None:
         self._session = session
@@ -52,7 +52,7 @@ class StateFields:
         return True
 
     def _set(self, name: str, text: str) -> None:
-        """Sets an initial value, or keeps the text with what is wrong with it."""
+        """Sets an initial value, or keeps the text with the reason why it does not fit."""
         self._refused.pop(name, None)
         try:
             self._session.set_state(name, text)
@@ -74,11 +74,11 @@ class StateFields:
 def states_state(
     session: Session, refused: Mapping[str, tuple[str, str]] | None = None
 ) -> StatesTab | Empty:
-    """The states with what the last run made of them, as `static/states.js` takes them.
+    """The states with their values after the last run, for `static/states.js`.
 
     Args:
         session: The session.
-        refused: What was typed and does not fit, and why, by the name of the array.
+        refused: Typed texts that do not fit, and why, by the name of the array.
     """
     rows, last = session.states(), session.last
     if not rows:
