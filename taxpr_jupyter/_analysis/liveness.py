@@ -75,7 +75,7 @@ class Flow:
     def is_between(self, eqns: Eqns) -> bool:
         """Whether equations between a forward and its backward pass are for the latter.
 
-        They make the cotangents with which it begins, as the caller of `jax.vjp` does.
+        They make its initial cotangents, as the caller of `jax.vjp` does.
         """
         return all(id(eqn) in self._between for _, eqn in eqns)
 
@@ -132,7 +132,7 @@ class Flow:
         return InsAndOuts(tuple(ins), outs, results)
 
     def _last_use(self, eqn: introspect.JaxprEqn, uses: Sequence[int]) -> int:
-        """The last use of an equation's result, without uses as a residual; -1 if there is none."""
+        """The last use of an equation's result, without uses as a residual; -1 without one."""
         kept = len(uses)
         returned = bool(uses) and uses[-1] == len(self.graph.eqns)
         if not self._within_backward and not returned and pass_of(eqn) == "forward":
