@@ -8,6 +8,8 @@ program of 10,000 equations.
     .envs/newest/bin/python benchmarks/bench_memory.py
 """
 
+import gc
+import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -155,14 +157,35 @@ def costs() -> None:
 
 
 def of_estimate(what: str, new: Callable[[], Callable[..., object]], args: list[jax.Array]) -> None:
-    trace = seconds(lambda: jax.make_jaxpr(new())(*args))
-    named = seconds(lambda: taxpr.trace(new(), names=True)(*args))
+    """The estimate, and the whole answer, against tracing, in turns."""
     program = taxpr.trace(new(), names=True)(*args)
-    guess = seconds(lambda: guessed(program))
+    runs: dict[str, Callable[[], object]] = {
+        "trace": lambda: jax.make_jaxpr(new())(*args),
+        "named": lambda: taxpr.trace(new(), names=True)(*args),
+        "guess": lambda: guessed(program),
+        "asked": lambda: taxpr.memory(new(), compile=False)(*args),
+    }
+    times = [{name: processor_seconds(run) for name, run in runs.items()} for _ in range(9)]
+
+    def median(of: Callable[[dict[str, float]], float]) -> float:
+        return statistics.median(map(of, times))
+
     print(
-        f"  {what}: estimate {guess:.3f} s, {guess / trace:.2f} of tracing ({trace:.2f} s), "
-        f"{guess / named:.2f} of tracing with names ({named:.2f} s)"
+        f"  {what}: estimate {median(lambda x: x['guess']):.3f} s, "
+        f"{median(lambda x: x['guess'] / x['trace']):.2f} of tracing "
+        f"({median(lambda x: x['trace']):.2f} s), "
+        f"{median(lambda x: x['guess'] / x['named']):.2f} of tracing with names; "
+        f"the answer with its rows takes {median(lambda x: x['asked'] - x['named']):.2f} s more "
+        "than tracing with names"
     )
+
+
+def processor_seconds(run: Callable[[], object]) -> float:
+    """The time of this thread, without that of others on a busy machine."""
+    gc.collect()
+    begin = time.thread_time()
+    run()
+    return time.thread_time() - begin
 
 
 if __name__ == "__main__":

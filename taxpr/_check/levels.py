@@ -9,8 +9,8 @@ from taxpr._address import Address
 from taxpr._hops.places import numbered
 from taxpr._hops.table import in_loop, nested_jaxprs
 from taxpr._primitives.tag_equation import is_tag
-from taxpr._programs.listing import equations
 from taxpr._programs.program import Program
+from taxpr._sites.made_by import equations
 from taxpr._source.files import is_library_file
 from taxpr._source.statements import Statement, statements_of
 from taxpr._variables.variable import Variable

@@ -137,6 +137,7 @@ from taxpr._compat._meshes._unreduced import divides, whole, with_parts
 from taxpr._compat._names import (
     Source,
     frames_of,
+    is_backward,
     is_of_rule,
     is_outside_jax,
     is_recomputed,

@@ -340,3 +340,12 @@ def is_recomputed(eqn: JaxprEqn | None) -> bool:
 def is_transposed(eqn: JaxprEqn | None) -> bool:
     """Whether an equation comes from transposing, as in a backward pass."""
     return "transpose" in transformations_of(eqn)
+
+
+def is_backward(eqn: JaxprEqn) -> bool:
+    """Whether an equation is of a backward pass: transposed, or computed again for one.
+
+    It is asked of each equation of a program, so no name stack is hashed.
+    """
+    stack: Any = eqn.source_info.name_stack.stack
+    return bool(stack) and (is_transposed(eqn) or is_recomputed(eqn))

@@ -13,8 +13,8 @@ from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._places import place_text
 from taxpr._primitives.tag_equation import is_tag
-from taxpr._programs.listing import equations
 from taxpr._programs.program import Program
+from taxpr._sites.made_by import equations
 from taxpr._source.statements import Statement
 
 # What is in the jaxprs of these can be compiled without what is around them. In a `shard_map` or a

@@ -7,12 +7,14 @@ from typing import NamedTuple
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._places import names_apart, place_text
-from taxpr._programs.listing import PlacedEquation, equations
 from taxpr._programs.program import Program
 from taxpr._questions.lines import line_of
-from taxpr._sites.values import Value, values_of
+from taxpr._sites.made_by import PROGRAM, PlacedEquation, Within, equations, inside, placed
+from taxpr._sites.values import ByAddress
 from taxpr._source.statements import Statement
 from taxpr._variables.variable import Variable
+
+_Made = tuple[PlacedEquation, tuple[Statement, ...]]
 
 
 class Attribution(NamedTuple):
@@ -46,6 +48,9 @@ class Attributions:
     Args:
         program: A program that was traced with the names of its variables.
 
+    Attributes:
+        places: Its equations and values.
+
     Example:
         >>> import jax.numpy as jnp
         >>> from taxpr import trace
@@ -59,8 +64,13 @@ class Attributions:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self.places = ByAddress(program.jaxpr)
         self._known: dict[str, Attribution] = {}
+        self._made: dict[Address, _Made | None] = {}
         self._bound: dict[Statement, str] = {}
+        # The files of variables are mostly all that is told.
+        named = {one.file: None for one in program.variables() if one.file}
+        self._files, self._has_all = names_apart(named), False
 
     def of(self, address: str) -> Attribution:
         """The attribution of the equation or value at an address.
@@ -74,24 +84,27 @@ class Attributions:
 
     def functions(self, address: Address) -> list[str]:
         """The qualified names of the user's functions that make a value, the innermost first."""
-        return [one.function for one in self._statements.get(address.eqn, ())]
+        return [one.function for one in self._statements(address)]
 
     def is_backward(self, address: Address) -> bool:
         """Whether an equation is of a backward pass, also one that is computed once more there."""
         at = address.eqn
-        while at and at not in self._backward:
+        while at:
+            eqn = self.places.eqn(at)
+            if eqn is not None and _compat.is_backward(eqn):
+                return True
             at = at.home.home
-        return bool(at)
+        return False
 
     def place(self, file: str, line: int) -> str:
         """A line such as ``"one/layer.py:2"``, with enough of the path to know its file."""
-        name = self._files.get(file)
+        name = self._name_of(file)
         return place_text(file, line) if name is None else f"{name}:{line}"
 
     def _of(self, address: Address) -> Attribution:
         at = address if address.kind != "eqn" or address.result is not None else address.value(0)
-        variable, value = self._held.get(at), self._values.get(at)
-        statements = self._statements.get(address.eqn, ())
+        variable, value = self._held.get(at), self.places.value(at)
+        statements = self._statements(address)
         statement = next((one for one in statements if one.text), None)
         if variable is not None and value is not None:
             line = line_of(value, variable)
@@ -123,7 +136,8 @@ class Attributions:
         )
 
     def _is_derivative(self, eqn: Address) -> bool:
-        return self._derivative.get(eqn, False)
+        made = self._equation(eqn)
+        return made is not None and made[0].derivative
 
     def bound_by(self, statement: Statement) -> str:
         """The variables that a statement bound."""
@@ -162,39 +176,35 @@ class Attributions:
             found.setdefault((one.file, one.function), []).append(one)
         return found
 
-    @functools.cached_property
-    def _values(self) -> dict[Address, Value]:
-        return {value.address: value for value in values_of(self._program.jaxpr)}
+    def _name_of(self, file: str) -> str | None:
+        """The name of a file of its lines; None if there is no such file."""
+        if file not in self._files and not self._has_all:
+            self._has_all = True
+            every = dict.fromkeys(self._files)
+            for found, _, statements in equations(self._program):
+                source = None if statements else _compat.source_of(found.eqn)
+                every |= {source.file: None} if source else {}
+                every |= dict.fromkeys(one.file for one in statements)
+            # Lines have been told with the names that are known.
+            self._files = names_apart(filter(None, every)) | self._files
+        return self._files.get(file)
 
-    @functools.cached_property
-    def _made(self) -> list[tuple[PlacedEquation, tuple[Statement, ...]]]:
-        return [(found, statements) for found, _, statements in equations(self._program)]
+    def _equation(self, address: Address) -> _Made | None:
+        """An equation, and the statements that made it, the innermost first."""
+        if address not in self._made:
+            eqn = self.places.eqn(address)
+            within = PROGRAM if eqn is None else self._within(address.home)
+            self._made[address] = placed(eqn, address.local, within) if eqn else None
+        return self._made[address]
 
-    @functools.cached_property
-    def _files(self) -> dict[str, str]:
-        """The names of the files of its lines."""
-        files = {one.file: None for one in self._program.variables()}
-        for found, statements in self._made:
-            source = None if statements else _compat.source_of(found.eqn)
-            files |= {source.file: None} if source else {}
-            files |= dict.fromkeys(one.file for one in statements)
-        return names_apart(filter(None, files))
+    def _within(self, home: Address) -> Within:
+        """The calls and loops around the equations of a jaxpr."""
+        made = self._equation(home.home) if home else None
+        return inside(*made, self.places.step(home).nested) if made else PROGRAM
 
-    @functools.cached_property
-    def _statements(self) -> dict[Address, tuple[Statement, ...]]:
-        return {found.address: statements for found, statements in self._made}
-
-    @functools.cached_property
-    def _derivative(self) -> dict[Address, bool]:
-        return {found.address: found.derivative for found, _ in self._made}
-
-    @functools.cached_property
-    def _backward(self) -> set[Address]:
-        return {
-            found.address
-            for found, _ in self._made
-            if _compat.is_transposed(found.eqn) or _compat.is_recomputed(found.eqn)
-        }
+    def _statements(self, address: Address) -> tuple[Statement, ...]:
+        made = self._equation(address.eqn)
+        return made[1] if made else ()
 
 
 @functools.lru_cache(maxsize=4096)

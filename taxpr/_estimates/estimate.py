@@ -29,6 +29,8 @@ _EXPENSIVE = named(
 _NEAR = 2  # operations between a fusion and a product for which it is written in another order
 # What reads operands as they come out of a fusion: this, and what writes its result.
 _READS_FUSED = FUSIBLE | REDUCES | named("argmax argmin")
+# These need copies of their operands, or tables.
+_ARRANGES = {lax.dot_general_p, lax.conv_general_dilated_p, lax.select_and_scatter_add_p}
 
 
 @dataclasses.dataclass(eq=False)
@@ -82,141 +84,162 @@ def estimate(
 
 @dataclasses.dataclass(eq=False, slots=True)
 class _Life:
+    """When a value is needed, and where on the line it is in memory.
+
+    Attributes:
+        datum: The value.
+        first: The position of the first operation that reads it and writes its result.
+        last: That of the last one; -1 if there is none.
+        stored: Whether it is written to memory.
+        maker: The position of the operation that makes it; None for an input.
+        begin: Where it begins on the line.
+        end: Where it ends; -1 while it is not there.
+    """
+
     datum: Datum
-    begin: int
-    end: int = sys.maxsize
+    first: int
+    last: int = -1
+    stored: bool = False
+    maker: int | None = None
+    begin: int = 0
+    end: int = -1
 
 
 class _Simulation:
     def __init__(self, program: FlatProgram, written: frozenset[int], own: frozenset[int]) -> None:
-        self._program = program
+        self._operations, self._inputs = program.operations, program.inputs
         outputs = program.outputs
         self._written = {outputs[k] for k in written}
         self._elsewhere = {one for k, one in enumerate(outputs) if k not in own}
         self._kept = {one for k, one in enumerate(outputs) if k not in written}
-        self._readers: dict[Datum | None, list[Operation]] = {}
-        for one in program.operations:
-            for datum in set(one.reads):
-                self._readers.setdefault(datum, []).append(one)
-        self._position = {one: k for k, one in enumerate(program.operations)}
         self._end = len(program.operations)
-        # When it is read last and first: by an operation that writes its result.
-        self._last: dict[Datum, int] = {}
-        self._first: dict[Datum, int] = {}
-        self._stored: dict[Datum, bool] = {}
-        for one in reversed(program.operations):
-            for datum in one.makes:
-                self._decide(datum, one)
+        self._lives: dict[Datum, _Life] = {}
+        self._slices: dict[Datum, int] = {}  # with their first readers
+        # All that read a result come later.
+        for position in range(self._end - 1, -1, -1):
+            self._needed(position, program.operations[position])
         for datum in program.inputs:
-            self._decide(datum, None)
+            life = self._life(datum)
+            self._decide(life, datum.role != "slice", is_cheap=False)
         self.found = self._simulated()
 
-    def _decide(self, datum: Datum, maker: Operation | None) -> None:
-        """Decide whether a value is written to memory, and find its last reader."""
-        readers, kept = self._readers.get(datum, ()), datum in self._kept
-        kind = None if maker is None else maker.eqn.primitive
-        stored = kept or not (datum.role == "slice" if maker is None else kind in FUSIBLE)
-        first, last = self._end + 1, -1
-        for one in readers:
-            begin, end = self._ends(one)
-            first, last = min(first, begin), max(last, end)
-            stored = stored or one.eqn.primitive not in _READS_FUSED
-        if datum in self._written and maker is not None:
-            position = self._position[maker]
-            first, last = min(first, position), max(last, position)
-        if kept:
-            first, last = min(first, self._end), self._end
-        self._first[datum], self._last[datum] = first, last
-        self._stored[datum] = stored or (first < last and (maker is None or kind in _EXPENSIVE))
+    def _life(self, datum: Datum) -> _Life:
+        life = self._lives.get(datum)
+        if life is None:
+            life = self._lives[datum] = _Life(datum, self._end + 1)
+        return life
 
-    def _ends(self, reader: Operation) -> tuple[int, int]:
-        """When a reader has read: where it is fused, what it is fused into, first and last."""
-        first, last = self._end + 1, -1
-        for made in reader.makes:
-            if self._stored[made] or self._last[made] < 0:
-                position = self._position[reader]
+    def _decide(self, life: _Life, stored: bool, *, is_cheap: bool) -> None:
+        """Whether a value of which all readers are known is written to memory."""
+        if life.datum in self._kept:
+            life.first, life.last, stored = min(life.first, self._end), self._end, True
+        life.stored = life.stored or stored or (not is_cheap and life.first < life.last)
+
+    def _needed(self, position: int, one: Operation) -> None:
+        """When an operation needs what it reads: where it is fused, for what it is fused into."""
+        kind = one.eqn.primitive
+        is_written, is_cheap = kind not in FUSIBLE, kind not in _EXPENSIVE
+        first, last = (self._end + 1, -1) if one.makes else (position, position)
+        for datum in one.makes:
+            life = self._life(datum)
+            life.maker = position
+            if datum in self._written:
+                life.first, life.last = min(life.first, position), max(life.last, position)
+            self._decide(life, is_written, is_cheap=is_cheap)
+            if life.stored or life.last < 0:
                 first, last = min(first, position), max(last, position)
             else:
-                first, last = min(first, self._first[made]), max(last, self._last[made])
-        position = self._position[reader]
-        return (first, last) if reader.makes else (position, position)
+                first, last = min(first, life.first), max(last, life.last)
+        is_stored = kind not in _READS_FUSED
+        for datum in one.reads:
+            if datum is None:
+                continue
+            life = self._life(datum)
+            if first < life.first:
+                life.first = first
+            if last > life.last:
+                life.last = last
+            if is_stored:
+                life.stored = True
+            if datum.role == "slice":
+                self._slices[datum] = position
 
     def _simulated(self) -> Estimate:
-        found, self._alive = Estimate(), dict[Datum, _Life]()
-        lives: list[_Life] = []
+        found = Estimate()
+        line, there, taken = found.line, list[_Life](), 0
         inner: dict[int, Estimate] = {}
-        taken = 0
-        ending: dict[int, list[Datum]] = {}
-        first = self._before()
-        for k, one in enumerate(self._program.operations):
+        ending: dict[int, list[_Life]] = {}
+        before = self._before()
+        for k, one in enumerate(self._operations):
             dying = ending.get(k)
             # Its result may lie where an operand was.
             if dying and (one.eqn.primitive in FUSIBLE or one.is_loop):
-                taken -= self._over(_replaced(dying, one.makes), found)
-            for datum in (*first.get(k, ()), *one.makes):
-                if self._stored[datum] and datum not in self._elsewhere:
-                    self._alive[datum] = _Life(datum, len(found.line))
-                    lives.append(self._alive[datum])
-                    ending.setdefault(max(self._last[datum], k), []).append(datum)
-                    taken += datum.bytes
-            begins = len(found.line)
+                taken -= _over(_replaced(dying, one.makes), len(line))
+            begin = [self._lives[x] for x in one.makes]
+            for life in (*before[k], *begin) if k in before else begin:
+                if life.stored and life.datum not in self._elsewhere:
+                    life.begin, life.end = len(line), sys.maxsize
+                    there.append(life)
+                    ending.setdefault(max(life.last, k), []).append(life)
+                    taken += life.datum.bytes
+            begins = len(line)
             for inside in _inner(one) if one.inner else ():
-                at = len(found.line)
+                at = len(line)
                 inner.update(
                     (at + j, inside) for j, n in enumerate(inside.line) if n == inside.peak
                 )
-                found.line += [taken + n for n in inside.line]
-            found.line.append(taken)
+                line += [taken + n for n in inside.line]
+            line.append(taken)
             if one.is_loop:
-                found.loops.append((one.address, begins, len(found.line)))
+                found.loops.append((one.address, begins, len(line)))
             if k in ending:
-                taken -= self._over(ending[k], found)
-        at = found.line.index(found.peak) if found.line else 0
-        found.alive = [one.datum for one in lives if one.begin <= at < one.end]
+                taken -= _over(ending[k], len(line))
+        at = line.index(found.peak) if line else 0
+        found.alive = [one.datum for one in there if one.begin <= at < one.end]
         found.alive += inner[at].alive if at in inner else []
         return found
 
-    def _over(self, data: Iterable[Datum], found: Estimate) -> int:
-        """End the lives of values; returns how many bytes that frees."""
-        freed = 0
-        for datum in data:
-            life = self._alive.pop(datum, None)
-            if life is not None:
-                life.end, freed = len(found.line), freed + datum.bytes
-        return freed
-
-    def _before(self) -> dict[int, list[Datum]]:
+    def _before(self) -> dict[int, list[_Life]]:
         """What is made for an operation before it runs.
 
         These are a loop's slices of an array, for their first reader; copies of operands in another
         order of axes; and tables of indices, which need nothing and come first.
         """
-        found: dict[int, list[Datum]] = {}
-        made = {x: one for one in self._program.operations for x in one.makes}
-        for k, one in enumerate(self._program.operations):
-            copies = [
-                (self._copied(one, made.get(x)), dataclasses.replace(x)) for x in _turned(one)
-            ]
-            for at, datum in (*copies, *((0, table) for table in _tables(one))):
-                self._stored[datum], self._last[datum] = True, k
-                found.setdefault(at, []).append(datum)
-        for datum in self._program.inputs:
-            readers = self._readers.get(datum)
-            if datum.role == "slice" and readers:
-                found.setdefault(self._position[readers[0]], []).append(datum)
+        found: dict[int, list[_Life]] = {}
+        for k, one in enumerate(self._operations):
+            if one.eqn.primitive not in _ARRANGES:
+                continue
+            made = [(0, table) for table in _tables(one)]
+            for datum in _turned(one):
+                copied = self._copied(k, self._lives[datum].maker)
+                made.append((copied, dataclasses.replace(datum)))
+            for at, datum in made:
+                found.setdefault(at, []).append(_Life(datum, at, k, stored=True))
+        for datum in self._inputs:
+            if datum in self._slices:
+                found.setdefault(self._slices[datum], []).append(self._lives[datum])
         return found
 
-    def _copied(self, reader: Operation, maker: Operation | None) -> int:
+    def _copied(self, reader: int, maker: int | None) -> int:
         """When an operand is copied for a product or convolution.
 
         CPUs run what is ready, so that copies for a convolution are there as soon as the operand.
         The copy for a product is computed with the operand where that is a fusion.
         """
-        if reader.eqn.primitive is lax.conv_general_dilated_p:
-            return self._position[maker] if maker else 0
-        now = self._position[reader]
-        at = self._position[maker] if maker and maker.eqn.primitive in FUSIBLE else now
-        return at if now - at <= _NEAR else now
+        if self._operations[reader].eqn.primitive is lax.conv_general_dilated_p:
+            return maker or 0
+        if maker is None or self._operations[maker].eqn.primitive not in FUSIBLE:
+            return reader
+        return maker if reader - maker <= _NEAR else reader
+
+
+def _over(lives: Iterable[_Life], end: int) -> int:
+    """End the lives of values that are there; returns how many bytes that frees."""
+    freed = 0
+    for life in lives:
+        if life.end > end:
+            life.end, freed = end, freed + life.datum.bytes
+    return freed
 
 
 def _tables(one: Operation) -> list[Datum]:
@@ -230,11 +253,11 @@ def _tables(one: Operation) -> list[Datum]:
     return [Datum(one.address.value(0), 4 * operand.size) for _ in operand.shape]
 
 
-def _replaced(dying: Iterable[Datum], made: Iterable[Datum]) -> list[Datum]:
+def _replaced(dying: Iterable[_Life], made: Iterable[Datum]) -> list[_Life]:
     """For each value that is made, a dying value of its size whose place it may take."""
-    left, found = list(dying), list[Datum]()
+    left, found = list(dying), list[_Life]()
     for new in made:
-        old = next((x for x in left if x.bytes == new.bytes), None)
+        old = next((x for x in left if x.datum.bytes == new.bytes), None)
         if old is not None:
             left.remove(old)
             found.append(old)

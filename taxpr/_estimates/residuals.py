@@ -17,7 +17,7 @@ from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr, Var
 from taxpr._hops.places import numbered
 from taxpr._hops.table import is_loop, nested_jaxprs
 from taxpr._primitives.tag_equation import is_tag
-from taxpr._questions.depends import named
+from taxpr._questions.depends import EACH, named
 
 # What costs nothing to make again from a number, so that XLA keeps the number.
 _CHEAP = named("broadcast_in_dim iota")
@@ -77,18 +77,16 @@ def size_of(aval: Any) -> int:
     return size * dtype.itemsize  # of a PRNG key that of its words
 
 
-def _is_backward(eqn: JaxprEqn) -> bool:
-    return _compat.is_transposed(eqn) or _compat.is_recomputed(eqn)
-
-
 def _within(inner: Jaxpr, home: Address) -> Iterator[Residual]:
     """The residuals of the gradients of a jaxpr that is in no backward pass itself."""
     made: dict[Var, tuple[str, JaxprEqn, int]] = {}
     readers: dict[Var, list[Address]] = {}
+    has_gradient = any(map(_compat.is_backward, inner.eqns))
     for local, eqn in numbered(inner):
-        if not _is_backward(eqn):
-            made.update((var, (local, eqn, k)) for k, var in enumerate(eqn.outvars))
-            for nested in nested_jaxprs(eqn):
+        if not _compat.is_backward(eqn):
+            if has_gradient:
+                made.update((var, (local, eqn, k)) for k, var in enumerate(eqn.outvars))
+            for nested in () if eqn.primitive in EACH else nested_jaxprs(eqn):
                 yield from _within(nested.jaxpr, home / local / nested.label)
             continue
         for number, atom in enumerate(eqn.invars):

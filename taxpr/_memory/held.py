@@ -1,7 +1,8 @@
 """The rows of `memory`: which variables hold bytes."""
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from taxpr._address import Address
@@ -90,10 +91,7 @@ class RowMaker:
         for one in kept:
             self._kept.setdefault(one.address, one)
             self._kept.setdefault(one.address.eqn, one)
-        self._values: Mapping[Address, Value] = {
-            value.address: value for value in values_of(program.jaxpr)
-        }
-        self._enters = _enters(self._values)
+        self._program = program
 
     def each(self, held: Iterable[Holding]) -> list[MemoryRow]:
         """A row for each array."""
@@ -149,10 +147,14 @@ class RowMaker:
             return address
         return next((x for x in self._enters.get(address, ()) if x in self._kept), address)
 
+    @functools.cached_property
+    def _enters(self) -> dict[Address, list[Address]]:
+        return _enters(values_of(self._program.jaxpr))
+
     def _iterations(self, address: Address, size: int) -> int:
         """How often a value of an address is in so many bytes."""
-        at = address if address in self._values else address.value(0)
-        value, kept = self._values.get(at), self._kept.get(address)
+        at = address.value(0) if address.kind == "eqn" and address.result is None else address
+        value, kept = self._words.places.value(at), self._kept.get(address)
         each = size_of(value.aval) if value is not None else 0
         if self._devices > 1:  # each may have a part of it
             times = kept.iterations if kept else 1
@@ -160,11 +162,11 @@ class RowMaker:
         return size // each if each and not size % each else 1
 
 
-def _enters(values: Mapping[Address, Value]) -> dict[Address, list[Address]]:
+def _enters(values: Iterable[Value]) -> dict[Address, list[Address]]:
     """For each equation that makes a loop's carry, the inputs that take the carry again."""
     found: dict[Address, list[Address]] = {}
     seen = set[Address]()
-    for value in values.values():
+    for value in values:
         if not value.steps or not value.steps[-1].is_loop:
             continue
         step, home = value.steps[-1], value.address.home

@@ -14,7 +14,7 @@ from taxpr._compat import PyTree
 from taxpr._compiled.attribution import Attributions
 from taxpr._compiled.compile_call import compile_call, program_of
 from taxpr._errors import ArgumentError, refuse_no_function
-from taxpr._estimates.residuals import residuals
+from taxpr._estimates.residuals import Residual, residuals
 from taxpr._kernels.mesh_axes import meshes_in
 from taxpr._memory.held import MemoryRow, RowMaker, merged
 from taxpr._memory.memory_use import MemoryStep, MemoryUse, Residuals
@@ -93,10 +93,11 @@ def memory(fun: Any, *, compile: bool = True) -> Callable[..., MemoryUse]:
             return _needs(program, used)
 
         program, words, used = used_by(fun, compile)
-        parts, now = _parts(program, words), _needs(program, used)
+        kept, now = residuals(program.jaxpr), _needs(program, used)
+        parts = _parts(program, words, kept)
         devices = _devices(program, (args, kwargs))
         call = Asked(fun, args, kwargs, needs, now, compile, parts, devices)
-        use = _answer(program, words, used, devices, estimated=not compile)
+        use = _answer(program, words, used, kept, devices, estimated=not compile)
         return dataclasses.replace(use, asked=call)
 
     return called_as(fun)(asked)
@@ -106,10 +107,11 @@ def _needs(program: Program, used: Used) -> Needs:
     return Needs(used.total - used.temporaries, used.temporaries, program.jaxpr)
 
 
-def _parts(program: Program, words: Attributions) -> list[tuple[str, int]]:
+def _parts(
+    program: Program, words: Attributions, kept: Sequence[Residual]
+) -> list[tuple[str, int]]:
     """The names of functions that make residuals, or call such functions, most bytes first."""
     made: dict[str, set[int]] = {}
-    kept = residuals(program.jaxpr)
     for number, one in enumerate(kept):
         for function in words.functions(one.address):
             parts = function.split(".")
@@ -133,10 +135,15 @@ def _devices(program: Program, given: PyTree) -> int:
 
 
 def _answer(
-    program: Program, words: Attributions, used: Used, devices: int, *, estimated: bool
+    program: Program,
+    words: Attributions,
+    used: Used,
+    kept: Sequence[Residual],
+    devices: int,
+    *,
+    estimated: bool,
 ) -> MemoryUse:
     whole = (_WHOLE.format(devices=devices),) if devices > 1 else ()
-    kept = residuals(program.jaxpr)
     # Residuals, and what is estimated, are whole arrays.
     maker = RowMaker(program, words, kept, 1 if estimated else devices)
     rows, of_kept = maker.each(used.held), RowMaker(program, words, kept, 1).residuals(kept)

@@ -7,13 +7,9 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
-from taxpr._hops.places import numbered
-from taxpr._hops.table import nested_jaxprs
 from taxpr._places import file_text
-from taxpr._primitives.tag_equation import is_tag
-from taxpr._source.files import is_library_file
+from taxpr._sites.made_by import PlacedEquation, equations
 from taxpr._source.parsed import functions_around, parsed_of
-from taxpr._source.statements import Statement, statements_in
 from taxpr._variables.variable import Variable
 
 _WIDEST = 72  # characters of source; the notes of longer lines stand right behind them
@@ -22,25 +18,6 @@ _NAMED = 3  # functions without a source whose names are told
 
 
 TypeAt = Callable[[str, Any], str]  # of the value at an address, given its aval
-
-
-class PlacedEquation(NamedTuple):
-    """An equation in its place.
-
-    Attributes:
-        eqn: The equation.
-        runs: How often it runs; None if unknown.
-        derivative: Whether it computes a derivative of its line, in a backward pass.
-        address: Its address.
-        call: The address of the jaxpr that a call of its line's function became, as for a jitted
-            function or the body of a loop; None if that is not sure.
-    """
-
-    eqn: Any
-    runs: int | None
-    derivative: bool
-    address: Address
-    call: Address | None = None
 
 
 @dataclass
@@ -272,66 +249,3 @@ def around(address: Address) -> Iterator[Address]:
 
 def _counted(number: int) -> str:
     return f"{number:,} equation{'s' if number != 1 else ''}"
-
-
-class Within(NamedTuple):
-    """The calls and loops around the equations of a jaxpr.
-
-    Attributes:
-        home: Its address.
-        runs: How often it runs.
-        derivative: Whether it is in a backward pass.
-        function: Where the function begins that it was traced from, if it is nested.
-        call: As `PlacedEquation.call`, of the equation that holds it.
-        statements: The statements of the call.
-    """
-
-    home: Address = Address()
-    runs: int | None = 1
-    derivative: bool = False
-    function: tuple[str, int] | None = None
-    call: Address | None = None
-    statements: tuple[Statement, ...] = ()
-
-
-PROGRAM = Within()
-
-
-def equations(
-    jaxpr: Any, within: Within = PROGRAM
-) -> Iterator[tuple[PlacedEquation, bool, tuple[Statement, ...]]]:
-    """The equations, whether they hold no others, and the statements that made them."""
-    home, runs, derivative, *_ = within
-    for local, eqn in numbered(jaxpr):
-        if is_tag(eqn):
-            continue
-        own = (derivative or _compat.is_transposed(eqn)) and not _compat.is_recomputed(eqn)
-        own = own and not _compat.is_of_rule(eqn)  # of which the lines are the derivative
-        nested = nested_jaxprs(eqn)
-        call, statements = made_by(eqn, within)
-        yield PlacedEquation(eqn, runs, own, home / local, call), not nested, statements
-        for one in nested:
-            trips = one.trips if isinstance(one.trips, int) else None
-            inside = None if runs is None or trips is None else runs * trips
-            below, function = home / local / one.label, _compat.function_of(one.jaxpr)
-            yield from equations(one.jaxpr, Within(below, inside, own, function, call, statements))
-
-
-def made_by(eqn: Any, within: Within) -> tuple[Address | None, tuple[Statement, ...]]:
-    """The call of its function that made an equation, if that is sure, and the statements.
-
-    JAX traces a jitted function once, for all lines that call it: the frames of its equations end
-    there, and the equations that hold them have the calls.
-    """
-    codes, instructions = _compat.frames_of(eqn)
-    begins = ((code.co_filename, code.co_firstlineno) for code in codes)
-    number = next((k for k, place in enumerate(begins) if place == within.function), None)
-    if within.function is None or number is None:
-        found = statements_in(codes, instructions)
-        return (None, found) if found else (within.call, within.statements)
-    found = statements_in(codes[:number], instructions[:number])
-    if is_library_file(within.function[0]):
-        return None if found else within.call, (*found, *within.statements)
-    here = statements_in(codes[number : number + 1], instructions[number : number + 1])
-    call = None if found or _compat.is_recomputed(eqn) else within.home
-    return call, (*found, *here, *within.statements)

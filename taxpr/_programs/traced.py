@@ -19,7 +19,8 @@ from taxpr._programs.arguments import Arguments, misfit
 from taxpr._programs.closed import Closed, identity
 from taxpr._programs.divided import divisions
 from taxpr._programs.inputs import as_input, input_struct, on_devices
-from taxpr._programs.listing import Listing, PlacedEquation, listing
+from taxpr._programs.listing import Listing, listing
+from taxpr._sites.made_by import PlacedEquation
 from taxpr._sites.skipped import Skipped
 from taxpr._sites.walk import find_sites
 from taxpr._variables.select import Var as VarSelector

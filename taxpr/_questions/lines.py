@@ -6,7 +6,7 @@ from typing import NamedTuple
 from taxpr import _compat
 from taxpr._compat import JaxprEqn
 from taxpr._places import place_text
-from taxpr._programs.listing import PROGRAM, Within, made_by
+from taxpr._sites.made_by import PROGRAM, Within, made_by
 from taxpr._sites.values import Value
 from taxpr._source.statements import Statement
 from taxpr._variables.variable import Variable

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import jax
 
@@ -79,6 +80,94 @@ def _walked(stored: StoredJaxpr, home: Address, steps: tuple[Step, ...]) -> Iter
         for k, var in enumerate(eqn.outvars):
             place = Located(steps, stored, "eqn", position, k)
             yield Value(address.value(k), var.aval, eqn, steps, place)
+
+
+class _Home(NamedTuple):
+    """A jaxpr, the steps down to it, and the positions of its equations by their names."""
+
+    stored: StoredJaxpr
+    steps: tuple[Step, ...]
+    positions: dict[str, int]
+
+
+class ByAddress:
+    """The equations and values of a jaxpr by their addresses.
+
+    Each of its nested jaxprs is read when one asks for a place in it, so that asking of a few
+    places costs little. Tags do not count.
+
+    Args:
+        jaxpr: The jaxpr.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import Address, trace
+        >>> places = ByAddress(trace(lambda x: jax.lax.map(jnp.sin, x))(jnp.ones(3)).jaxpr)
+        >>> places.eqn(Address("0:scan/body/0:sin")).primitive.name
+        'sin'
+        >>> str(places.value(Address("0:scan.0")).aval)
+        'float32[3]'
+    """
+
+    def __init__(self, jaxpr: StoredJaxpr) -> None:
+        self._homes: dict[Address, _Home | None] = {Address(): _home(jaxpr, ())}
+
+    def eqn(self, address: Address) -> JaxprEqn | None:
+        """The equation at an address; None if there is none."""
+        home = self._home(address.home)
+        position = home.positions.get(address.local) if home else None
+        if home is None or position is None:
+            return None
+        return _compat.open_jaxpr(home.stored).eqns[position]
+
+    def value(self, address: Address) -> Value | None:
+        """The value at an address; None if there is none, or if it is no array."""
+        home, kind, number = self._home(address.home), address.kind, address.number
+        if home is None:
+            return None
+        stored, steps, positions = home
+        inner = _compat.open_jaxpr(stored)
+        eqn, variables = None, inner.invars if kind == "in" else inner.constvars
+        place = Located(steps, stored, kind, number, None)
+        if kind == "eqn":
+            eqn, result = self.eqn(address.eqn), address.result
+            if eqn is None or result is None:
+                return None
+            place = Located(steps, stored, "eqn", positions[address.eqn.local], result)
+            variables, number = eqn.outvars, result
+        elif kind not in ("in", "const"):
+            return None
+        aval = variables[number].aval if number < len(variables) else None
+        is_array = isinstance(aval, _compat.ShapedArray)
+        return Value(address, aval, eqn, steps, place) if is_array else None
+
+    def step(self, home: Address) -> Step:
+        """The last step down to a nested jaxpr that there is."""
+        found = self._home(home)
+        assert found is not None
+        return found.steps[-1]
+
+    def _home(self, home: Address) -> _Home | None:
+        if home not in self._homes:
+            self._homes[home] = self._nested(home)
+        return self._homes[home]
+
+    def _nested(self, home: Address) -> _Home | None:
+        address = home.home
+        above, eqn = self._home(address.home), self.eqn(address)
+        if above is None or eqn is None:
+            return None
+        for nested in nested_jaxprs(eqn):
+            if nested.label == home.local:
+                position = above.positions[address.local]
+                step = Step(position, eqn, address.local, nested, above.stored)
+                return _home(nested.stored, (*above.steps, step))
+        return None
+
+
+def _home(stored: StoredJaxpr, steps: tuple[Step, ...]) -> _Home:
+    pairs = enumerate(numbered(_compat.open_jaxpr(stored)))
+    return _Home(stored, steps, {local: k for k, (local, eqn) in pairs if not is_tag(eqn)})
 
 
 def value_at(jaxpr: StoredJaxpr, address: str) -> Value:

@@ -19,8 +19,8 @@ from taxpr._compat import JaxprEqn
 from taxpr._compiled.attribution import Attributions
 from taxpr._costs.costs import Cost
 from taxpr._costs.placed_costs import PlacedJaxpr, placed
-from taxpr._programs.listing import equations
 from taxpr._programs.program import Program
+from taxpr._sites.made_by import equations
 from taxpr._source.files import is_installed
 from taxpr._source.statements import Statement
 from taxpr._watching.changes import is_of_jax
