@@ -1,6 +1,7 @@
 """`compile_time`: find the functions that are slow to trace, lower and compile."""
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,8 +10,9 @@ from taxpr import _compat
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import PyTree
 from taxpr._compile_time.alone import Spent, of_nothing, spent, spent_alone
+from taxpr._compile_time.loop_body import Turns
 from taxpr._compile_time.parts import CompiledPart, Parts, function_of, statement_of
-from taxpr._compile_time.rolled import scan_alone
+from taxpr._compile_time.rolled import scan_alone, with_scans
 from taxpr._compile_time.rows import CompileTime, CompileTimeRow, ConstantRow, UnrolledRow
 from taxpr._compile_time.sampled import NOTHING, Sampled, sampled
 from taxpr._compile_time.unrolled import Unrolled, unrolled
@@ -22,6 +24,8 @@ from taxpr._untyped import jax as _jax
 from taxpr._untyped import np
 
 _BY = {"function": function_of, "statement": statement_of}
+# Compiles the whole with the loops of a function, by its name, as scans; returns these loops, too.
+Scanned = Callable[[str], tuple[Spent, list[Turns]]]
 _STAGES = "trace", "lower", "compile"
 _DIFFERS = 0.2  # of the whole, from where on it is told that the sum of the parts is another
 _LARGE = 1 << 20  # bytes of a constant that is told
@@ -71,17 +75,30 @@ def compile_time(
         refuse_no_function("compile_time", fun)
 
     def timed(*args: PyTree, **kwargs: PyTree) -> CompileTime:
+        def with_its_scans(name: str) -> tuple[Spent, list[Turns]]:
+            found: list[Turns] = []
+            other = trace(with_scans(fun, name, found))(*args, **kwargs)
+            structs = other.structs(args, dict(kwargs))
+            return spent(_compat.jaxpr_as_fun(other.jaxpr), structs), found
+
         if isinstance(fun, Program):
-            program, tracing = fun, NOTHING
+            program, tracing, scanned = fun, NOTHING, None
         else:
             program, tracing = sampled(lambda: trace(fun)(*args, **kwargs))
-        return _timed(program, tracing, by, program.structs(args, dict(kwargs)), progress)
+            scanned = with_its_scans
+        structs = program.structs(args, dict(kwargs))
+        return _timed(program, tracing, by, structs, progress, scanned)
 
     return called_as(fun)(timed)
 
 
 def _timed(
-    program: Program, tracing: Sampled, by: str, structs: Sequence[Any], progress: Tells
+    program: Program,
+    tracing: Sampled,
+    by: str,
+    structs: Sequence[Any],
+    progress: Tells,
+    scanned: Scanned | None,
 ) -> CompileTime:
     parts = Parts(program, _BY[by])
     loops = unrolled(parts.made)
@@ -89,7 +106,7 @@ def _timed(
     whole, least = Spent(0.0, 0.0), of_nothing()
     times: dict[int, Spent] = {}  # by the number of the part
     left_out: list[str] = []
-    turns: list[UnrolledRow] = []
+    turns: list[tuple[Unrolled, UnrolledRow]] = []
     constants: list[ConstantRow] = []
     steps = Progress("compile_time", 1 + len(parts.found) + len(loops) + len(large), progress)
     with steps:
@@ -103,7 +120,9 @@ def _timed(
                 left_out.append(f"{name} cannot be compiled alone: {str(error).splitlines()[0]}")
         _compile_again(parts.found, times, least)
         for loop in steps.over(loops):
-            turns.append(_row_of_loop(loop, parts.found, times, whole, least))
+            row = _row_of_loop(loop, parts.found, times, whole, least)
+            turns += [(loop, row)] if row.seconds >= _WORTH * whole.total else []
+        turns = _with_scans(turns, whole, scanned) if scanned else turns
         for one in steps.over(large):
             name, size = program.const_name(one), np.size(one) * one.dtype.itemsize
             alone = spent(functools.partial(_constant, one), ()).without(least)
@@ -111,17 +130,16 @@ def _timed(
     rows = [_row(part, times[k], tracing) for k, part in enumerate(parts.found) if k in times]
     rows.sort(key=lambda row: -row.seconds)
     known = sum(row.lower + row.compile for row in rows)
-    turns = [row for row in turns if row.seconds >= _WORTH * whole.total]
-    turns.sort(key=lambda row: -row.seconds)
+    told = sorted((row for _, row in turns), key=lambda row: -row.seconds)
     stages: dict[str, float] = dict(zip(_STAGES, (tracing.seconds, *whole), strict=True))
-    told = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
+    each = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
     return CompileTime(
-        f"compile time of {program.name}: {told}",
+        f"compile time of {program.name}: {each}",
         rows,
-        (*_notes(known, whole.total, turns, constants, left_out), *filter(None, [steps.note])),
+        (*_notes(known, whole.total, told, constants, left_out), *filter(None, [steps.note])),
         not steps.stopped,
         stages=stages,
-        loops=turns,
+        loops=told,
         constants=constants,
     )
 
@@ -183,6 +201,30 @@ def _row_of_loop(
     return UnrolledRow(
         loop.function, loop.place, loop.code, loop.turns, len(loop.eqns), seconds, as_scan
     )
+
+
+def _with_scans(
+    loops: Sequence[tuple[Unrolled, UnrolledRow]], whole: Spent, scanned: Scanned
+) -> list[tuple[Unrolled, UnrolledRow]]:
+    """Loops with their rows, also with scans of those that cannot be compiled alone.
+
+    A loop in a gradient is in its forward and its backward pass. So the whole is compiled with the
+    loops of a function as scans: how much less that takes is shared by these loops.
+    """
+    kept: dict[tuple[str, str], float] = {}
+    for name in dict.fromkeys(loop.name for loop, row in loops if row.as_scan is None):
+        with contextlib.suppress(Exception):  # its iterations differ
+            taken, found = scanned(name)
+            places = {(one.loop.place, one.loop.code) for one in found}
+            seconds = sum(row.seconds for _, row in loops if (row.line, row.code) in places)
+            share = max(seconds - (whole.total - taken.total), 0.0) / seconds
+            kept.update(dict.fromkeys(places, share))
+    return [
+        (loop, dataclasses.replace(row, as_scan=row.seconds * kept[row.line, row.code]))
+        if row.as_scan is None and (row.line, row.code) in kept
+        else (loop, row)
+        for loop, row in loops
+    ]
 
 
 def _as_scan(row: UnrolledRow) -> str:

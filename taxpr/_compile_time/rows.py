@@ -55,8 +55,9 @@ class UnrolledRow:
         turns: The number of iterations.
         equations: How many equations that made.
         seconds: Their share of lowering and compiling the whole, by their times alone.
-        as_scan: How long a `jax.lax.scan` in its place takes; None if the iterations are not alike,
-            as in a gradient.
+        as_scan: How long a `jax.lax.scan` in its place takes; None if the iterations are not alike.
+            In a gradient this is ``seconds`` less what the whole saves with the scan; None if a
+            `Program` is given, which cannot be changed.
 
     Example:
         >>> import jax.numpy as jnp, taxpr

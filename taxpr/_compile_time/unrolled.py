@@ -33,6 +33,12 @@ class Unrolled(NamedTuple):
     eqns: list[JaxprEqn]
     turn: PieceOfPart | None
 
+    @property
+    def name(self) -> str:
+        """The name of its function as `edit` takes it, such as ``Block.__call__``."""
+        parts = self.function.split(".")
+        return ".".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])
+
 
 def unrolled(made: Sequence[MadeBy]) -> list[Unrolled]:
     """The loops of Python that a program has unrolled."""

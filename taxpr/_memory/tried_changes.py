@@ -13,12 +13,13 @@ from taxpr._calls.door import door_of
 from taxpr._calls.libraries import checkpoint_of, is_object
 from taxpr._calls.static import is_traced
 from taxpr._compat import Jaxpr, JaxprEqn, PyTree, StoredJaxpr, map_leaves
+from taxpr._compile_time.loop_body import Turns
 from taxpr._compile_time.parts import MadeBy
-from taxpr._compile_time.rolled import Turns, rolled
+from taxpr._compile_time.rolled import with_scans
 from taxpr._compile_time.unrolled import unrolled
 from taxpr._costs.costs import Cost, Costs
 from taxpr._editing.edited import edit
-from taxpr._errors import ArgumentError, RefusedError, name_of, signature_of, told_as
+from taxpr._errors import ArgumentError, RefusedError, name_of, signature_of
 from taxpr._hops.table import nested_jaxprs
 from taxpr._source.statements import statements_of
 from taxpr._untyped import jax as _jax
@@ -157,21 +158,6 @@ def scanned(fun: Any, where: Any) -> Trial:
     told = where if isinstance(where, str) else name_of(where)
     found: list[Turns] = []
 
-    def wrap(one: Any) -> Any:
-        if not callable(one):
-            raise ArgumentError(
-                f"what_if: scan={told!r} is a variable and no function. Give the name of the "
-                "function that has the loop."
-            )
-        run = rolled(one, found)
-
-        @functools.wraps(one, updated=())
-        def run_or_refuse(*args: Any, **kwargs: Any) -> Any:
-            with told_as("scan", "what_if: scan"):
-                return run(*args, **kwargs)
-
-        return run_or_refuse
-
     def notes() -> list[str]:
         return [
             f"`turn` does one turn of `{one.loop.code}` ({one.loop.place}). Stack where the "
@@ -180,7 +166,7 @@ def scanned(fun: Any, where: Any) -> Trial:
         ]
 
     return Trial(
-        edit(fun, where, wrap),
+        with_scans(fun, where, found),
         f"the loop in {told} is a scan",
         lambda: "; ".join(one.code for one in found),
         notes,
@@ -192,9 +178,7 @@ def with_loops(asked: Asked) -> list[str]:
     sizes: dict[str, int] = {}
     made = [MadeBy(eqn, statements_of(eqn), home) for eqn, home in _eqns_in(asked.now.jaxpr)]
     for loop in unrolled(made):
-        parts = loop.function.split(".")
-        name = ".".join(parts[-2:] if parts[-1].startswith("__") else parts[-1:])
-        sizes[name] = sizes.get(name, 0) + len(loop.eqns)
+        sizes[loop.name] = sizes.get(loop.name, 0) + len(loop.eqns)
     return sorted(sizes, key=sizes.__getitem__, reverse=True)[:_LOOPS]
 
 
