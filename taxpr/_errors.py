@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeGuard
 
+import jax
+
 _TAKES = contextvars.ContextVar["Callable[[Warning], object] | None"]("takes", default=None)
 _SAID = contextvars.ContextVar["set[str] | None"]("said", default=None)
 
@@ -221,7 +223,18 @@ def refuse_index(what: str, kind: str, index: Any, count: int) -> None:
 
 
 def refuse_no_function(what: str, given: object) -> None:
-    """Raise if something else is given in place of a function."""
+    """Raise if something else is given in place of a function of arrays."""
+    if isinstance(given, (jax.stages.Traced, jax.stages.Lowered, jax.stages.Compiled)):
+        raise ArgumentError(
+            f"{what}: given is a jax.stages.{type(given).__name__} and not a function. Give the "
+            "function that it was made of."
+        )
+    if inspect.isgeneratorfunction(given) or inspect.iscoroutinefunction(given):
+        kind = "coroutine" if inspect.iscoroutinefunction(given) else "generator"
+        raise ArgumentError(
+            f"{what}: {name_of(given)} returns a {kind} and no arrays. Give a function that calls "
+            "it and returns arrays."
+        )
     if not callable(given):
         if hasattr(given, "eqns"):  # of which a repr has hundreds of lines
             raise ArgumentError(

@@ -1,6 +1,5 @@
 """`check_grad`: find the derivative rule that is wrong."""
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -79,31 +78,25 @@ def check_grad(
     if not isinstance(fun, Program):
         refuse_no_function("check_grad", fun)
 
+    def answer(args: PyTree, kwargs: PyTree, note: str = "") -> GradCheck:
+        program = fun if isinstance(fun, Program) else trace(fun, names=True)(*args, **kwargs)
+        flat = [_jnp.asarray(x) if isinstance(x, float) else x for x in program.flat(args, kwargs)]
+        with told_as("watch", "check_grad"):
+            return _Check(program, flat, memory, progress).answer(note)
+
     def checked(*args: PyTree, **kwargs: PyTree) -> GradCheck:
-        wide, note = contextlib.nullcontext(), ""
-        given: tuple[PyTree, PyTree] = (args, kwargs)
         if isinstance(fun, Program):
-            program = fun
-        else:
-            program = None
-            try:
-                with _compat.enable_x64():
-                    given = _compat.map_leaves(_as_wide, (args, kwargs))
-                    program = trace(fun, names=True)(*given[0], **given[1])
-                wide = _compat.enable_x64()
-            except Exception as error:  # of a function that knows one precision only
-                note = (
-                    "Compared in the precision of its arguments, in which only larger faults are "
-                    f"found: with arguments of 64 bits it raises {type(error).__name__}: "
-                    f"{_first(error)}"
-                )
-                given = args, kwargs
-            if program is None:
-                program = trace(fun, names=True)(*args, **kwargs)
-        with wide:
-            flat = [_jnp.asarray(x) if isinstance(x, float) else x for x in program.flat(*given)]
-            with told_as("watch", "check_grad"):
-                return _Check(program, flat, memory, progress).answer(note)
+            return answer(args, kwargs)
+        try:
+            with _compat.enable_x64():
+                return answer(*_compat.map_leaves(_as_wide, (args, kwargs)))
+        except Exception as error:  # of a function that knows one precision only
+            note = (
+                "Compared in the precision of its arguments, in which only larger faults are "
+                f"found: with arguments of 64 bits it raises {type(error).__name__}: "
+                f"{_first(error)}"
+            )
+        return answer(args, kwargs, note)
 
     return called_as(fun)(checked)
 
@@ -265,7 +258,15 @@ class _Check:
                 self._notes.append(f"The whole cannot be differentiated: {_first(error)}")
                 continue
             self._notes = [one for one in self._notes if not one.startswith("The whole cannot")]
-            return True if known else None
+            if known:
+                return True
+            self._notes.append(
+                "The whole cannot be compared where it is: finite differences from both sides are "
+                "not the same, or not finite."
+                if any(is_float(self._program.out_avals[k]) for k in results)
+                else "No result is a float of 32 or 64 bits, so the whole has no derivative."
+            )
+            return None
         return None
 
 
@@ -275,4 +276,6 @@ def _as_wide(x: Any) -> Any:
 
 
 def _first(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    """What an error says in one line; of one that holds the text of a traceback the last line."""
+    lines = [*filter(str.strip, str(error).splitlines())] or [type(error).__name__]
+    return lines[-1 if lines[0].endswith("Traceback (most recent call last):") else 0]

@@ -271,6 +271,36 @@ def test_a_function_of_one_precision_is_compared_in_it():
     assert not taxpr.check_grad(g)(X)
 
 
+def test_a_callback_of_one_precision_is_compared_in_it():
+    """It fails when the function runs, and not when it is traced."""
+
+    def f(x):
+        shape = jax.ShapeDtypeStruct(x.shape, jnp.float32)
+        y = jax.lax.stop_gradient(jax.pure_callback(np.sin, shape, x))
+        return with_jvp(2.0)(x).sum() + y.sum().astype(x.dtype)
+
+    found = taxpr.check_grad(f)(X)
+    assert "wave_jvp" in [row.rule for row in found.rows]
+    assert "Compared in the precision of its arguments" in found.notes[-1]
+    assert "Expected: float32, Actual: float64" in found.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("fun", "reason"),
+    [
+        (lambda x: jnp.sqrt(x - 5), "The whole cannot be compared where it is"),
+        (lambda x: x > 0, "No result is a float"),
+        (lambda x: None, "No result is a float"),
+        (lambda x: jax.pure_callback(np.sin, x, x), "The whole cannot be differentiated"),
+    ],
+    ids=["not finite", "no float", "nothing", "callback"],
+)
+def test_it_says_why_the_whole_was_not_compared(fun, reason):
+    found = taxpr.check_grad(fun)(X)
+    assert found.agrees is None
+    assert any(reason in note for note in found.notes)
+
+
 def test_an_infinite_derivative_of_one_operand_spoils_no_other():
     def f(x, w):
         y = with_vjp()(x, x)

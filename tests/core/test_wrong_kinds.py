@@ -25,6 +25,15 @@ def ctxfn(ctx, token, params):
     return token, ctx
 
 
+def each(x):
+    yield x
+
+
+async def later(x):
+    return x
+
+
+JITTED = jax.jit(f)
 P = taxpr.trace(f, names=True)(X)
 JX = jax.make_jaxpr(f)(X)
 EQ = P.eqns[0]
@@ -40,6 +49,14 @@ ROWS = [
     ("taxpr.trace(3)", "trace: 3 is a int, not a function."),
     ("taxpr.trace(None)", "trace: None is a NoneType, not a function."),
     ('taxpr.trace("f")', "trace: 'f' is a str, not a function."),
+    ("taxpr.trace(JITTED.trace(X))", "trace: given is a jax.stages.Traced and not a function."),
+    ("taxpr.memory(JITTED.lower(X))", "memory: given is a jax.stages.Lowered and not a function."),
+    (
+        "taxpr.why_compiled(JITTED.lower(X).compile())",
+        "why_compiled: given is a jax.stages.Compiled and not a function. Give the function that",
+    ),
+    ("taxpr.profile(each)", "profile: each returns a generator and no arrays. Give a function"),
+    ("taxpr.check_grad(later)", "check_grad: later returns a coroutine and no arrays. Give a"),
     ("taxpr.trace(X)", "trace: Array([1., 1., 1.], dtype=float32) is a"),
     ('taxpr.trace(f, names="x")(X)', "trace: names='x': give True, False, None or"),
     ("taxpr.trace(f, names=3)(X)", "trace: names=3: give True, False, None or"),
