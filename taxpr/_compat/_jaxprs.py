@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -210,9 +212,19 @@ def fresh_var(aval: AbstractValue) -> Var:
 
 
 def static_arguments(fun: object) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The positions and names of static arguments of `jax.jit`; empty for other functions."""
+    """The positions and names of static arguments of `jax.jit`; empty for other functions.
+
+    Those of a method are counted without the object that it is of.
+    """
     info: Any = getattr(fun, "_jit_info", None)
-    return (info.static_argnums, info.static_argnames) if info is not None else ((), ())
+    if info is None:
+        return (), ()
+    numbers, names = info.static_argnums, info.static_argnames
+    if isinstance(fun, types.MethodType):
+        own, *_ = inspect.signature(fun.__func__).parameters
+        numbers = tuple(k - (k > 0) for k in numbers if k != 0)
+        names = tuple(name for name in names if name != own)
+    return numbers, names
 
 
 def jaxpr_as_fun(jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:

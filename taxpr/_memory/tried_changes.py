@@ -21,6 +21,7 @@ from taxpr._costs.costs import Cost, Costs
 from taxpr._editing.edited import edit
 from taxpr._errors import ArgumentError, RefusedError, name_of, signature_of
 from taxpr._hops.table import nested_jaxprs
+from taxpr._programs.trace import called_as
 from taxpr._source.statements import statements_of
 from taxpr._untyped import jax as _jax
 
@@ -243,8 +244,13 @@ def donated(asked: Asked, which: Any) -> Trial:
             f"arrays, and {name_of(asked.fun)} takes them as they are. Donate by the jit of its "
             'library, such as eqx.filter_jit(..., donate="all"), and ask memory of that.'
         )
+
+    @called_as(asked.fun)
+    def called(*args: Any, **kwargs: Any) -> Any:  # as `jax.jit` takes no object without a hash
+        return asked.fun(*args, **kwargs)
+
     return Trial(
-        _jax.jit(asked.fun, donate_argnums=number),
+        _jax.jit(called, donate_argnums=number),
         f"{told} is donated",
         lambda: f"jax.jit(..., donate_argnums={number})",
     )

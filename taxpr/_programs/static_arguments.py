@@ -146,7 +146,8 @@ def with_statics(
         try:
             hash(statics)
         except TypeError:
-            return jitted(*args, **kwargs)  # JAX says what it refuses
+            jitted(*args, **kwargs)  # JAX says what it refuses
+            raise
         if inputs:
             _refuse_in_inputs(jitted, args)
         if statics not in asks:

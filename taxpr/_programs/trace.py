@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import inspect
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -135,6 +136,11 @@ def trace(
                     jaxpr, shapes = _compat.traced_whole(lambda: run(*own, **keywords), failed)
                 except Exception as error:
                     say_as_told(error)
+                    if inspect.isclass(fun) and "not a valid JAX type" in str(error):
+                        raise ArgumentError(
+                            f"trace: {name_of(fun)} is a class: its object is no array. Give an "
+                            "object of it that can be called, or a method of one."
+                        ) from error
                     raise
                 if watch is not None:
                     noted.clear()

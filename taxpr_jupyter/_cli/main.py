@@ -1,10 +1,13 @@
 """The commands `taxpr draw`, `taxpr text`, `taxpr source`, `taxpr check` and other questions."""
 
 import argparse
+import contextlib
 import sys
 import traceback
 from collections.abc import Sequence
 from typing import Any
+
+import jax
 
 import taxpr
 from taxpr_jupyter._cli.loaded import call_of, program_of
@@ -248,15 +251,24 @@ def _source(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    found = taxpr.check(program_of(options, names=None), ignore=options.ignore)()
+    with _own_prints(options):
+        found = taxpr.check(program_of(options, names=None), ignore=options.ignore)()
     _answered(found, options)
     return int(bool(found))
 
 
 def _ask(options: argparse.Namespace) -> int:
-    fun, args, kwargs = call_of(options, values=options.question == "profile")
-    _answered(getattr(taxpr, options.question)(fun)(*args, **kwargs), options)
+    with _own_prints(options):
+        fun, args, kwargs = call_of(options, values=options.question == "profile")
+        found = getattr(taxpr, options.question)(fun)(*args, **kwargs)
+        jax.effects_barrier()  # of `jax.debug.print`
+    _answered(found, options)
     return 0
+
+
+def _own_prints(options: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:
+    """Around the user's code: what it prints goes to stderr where stdout is JSON."""
+    return contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
 
 
 def _answered(found: taxpr.questions.Answer, options: argparse.Namespace) -> None:
@@ -286,5 +298,6 @@ def _done(error: Exception | None) -> int:
 
 def _place(error: BaseException) -> str:
     """The innermost line of the user's own code."""
-    frames = traceback.extract_tb(users_frames(error.__traceback__))
+    every = traceback.extract_tb(users_frames(error.__traceback__))
+    frames = [one for one in every if not one.filename.startswith("<frozen ")]
     return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

@@ -42,6 +42,8 @@ def vars_of(found: Any) -> list[str]:
 
 
 def _from_module(name: str) -> Any:
+    if pathlib.Path(name).is_file():
+        raise PanelError(f"{name} is no file of Python. Write {FORMS}")
     here = str(pathlib.Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -169,6 +169,53 @@ def test_an_injected_train_step_with_static_arguments_is_an_edit():
     np.testing.assert_allclose(halved(ctx, 2.0, X, power=3)[0], by_hand(2.0, X), rtol=1e-6)
 
 
+class Layer:
+    def __init__(self):
+        self.w = jnp.ones(3)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def apply(self, x):
+        h = x * self.w
+        return h.sum()
+
+    @functools.partial(jax.jit, static_argnames=("self", "mode"))
+    def moded(self, x, mode="train"):
+        return f(x * self.w, mode)
+
+
+METHODS = {
+    "memory": taxpr.memory,
+    "profile": functools.partial(taxpr.profile, runs=1),
+    "compiled": taxpr.compiled,
+    "compile_time": taxpr.compile_time,
+    "summary": taxpr.summary,
+    "check_grad": taxpr.check_grad,
+    "watch": taxpr.watch,
+    "trace": taxpr.trace,
+}
+
+
+@pytest.mark.parametrize("ask", METHODS.values(), ids=METHODS)
+def test_a_jitted_method_with_a_static_self_takes_the_other_arguments(ask):
+    layer = Layer()
+    assert not isinstance(ask(layer.apply)(X), jax.Array)
+    told = str(ask(lambda x: layer.apply(x))(X))
+    if ask in (taxpr.memory, taxpr.compiled):
+        assert str(ask(layer.apply)(X)).partition(":")[2] == told.partition(":")[2]
+    for call in (ask(layer.moded)(X, "test"), ask(layer.moded)(X, mode="test")):
+        assert not isinstance(call, jax.Array)
+
+
+def test_values_in_a_jitted_method_are_its_own():
+    layer = Layer()
+    assert taxpr.trace(layer.apply)(X).in_names == ("x",)
+    np.testing.assert_allclose(taxpr.watch(layer.apply)(X)["h"].value, X)
+    for mode, fn in (("train", np.sin), ("test", np.cos)):
+        rec = taxpr.watch(layer.moded)(X, mode)
+        np.testing.assert_allclose(rec["h"].value[0], fn(X), rtol=1e-6)
+    np.testing.assert_allclose(taxpr.grad_at(layer.apply, taxpr.var("h"))(X)["h"], np.ones(3))
+
+
 def test_two_inputs_have_no_static_arguments():
     message = r"f has static arguments: mode and times\. .* functools\.partial\(f, name=value\)"
     for ask in (taxpr.patch(JITTED[0], taxpr.var("h")), taxpr.first_difference(JITTED[0])):

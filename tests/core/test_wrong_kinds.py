@@ -33,6 +33,11 @@ async def later(x):
     return x
 
 
+class Own:
+    def __init__(self, x):
+        self.x = x
+
+
 JITTED = jax.jit(f)
 P = taxpr.trace(f, names=True)(X)
 JX = jax.make_jaxpr(f)(X)
@@ -55,6 +60,7 @@ ROWS = [
         "taxpr.why_compiled(JITTED.lower(X).compile())",
         "why_compiled: given is a jax.stages.Compiled and not a function. Give the function that",
     ),
+    ("taxpr.memory(Own)(X)", "memory: Own is a class: its object is no array. Give an object"),
     ("taxpr.profile(each)", "profile: each returns a generator and no arrays. Give a function"),
     ("taxpr.check_grad(later)", "check_grad: later returns a coroutine and no arrays. Give a"),
     ("taxpr.trace(X)", "trace: Array([1., 1., 1.], dtype=float32) is a"),

@@ -405,6 +405,42 @@ def test_other_questions_are_asked_of_the_call(folder, capsys, question):
     assert capsys.readouterr().out.startswith(f"{question.replace('-', ' ')} ")
 
 
+@pytest.mark.parametrize("question", ["check", "memory", "profile"])
+def test_json_is_alone_in_the_output(folder, capsys, question):
+    (folder / "printing.py").write_text(
+        "import jax, jax.numpy as jnp\n"
+        'print("imported")\n'
+        "def f(x):\n"
+        '    print("traced")\n'
+        '    jax.debug.print("ran {}", x)\n'
+        "    return jnp.sin(x)\n"
+    )
+    sys.modules.pop("printing", None)
+    main([question, "printing.py:f", "--args", "f32[3]", "--json"])
+    out, err = capsys.readouterr()
+    assert json.loads(out)["headline"].startswith(f"{question} of f: ")
+    assert "imported" in err
+    assert "traced" in err
+    assert ("ran [" in err) == (question == "profile")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("notes.txt:f", "notes.txt is no file of Python"),
+        ("broken.py:f", "SyntaxError: '{' was never closed (broken.py, line 2)"),
+        ("model.py:Model", "Model is a class: its object is no array"),
+    ],
+)
+def test_what_cannot_be_asked(folder, capsys, target, message):
+    (folder / "notes.txt").write_text("no Python {{{")
+    (folder / "broken.py").write_text("a = 1\nb = {\n")
+    assert main(["memory", target]) != 0
+    said = capsys.readouterr().err
+    assert message in said
+    assert "importlib" not in said
+
+
 def test_a_question_takes_what_trace_takes(folder, capsys):
     (folder / "asked.py").write_text(
         "import jax, jax.numpy as jnp, taxpr\n"
