@@ -50,7 +50,7 @@ def ready_injectors() -> dict[str, InjectorKind]:
         >>> from taxpr import ready_injectors
         >>> kind = ready_injectors()["clip"]
         >>> kind.doc, kind(high=2.0)
-        ('Hold the token between bounds; one not given is open.', clip(low=-inf, high=2.0))
+        ('Clip the token to bounds; a missing bound is open.', clip(low=-inf, high=2.0))
     """
     changing = (scale, replace, add, zero, noise, clip, cast, stop_gradient)
     observing = (record, stats, count, check_finite, print)

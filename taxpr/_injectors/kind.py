@@ -71,7 +71,7 @@ class InjectorKind:
     Example:
         >>> from taxpr import clip
         >>> clip.name, clip.doc, list(clip.params)
-        ('clip', 'Hold the token between bounds; one not given is open.', ['low', 'high'])
+        ('clip', 'Clip the token to bounds; a missing bound is open.', ['low', 'high'])
         >>> clip(high=2.0)
         clip(low=-inf, high=2.0)
     """
