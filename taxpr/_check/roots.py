@@ -142,7 +142,7 @@ def _is_square(level: Level, number: int) -> bool:
 
 
 def _terms(level: Level, op: Op) -> tuple[int, ...] | None:
-    """The values that must be sums of squares so that this is one, too; None if it cannot be."""
+    """The values that must be sums of squares to make this a sum of squares, or None."""
     kind, ins = op.eqn.primitive, op.ins
     if kind is _lax.square_p or (kind in _PRODUCTS and _same(level, *ins)):
         return ()

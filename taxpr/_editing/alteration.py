@@ -70,7 +70,7 @@ class Alteration:
         """The other value.
 
         Raises:
-            ArgumentError: If there is none.
+            ArgumentError: If it gives no value that fits.
         """
         if self.of_arrays and not _is_of_arrays(bound.value):
             raise ArgumentError(
@@ -100,7 +100,7 @@ def alteration(given: Any, of: str = "") -> Alteration:
         of: The variable, as it is selected.
 
     Raises:
-        ArgumentError: If it is none.
+        ArgumentError: If it cannot be an alteration.
     """
     if isinstance(given, Alteration):
         return given

@@ -27,8 +27,8 @@ def register_hop(primitive: _compat.Kind, hop: Hop) -> None:
 
     `Hop.nested` finds the jaxprs, so taxpr can walk and draw them and find tags in them.
     `Hop.inject` rewrites the equation, to inject, collect, count, plant and differentiate at these
-    tags. A library registers its primitive once, where it creates it. Without an entry, taxpr walks
-    and draws the jaxprs that it finds in the params, and `inject` refuses the primitive.
+    tags. A library registers its primitive once, right after creating it. Without an entry, taxpr
+    walks and draws the jaxprs that it finds in the params, and `inject` refuses the primitive.
 
     taxpr checks what the entry returns each time. Registering again replaces an entry, except
     taxpr's own entries for primitives of JAX.

@@ -33,7 +33,7 @@ class Kernel:
         equations: The addresses of the equations that it computes; empty if it is XLA's own.
         statements: Their statements, in order; several if XLA has put several into one kernel.
         times: How often it runs in a call; None in a while loop. In a branch, if that is taken.
-        bytes: The size of what it writes in all these times, or in one if they are not known.
+        bytes: The bytes that it writes over all runs, or in one if their number is not known.
         added: For a kernel that XLA has added, the value that it copies or makes room for, if
             known.
     """

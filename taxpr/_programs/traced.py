@@ -187,7 +187,7 @@ class Traced:
             kwargs: The keyword arguments.
 
         Raises:
-            ArgumentError: If tree, shapes or dtypes are not those of the trace.
+            ArgumentError: If tree, shapes or dtypes differ from the trace.
         """
         return self._flat(args, kwargs)[0]
 
@@ -237,7 +237,7 @@ class Traced:
             A `jax.ShapeDtypeStruct` for each; a Ref as it is.
 
         Raises:
-            ArgumentError: If tree, shapes or dtypes are not those of the trace.
+            ArgumentError: If tree, shapes or dtypes differ from the trace.
         """
         if args or kwargs:
             leaves, _ = self._leaves(args, kwargs)

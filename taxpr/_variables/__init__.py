@@ -1,7 +1,7 @@
 """The names that the user's source has for the values of a program.
 
 The marks that `_watching` left in a jaxpr are taken out again (`unmarked`) and become a table
-(`table`), where a selector finds values (`select`).
+(`table`); a selector finds values in it (`select`).
 
 May import `_watching` and the rooms below.
 """

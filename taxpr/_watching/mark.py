@@ -2,7 +2,7 @@
 
 A mark reads values and has no result, so the program computes the same with and without it. It has
 an effect, so JAX carries it along when it rewrites the program: a mark survives `jax.vmap`, which
-gives its values axes, derivatives, where it marks the primal, jit and loops.
+gives its values axes, derivatives, which keep it at the primal, jit and loops.
 """
 
 import dataclasses

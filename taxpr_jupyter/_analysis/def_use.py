@@ -71,9 +71,10 @@ class DefUse:
 
     @functools.cached_property
     def needed(self) -> frozenset[Any]:
-        """The variables on which an output that is used, or an effect, depends.
+        """The variables that used outputs and effects depend on.
 
-        Where tracing failed, nobody knows what would have been used: all that something takes.
+        If tracing failed, later uses are unknown: then these are all variables that something
+        reads.
         """
         if self.is_unfinished:
             return frozenset(self.used)
@@ -81,7 +82,7 @@ class DefUse:
         return frozenset(self.needed_for(outs))
 
     def needed_for(self, outs: Iterable[int]) -> set[Any]:
-        """The variables on which these outputs, or an effect, depend."""
+        """The variables that these outputs, and effects, depend on."""
         atoms = (self.jaxpr.outvars[j] for j in outs)
         needed = {atom for atom in atoms if not introspect.is_literal(atom)}
         for eqn in reversed(self.eqns):

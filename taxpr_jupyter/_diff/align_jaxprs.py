@@ -4,7 +4,7 @@
 
 * When a pair is compared, `Wiring.results` has the pairs of results of all earlier equations, so
   that "the operand comes from the partner" can be decided.
-* A difference is reported once, where it arises. A changed type that only follows from changed
+* A difference is reported once, at its origin. A changed type that only follows from changed
   operand types gets the status "follows"; an operand from an added or removed equation is reported
   at that equation.
 * An equation with an equal structural hash is not entered: its nested jaxprs are equal.

@@ -234,7 +234,7 @@ def _hands_on(block: Block, end: BlockEnd, names: Sequence[str]) -> str:
 
 
 def _unused(block: Block, end: BlockEnd, node: Node) -> Node:
-    """The node of arguments, which says how many of them only lead to what nothing uses."""
+    """The node of arguments, which says how many of them lead only to unused results."""
     used, roles = block.flow.graph.needed, block.nested.in_roles if block.nested else None
     unused = [
         i

@@ -6,8 +6,8 @@ from typing import Literal, TypedDict
 class SourceVariable(TypedDict):
     """A variable of a line, or a part of one; one address for each value that it held.
 
-    ``devices`` says what each of several devices has of it. ``tree`` is the title of the variable
-    that several arrays are in, and empty for a variable that is one array.
+    ``devices`` says which part each of several devices has. ``tree`` is the title of the variable
+    that holds several arrays, and empty for a variable that is an array itself.
     """
 
     name: str

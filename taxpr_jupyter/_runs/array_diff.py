@@ -39,8 +39,8 @@ class ArrayDifference:
         before: Short text of the untouched value.
         after: Short text of the value with injectors.
         compared: Whether all elements were compared. If not, ``equal`` compares the short texts.
-        not_finite: How many elements are not finite, and on which side, in words; else empty. If
-            not all elements were compared, it is about the first ones.
+        not_finite: The number and side of non-finite elements, in words; else empty. If not all
+            elements were compared, it is about the first ones.
     """
 
     name: str

@@ -59,7 +59,7 @@ class Searched:
 
     @functools.cached_property
     def scopes(self) -> Sequence[str]:
-        """The whole scope of each equation: its own, after those of outer equations."""
+        """The whole scope of each equation: its own, after the outer equations' scopes."""
         around = {
             id(home): "/".join(_scope_of(step.eqn) for step in home.steps)
             for home in self._index.homes.values()

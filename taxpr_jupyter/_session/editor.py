@@ -74,7 +74,7 @@ class Editor:
         """Removes an added tag, with its injector.
 
         Args:
-            address: Of the tag or its value, or the tag's name; or a selector such as `taxpr.var`.
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
 
         Raises:
             PanelError: If there is no such tag, or it is in the source.
@@ -90,7 +90,7 @@ class Editor:
         """Gives an added tag another name.
 
         Args:
-            address: Of the tag or its value, or the tag's name; or a selector such as `taxpr.var`.
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
             name: The new name.
 
         Raises:
@@ -165,7 +165,7 @@ class Editor:
         """Removes the injector of a tag; the tag stays.
 
         Args:
-            address: Of the tag or its value, or the tag's name; or a selector such as `taxpr.var`.
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
 
         Raises:
             PanelError: If it has none.
@@ -181,7 +181,7 @@ class Editor:
         is tried out again.
 
         Args:
-            address: Of the tag or its value, or the tag's name; or a selector such as `taxpr.var`.
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
             param: The name of the parameter.
             value: Its value.
 
@@ -202,7 +202,7 @@ class Editor:
         """Sets the first context of a function that is attached.
 
         Args:
-            address: Of the tag or its value, or the tag's name; or a selector such as `taxpr.var`.
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
             ctx: A PyTree of arrays and numbers.
 
         Raises:
@@ -220,7 +220,7 @@ class Editor:
         runs, stay unchanged.
 
         Returns:
-            What the step was, in words.
+            The step, in words.
 
         Raises:
             PanelError: There is nothing to undo.
@@ -242,7 +242,7 @@ class Editor:
         """Does again what `undo` took back last.
 
         Returns:
-            What the step was, in words.
+            The step, in words.
 
         Raises:
             PanelError: There is nothing to redo, or something else was changed since.

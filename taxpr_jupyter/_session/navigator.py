@@ -112,7 +112,7 @@ class Navigator:
         """The backward slice of a value or equation: all that it depends on, through nested jaxprs.
 
         Args:
-            address: Of the value or equation.
+            address: The value or equation.
 
         Returns:
             A slice. ``addresses`` are the equations and the program's inputs, in program order;
@@ -132,7 +132,7 @@ class Navigator:
         """The forward slice: all that depends on a value or equation; see `upstream`.
 
         Args:
-            address: Of the value or equation.
+            address: The value or equation.
         """
         with self._store.lock:
             return self._slices.downstream(self._at(address))
@@ -236,7 +236,7 @@ class Navigator:
         """Draws an equation, or a group of equations, closed.
 
         Args:
-            address: Of the equation or group.
+            address: The equation or group.
 
         Raises:
             PanelError: If it holds nothing that could be open.
@@ -247,7 +247,7 @@ class Navigator:
         """Draws an equation, or a group of equations, open.
 
         Args:
-            address: Of the equation or group.
+            address: The equation or group.
 
         Raises:
             PanelError: If it holds nothing that could be open.

@@ -105,7 +105,7 @@ class States:
         """Lets runs begin with the value again that a state had when the call was traced.
 
         Args:
-            name: Of the state.
+            name: The name of the state.
 
         Raises:
             PanelError: If there is no such state.
@@ -121,7 +121,7 @@ class States:
         In a loop these are the values after each iteration.
 
         Args:
-            name: Of the state.
+            name: The name of the state.
 
         Returns:
             The keys of the tags; `Run.records` has what was seen there. A constant that is written
@@ -167,7 +167,7 @@ class States:
         """Takes the tags of `watch_state` away again, except those in the source.
 
         Args:
-            name: Of the state.
+            name: The name of the state.
 
         Raises:
             PanelError: If there is no such state.

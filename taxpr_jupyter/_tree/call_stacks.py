@@ -269,7 +269,7 @@ def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
 def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[SourceStep]:
     """The steps of a call stack, which is given from the inside out.
 
-    Of the libraries' frames only the last one that the user called counts.
+    Only the last frame of a library that the user called counts.
     """
     library = list(itertools.takewhile(_of_library, stack))
     own = [frame for frame in stack[len(library) :] if not _of_library(frame)]

@@ -328,7 +328,7 @@ def end_lines(name: str, role: str | None, kind: str, per_device: bool = False) 
         name: Its name.
         role: Its role in the equation around it; None for the program's own.
         kind: Its type.
-        per_device: Whether the type differs from outside, because it is one device's part.
+        per_device: Whether the type differs from outside, because each device has a part.
     """
     name, kind = short_path(name), short.shortened(kind, short.LINE)
     if role is None:

@@ -169,18 +169,18 @@ class Lift:
 
 @dataclass(eq=False)
 class BlockEnd:
-    """Inputs, outputs or constants of a jaxpr that have one node, or those that belong together.
+    """Inputs, outputs or constants of a jaxpr that share a node, or belong together.
 
     Attributes:
         address: `in3` for a single input; `group:in0-7` for several that belong together.
-        indices: Which they are.
-        title: What their names have in common; "" for one.
-        children: What they consist of; () for one.
+        indices: Their indices.
+        title: The common part of their names; "" for one.
+        children: Their parts; () for one.
         open: Whether the children have nodes of their own.
-        rest: Whether it is what the reader left out.
-        state: Of the value of a state, or a part of it, that state; else None. As an output it has
-            no node: it goes back to where the state is. Of several states, all of them as one.
-        states: Of several states, how many; 0 for one, or a part of one.
+        rest: Whether the reader left it out.
+        state: The state whose value, or a part of it, this is; else None. As an output it has no
+            node: it goes back to the state's node. Several states are joined to one.
+        states: The number of several states; 0 for one, or a part of one.
     """
 
     address: taxpr.Address
@@ -205,7 +205,7 @@ class BlockEnd:
 
     @property
     def finals(self) -> tuple[str, ...]:
-        """The addresses of the final values of what it shows of a state."""
+        """The addresses of the final values of the state, or the part of it, that it shows."""
         assert self.state is not None
         shift = self.state.outs.start - self.state.ins.start
         return tuple(f"out{i + shift}" for i in self.indices)
@@ -222,9 +222,9 @@ class Block:
         ins: Its inputs.
         outs: Its outputs.
         consts: Its constants.
-        items: What it consists of.
-        flow: Which values its groups take and give.
-        names: What its inputs and outputs are called.
+        items: Its items.
+        flow: The values that its groups take and give.
+        names: The names of its inputs and outputs.
     """
 
     address: taxpr.Address
