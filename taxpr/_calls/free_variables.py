@@ -30,7 +30,7 @@ def reached(fun: Callable[..., Any], functions: bool = False) -> Iterator[Reache
 
     Args:
         fun: The function.
-        functions: Whether functions of Python are among them.
+        functions: Whether Python functions are among them.
 
     Example:
         >>> total = [0]

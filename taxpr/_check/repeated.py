@@ -139,7 +139,7 @@ class _ValueNumbers:
 
 
 def unrolled_loop(program: Examined) -> Iterator[Suspicion]:
-    """A loop of Python that leaves the same equations behind for each iteration."""
+    """A Python loop that leaves the same equations behind for each iteration."""
     for level in program.levels:
         if level.users:
             said: set[object] = set()
@@ -148,7 +148,7 @@ def unrolled_loop(program: Examined) -> Iterator[Suspicion]:
 
 
 def _unrolled(level: Level, depth: int, said: set[object]) -> Iterator[Suspicion]:
-    """Those that repeat among the loops of Python with ``depth`` others around them."""
+    """The repeated ones among the Python loops with ``depth`` others around them."""
     of_loop: dict[tuple[object, ...], list[tuple[Op, Statement]]] = {}
     for op in level.ops:
         if op.backward:

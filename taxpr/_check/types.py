@@ -58,7 +58,7 @@ def _widened(program: Examined, level: Level, ops: list[Op]) -> Iterator[Suspici
 
 
 def _mixed(program: Examined, level: Level, op: Op) -> Iterator[Suspicion]:
-    """A product of matrices of two types, which newer JAX does not convert before."""
+    """A matmul of two dtypes, which newer JAX does not convert before."""
     narrow, wide = sorted(op.ins, key=lambda n: level.avals[n].dtype.itemsize)
     types = [level.avals[n].dtype for n in (narrow, wide)]
     floats = all(jnp.issubdtype(one, jnp.floating) for one in types)

@@ -1,4 +1,4 @@
-"""The rule on weak types: numbers of Python where there are arrays at another time."""
+"""The rule on weak types: an argument is a Python scalar in one call and an array in another."""
 
 import re
 from collections.abc import Iterator

@@ -57,7 +57,7 @@ def key_impl(dtype: DType) -> str:
 
 
 def finite_range(dtype: DType) -> tuple[float, float]:
-    """The least and the greatest finite number of a floating dtype."""
+    """The minimum and maximum finite number of a floating dtype."""
     untyped: Any = jnp
     held = untyped.finfo(dtype)
     return float(held.min), float(held.max)

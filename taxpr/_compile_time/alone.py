@@ -55,7 +55,7 @@ def spent_alone(piece: PieceOfPart) -> Spent:
 
 
 def of_nothing() -> Spent:
-    """How long a program takes that does nothing: the least of three."""
+    """How long an empty program takes: the minimum of three."""
     each = [spent(_jax.lax.neg, [_jax.ShapeDtypeStruct((), "float32")]) for _ in range(3)]
     return Spent(min(one.lower for one in each), min(one.compile for one in each))
 

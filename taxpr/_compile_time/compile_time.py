@@ -156,7 +156,7 @@ def _alone(part: CompiledPart, least: Spent) -> Spent:
 def _compile_again(parts: Sequence[CompiledPart], times: dict[int, Spent], least: Spent) -> None:
     """Compile the slowest part again if another one has more equations.
 
-    The machine may have paused meanwhile. So the least of both times counts.
+    The machine may have paused meanwhile. So the minimum of both times counts.
     """
     sure: set[int] = set()
     while times:

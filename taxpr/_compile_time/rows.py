@@ -107,7 +107,7 @@ class CompileTime(Answer):
 
     Attributes:
         stages: The seconds of the whole, by stage.
-        loops: The loops of Python that were unrolled, the slowest first.
+        loops: The Python loops that were unrolled, the slowest first.
         constants: The large constants.
 
     Example:

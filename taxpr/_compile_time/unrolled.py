@@ -15,15 +15,15 @@ _ALIKE = 0.9  # the share of the equations that each turn has
 
 
 class Unrolled(NamedTuple):
-    """A loop of Python.
+    """A Python loop.
 
     Attributes:
         function: Its function.
         place: Its line.
         code: Its head.
-        turns: How often it went around.
+        turns: The number of iterations.
         eqns: All equations of it.
-        turn: Those of one turn; None where the turns are not alike.
+        turn: The equations of one iteration; None if the iterations are not alike.
     """
 
     function: str
@@ -41,7 +41,7 @@ class Unrolled(NamedTuple):
 
 
 def unrolled(made: Sequence[MadeBy]) -> list[Unrolled]:
-    """The loops of Python that a program has unrolled."""
+    """The Python loops that a program has unrolled."""
     loops: dict[tuple[Statement, str, int], list[MadeBy]] = {}
     jaxprs: dict[int, Jaxpr] = {}
     for one in made:
@@ -62,7 +62,7 @@ def unrolled(made: Sequence[MadeBy]) -> list[Unrolled]:
 
 
 def _turn(inside: Sequence[MadeBy]) -> tuple[int, list[JaxprEqn]]:
-    """How often a loop went around, and the equations of a turn where all are alike."""
+    """The number of iterations of a loop, and the equations of one if all are alike."""
     counts = collections.Counter(map(_signature, inside))
     by_turns: collections.Counter[int] = collections.Counter()
     for n in counts.values():

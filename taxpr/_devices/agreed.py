@@ -33,7 +33,7 @@ def agreed(processes: Collection[int], said: str, number: int = 0) -> int:
         number: A number, such as the bytes that are free here.
 
     Returns:
-        The least of their numbers, so that all go on in one way.
+        The minimum of their numbers, so that all go on in the same way.
 
     Raises:
         ArgumentError: If another process asks something else, or nothing in the time that the

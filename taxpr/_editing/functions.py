@@ -127,7 +127,7 @@ _METHODS: Any = (staticmethod, classmethod, types.MethodType)
 
 
 def plain(thing: Any) -> types.FunctionType | None:
-    """The function of Python below decorators; None of anything else."""
+    """The Python function below decorators; else None."""
     for _ in range(100):
         if isinstance(thing, types.FunctionType):
             inner = getattr(thing, "__wrapped__", None)

@@ -1,6 +1,6 @@
 """Decide what to do at tags of a function when a derivative rule runs in its place.
 
-A handler that changes a value must also run in the rule, so it is refused if its tag cannot be
+A handler that changes a value must also run in the rule, so it raises an error if its tag cannot be
 identified there. A handler that only observes must not change the rule: if its tag cannot be
 identified there, it observes the function itself, which then runs next to the rule.
 """

@@ -61,7 +61,7 @@ def estimate(
     written: Iterable[int] | None = None,
     copied: Iterable[int] = (),
 ) -> Estimate:
-    """Guess the temporaries of a program, without its arguments and results.
+    """Estimate the temporaries of a program, without its arguments and results.
 
     Args:
         program: The program.
@@ -292,7 +292,7 @@ def _turned(one: Operation) -> list[Datum]:
 
 
 def _inner(one: Operation) -> list[Estimate]:
-    """The guesses for the bodies of a loop or the branches of a condition."""
+    """The estimates for the bodies of a loop or the branches of a condition."""
     found: list[Estimate] = []
     for nested, program in one.inner:
         roles = nested.out_roles if one.is_loop else ()

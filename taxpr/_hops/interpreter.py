@@ -54,7 +54,7 @@ class Forwards(Generic[T]):
         return nested_jaxprs(eqn)
 
     def handed_on(self, of: T, loop: Address | None) -> T:
-        """Turn what an iteration hands on into what the next one gets."""
+        """Convert an iteration's carry into the next one's."""
         del loop
         return of
 

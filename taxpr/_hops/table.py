@@ -228,7 +228,7 @@ def is_brought(eqn: JaxprEqn) -> bool:
 
 
 def inject_rule(eqn: JaxprEqn) -> Inject | None:
-    """The rule that threads a context through the equation; None if it is refused."""
+    """The rule that threads a context through the equation, or None."""
     hop = _entry(eqn)
     return hop.inject if hop else None
 

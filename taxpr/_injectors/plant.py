@@ -58,11 +58,11 @@ def plant(
         values: A tree with the tagged value's structure and dtypes. A `Masked` or `Steps` is
             substituted where its mask is true. A while loop that runs beyond the values continues
             with its own.
-        at: In which iteration to plant, counted along the axis of collected values: a number,
-            or a list or array of them. For nested loops a tuple with one of these, or None for all,
-            for each loop, the outermost first. None means all iterations.
-        mask: Where to plant, bool, with the leading axes of the values or some of the first of
-            them; for one value, with the axes of the loops.
+        at: The iteration to change, counted along the axis of collected values: a number, or a list
+            or array of them. For nested loops a tuple with one of these, or None for all, for each
+            loop, the outermost first. None means all iterations.
+        mask: Which values to substitute, bool, with the leading axes of the values or some of the
+            first of them; for one value, with the axes of the loops.
 
     Raises:
         InjectorError: If ``mask`` is not bool, or the values are a `Last`. When it is

@@ -1,7 +1,7 @@
-"""Interpret the leading axes of planted values, and refuse values that do not fit.
+"""Interpret the leading axes of the values of `plant`, and refuse values that do not fit.
 
 Only shapes decide: an array has the token's shape, or also the leading axes of collected values, or
-also an axis for several tags. A shape with two possible meanings is refused.
+also an axis for several tags. A shape with two possible meanings is an error.
 """
 
 import itertools
@@ -81,7 +81,7 @@ def leading_axes(value: PyTree, site: Site, n_parts: int) -> Axes:
 
 
 def check_planted(values: Values, collected: type | None, sites: Sequence[Site]) -> bool:
-    """Raise if planted values do not fit. Returns whether they have a part for each tag."""
+    """Raise if the values do not fit. Returns whether they have a part for each tag."""
     value, n = values["value"], len(sites)
     for site in sites:
         found, expected = map(jax.tree.structure, (value, site.avals))

@@ -175,7 +175,7 @@ def scanned(fun: Any, where: Any) -> Trial:
 
 
 def with_loops(asked: Asked) -> list[str]:
-    """The functions that have loops of Python, those with most equations first."""
+    """The functions that have Python loops, most equations first."""
     sizes: dict[str, int] = {}
     made = [MadeBy(eqn, statements_of(eqn), home) for eqn, home in _eqns_in(asked.now.jaxpr)]
     for loop in unrolled(made):

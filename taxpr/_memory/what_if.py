@@ -157,7 +157,7 @@ def _seconds(needs: Needs) -> float:
 
 
 def _corrected(found: Needs, now: Needs, guess: Needs) -> Needs:
-    """A guess, corrected by the error of the guess for the program as it is.
+    """An estimate, corrected by the error of the estimate for the present program.
 
     Bytes that are gone are corrected by their share; bytes that are new stay as they are.
     """

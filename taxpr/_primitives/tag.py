@@ -67,10 +67,9 @@ def tag(token: T, /, **params: Any) -> T:
 def keep(token: T, /, **params: Any) -> T:
     """A `tag` that dead code elimination leaves in place.
 
-    The equation has an effect until it is injected or dissolved. So JAX keeps
-    it, and everything that computes its token, even if the result is unused.
-    The price is that this work is done. As with `tag`, a loop-invariant token
-    leaves a scan that is differentiated, and fires once.
+    The equation has an effect until it is injected or removed. So JAX keeps it, and everything that
+    computes its token, even if the result is unused. The price is that this work is done. As with
+    `tag`, a loop-invariant token leaves a scan that is differentiated, and fires once.
 
     Args:
         token: As for `tag`.

@@ -26,12 +26,12 @@ class ProfileRow:
         iterations: How often its kernels ran: the iterations of the loops around it.
         shared: How many statements these kernels compute; 0 if XLA has added them, such as
             collectives between devices.
-        least: The least seconds over all runs.
-        most: The most seconds over all runs.
+        least: The minimum over all runs.
+        most: The maximum over all runs.
         flops: The operations of its equations, as often as they ran; None if some have an unknown
             number.
         bytes: The bytes that its kernels read and wrote.
-        roof: The least time that the device needs for that, as a share of the measured time: 1 is
+        roof: The minimum time that the device needs for that, as a share of the measured time: 1 is
             the fastest possible. None if the measurement does not tell.
         address: The first of its equations.
         equations: The addresses of all.
@@ -106,7 +106,7 @@ class KernelTime:
         runs: How often it ran.
         flops: The operations of its equations; None if some have an unknown number.
         bytes: The bytes that it read and wrote.
-        least_seconds: The least time that the device needs for that; None if it is not known.
+        least_seconds: The minimum time that the device needs for that; None if it is not known.
         functions: The functions of its statements.
         equations: The addresses of its equations.
 

@@ -19,7 +19,7 @@ class Roof(NamedTuple):
     """The most that a device can do.
 
     Attributes:
-        flops: Operations each second in a product of matrices, by the type of their numbers.
+        flops: Operations each second in a matmul, by dtype.
         bytes: Bytes read and written each second by a copy, by how many it reads and writes: small
             arrays lie in a cache.
     """

@@ -1,4 +1,4 @@
-"""Edit programs without changing a type: add tags, dissolve tags."""
+"""Edit programs without changing a type: add tags, remove tags."""
 
 from __future__ import annotations
 

@@ -354,8 +354,9 @@ class Program(Traced):
             `Last`, or with ``max_steps`` a `Steps`. `axes` names the axes.
 
             A `jax.vmap` inside the traced function is part of the program: both branches of a cond
-            run, and while loops run until all lanes have ended, so tags also see lanes that have
-            ended. To see each lane by itself, trace the function of one lane and map the program.
+            run, and while loops run until all batch elements have ended, so tags also see elements
+            that have ended. To see each batch element by itself, trace the function of one element
+            and map the program.
 
         Raises:
             SelectorError: If nothing is selected, or two tags have one name.

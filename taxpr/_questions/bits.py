@@ -157,7 +157,7 @@ class Values:
         return self._loops[home]
 
     def in_lanes(self, bits: Any, level: Level, mapped: Sequence[int]) -> Any:
-        """The bits of a value but for lanes of loops that had ended.
+        """The bits of a value without batch elements of loops that had ended.
 
         Args:
             bits: The bits.
@@ -171,7 +171,7 @@ class Values:
         return bits
 
     def _ran(self, eqn: JaxprEqn, nested: Nested, here: Address, level: Level) -> Any:
-        """Which iterations of a loop ran, and which lanes of a batched condition in them."""
+        """Which iterations of a loop ran, and which batch elements of its condition in them."""
         home, lead = here / nested.label, (1,) * len(level)
         if isinstance(nested.trips, int):
             return np.ones((*lead, nested.trips), bool)

@@ -112,7 +112,7 @@ def with_lanes(
         batched: By the address of a loop, the address of its condition and the condition's values.
 
     Returns:
-        The same; values are zero where a lane had ended.
+        The same; values are zero if a batch element had ended.
     """
     around = [(name, *batched[name]) for name in kept.axes if name in batched]
     n = len(kept.axes)

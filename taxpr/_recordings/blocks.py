@@ -71,7 +71,7 @@ def _right(low: Any, high: Any) -> Any:
 
 
 def _finite(rows: Any) -> tuple[Any, Any, Any, Any]:
-    """Put the least number for NaN and infinities; also return it, the greatest, and `kinds`."""
+    """Put the minimum for NaN and infinities; also return it, the maximum, and `kinds`."""
     whole = np.isfinite(rows)
     low = np.where(whole, rows, np.inf).min(-1)
     high = np.where(whole, rows, -np.inf).max(-1)
@@ -81,7 +81,7 @@ def _finite(rows: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _sums(rows: Any, low: Any, high: Any) -> tuple[Any, Any, Any, Any]:
-    """For each row: sum of its numbers less the least, sum of their squares, zeros, and bins.
+    """For each row: sum of its numbers less the minimum, sum of their squares, zeros, and bins.
 
     Args:
         rows: One long row, or rows which fit in a block.

@@ -35,16 +35,16 @@ class Stats:
     Attributes:
         mean: The mean of the finite elements.
         std: Their standard deviation.
-        min: The least of them.
-        max: The greatest of them.
+        min: The minimum of the finite elements.
+        max: The maximum of the finite elements.
         norm: The square root of the sum of their squares.
         zeros: The share of zeros among all elements.
         nan: The share of NaN.
         posinf: The share of +inf.
         neginf: The share of -inf.
         size: The number of elements.
-        histogram: How many finite elements are in each of 16 equally wide bins from the least to
-            the greatest. If only statistics of several iterations or devices were kept, it assumes
+        histogram: How many finite elements are in each of 16 equally wide bins from the minimum to
+            the maximum. If only statistics of several iterations or devices were kept, it assumes
             that elements lie evenly in their bins.
 
     Example:

@@ -26,10 +26,10 @@ Once = Callable[[Hashable, Callable[[], Any]], Any]
 
 
 class Done(NamedTuple):
-    """The results of the lanes that were run.
+    """The results of the runs that were done.
 
     Attributes:
-        values: One number for each lane, in order.
+        values: One number for each run, in order.
         notes: Remarks.
         complete: Whether all were run.
     """
@@ -56,8 +56,8 @@ def run_lanes(
         what: The question, for messages.
         run: The function, of one lane.
         lanes: A tree of arrays.
-        given: What is the same for all lanes; of several, of the same types, all lanes run with
-            the first, then with the second.
+        given: The shared arguments; if there are several, of the same types, all lanes run with the
+            first, then with the second.
         memory: The bytes that the chunks may take on a device.
         chunk: The most lanes at once.
         progress: See `taxpr._answers.progress`.

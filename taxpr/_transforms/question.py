@@ -29,7 +29,7 @@ _FUNCTIONS = "fun", "other", "step"  # those that functions of the same argument
 
 
 def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A decorator for questions: arguments of the function that are given to it are refused.
+    """A decorator for questions: giving it the arguments of the function raises an error.
 
     The function that it returns takes the static arguments of a jitted function, too.
     """

@@ -138,7 +138,7 @@ class HashedGraph:
 
 
 def _converts_a_number(eqn: introspect.JaxprEqn, jaxpr: Any) -> bool:
-    """Whether an equation converts a number of Python that its jaxpr is given, and it stays one."""
+    """Whether an equation converts a Python scalar that its jaxpr is given, and it stays one."""
     if eqn.primitive is not lax.convert_element_type_p or eqn.invars[0] not in jaxpr.invars:
         return False
     given: Any = eqn.invars[0].aval

@@ -186,7 +186,7 @@ class Trials:
             return True
 
     def refresh(self) -> None:
-        """Takes up functions that were defined anew, and globals that mend an injector.
+        """Takes up functions that were defined anew, and globals that fix an injector.
 
         Marks them as untried; `settle` tries them.
         """

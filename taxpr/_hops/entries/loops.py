@@ -142,8 +142,8 @@ def _inject_while(
     """Run the condition before the loop and at the end of each iteration, and carry the predicate.
 
     So the tags of the condition fire n + 1 times, as in the original loop, and can change the
-    context. A predicate that `jax.vmap` has batched keeps the loop running while any lane
-    continues. Lanes that have ended keep their carry. An injector sees the whole batch at once.
+    context. A predicate that `jax.vmap` has batched keeps the loop running while any batch element
+    continues. Elements that have ended keep their carry. An injector sees the whole batch at once.
     """
     n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     cond_consts = operands[:n_cond]
