@@ -10,7 +10,7 @@
 # make fuzz    more random programs than the tests run, N=10000 of them, from a SEED that it draws
 #              and prints
 # make gallery draw every kind of program, to be looked at: build/gallery/index.html
-# make shots   take the README's picture, docs/panel.png, with chromium
+# make shots   take the README's picture, docs/panel.png, with chromium, and draw those of pages
 # make lint    ruff, pyright, and tsc, which checks the types in the comments of the JavaScript
 # make quick   make lint, and the tests of what every change touches: names, imports, documents and
 #              their words; about a minute
@@ -57,6 +57,7 @@ gallery: $(UV)
 shots: $(UV)
 	$(PYTHON) tools/envs.py install newest
 	$(NEWEST)/python tools/shots.py
+	$(NEWEST)/python tools/pictures.py
 
 lint: $(UV)
 	$(PYTHON) tools/envs.py install newest
