@@ -21,7 +21,7 @@ from taxpr._watching.mark import mark_p
 
 
 def with_scans(fun: Any, where: Any, found: list[Turns]) -> Any:
-    """A function in which another one that it calls has its Python loops as scans.
+    """A function that calls another one with its Python loops as scans.
 
     It is for a trial, as `rolled` is; also in gradients, as it is changed before a derivative is
     taken.
@@ -86,14 +86,14 @@ def scan_alone(loop: Unrolled) -> tuple[Callable[..., list[Any]], list[Any]]:
 def rolled(fun: Callable[..., Any], found: list[Turns]) -> Callable[..., Any]:
     """A function that computes the same with its Python loops as scans.
 
-    It is for a trial: rules for derivatives are taken from the first turn.
+    It is for a trial: rules for derivatives are taken from the first iteration.
 
     Args:
         fun: A function.
         found: Where to note the loops.
 
     Raises:
-        RefusedError: If it has no loop of Python whose turns are alike.
+        RefusedError: If it has no Python loop whose iterations are alike.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -134,7 +134,7 @@ def rolled(fun: Callable[..., Any], found: list[Turns]) -> Callable[..., Any]:
 
 
 def _loops(jaxpr: Jaxpr, name: str) -> list[Turns]:
-    """The loops of a jaxpr whose turns are alike, none within another."""
+    """The loops of a jaxpr whose iterations are alike, none within another."""
     loops = unrolled([MadeBy(eqn, statements_of(eqn), jaxpr) for eqn in jaxpr.eqns])
     kept: list[Turns] = []
     errors: list[RefusedError] = []

@@ -89,7 +89,7 @@ class _Life:
     Attributes:
         datum: The value.
         first: The position of the first operation that reads it and writes its result.
-        last: That of the last one; -1 if there is none.
+        last: The number of the last one, or -1.
         stored: Whether it is written to memory.
         maker: The position of the operation that makes it; None for an input.
         begin: Where it begins on the line.
@@ -130,7 +130,7 @@ class _Simulation:
         return life
 
     def _decide(self, life: _Life, stored: bool, *, is_cheap: bool) -> None:
-        """Whether a value of which all readers are known is written to memory."""
+        """Whether a value with known readers is written to memory."""
         if life.datum in self._kept:
             life.first, life.last, stored = min(life.first, self._end), self._end, True
         life.stored = life.stored or stored or (not is_cheap and life.first < life.last)
@@ -200,7 +200,7 @@ class _Simulation:
         return found
 
     def _before(self) -> dict[int, list[_Life]]:
-        """What is made for an operation before it runs.
+        """The arrays that are made for an operation before it runs.
 
         These are a loop's slices of an array, for their first reader; copies of operands in another
         order of axes; and tables of indices, which need nothing and come first.

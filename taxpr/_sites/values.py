@@ -113,7 +113,7 @@ class ByAddress:
         self._homes: dict[Address, _Home | None] = {Address(): _home(jaxpr, ())}
 
     def eqn(self, address: Address) -> JaxprEqn | None:
-        """The equation at an address; None if there is none."""
+        """The equation at an address, or None."""
         home = self._home(address.home)
         position = home.positions.get(address.local) if home else None
         if home is None or position is None:
@@ -121,7 +121,7 @@ class ByAddress:
         return _compat.open_jaxpr(home.stored).eqns[position]
 
     def value(self, address: Address) -> Value | None:
-        """The value at an address; None if there is none, or if it is no array."""
+        """The value at an address; None if there is no such array."""
         home, kind, number = self._home(address.home), address.kind, address.number
         if home is None:
             return None
