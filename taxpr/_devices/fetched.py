@@ -116,15 +116,20 @@ def put(x: Any, sharding: Any) -> Any:
     return jax.make_array_from_callback(x.shape, sharding, lambda at: x[at])
 
 
-def lies_on(x: Any, index: Sequence[int]) -> tuple[str, int | None]:
+def lies_on(x: Any, index: Sequence[int], was: Any = None) -> tuple[str, int | None]:
     """The device that has an element of an array, and its process if there are several.
 
     The device is told by its place on the axes of the mesh along which the array is divided, such
     as ``"d=5"``, or by its number; it is empty where all devices have the element.
+
+    Args:
+        x: The array.
+        index: The place of the element.
+        was: The sharding that it had, where it is an array of NumPy now.
     """
-    if not isinstance(x, jax.Array) or len(x.devices()) == 1 or x.is_fully_replicated:
+    sharding: Any = x.sharding if isinstance(x, jax.Array) and was is None else was
+    if sharding is None or len(sharding.device_set) == 1 or sharding.is_fully_replicated:
         return "", None
-    sharding: Any = x.sharding
     devices = [
         device
         for device, parts in sharding.devices_indices_map(x.shape).items()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 
 from taxpr._address import Address
+from taxpr._devices.blocks import Together
 from taxpr._differences.choices import around
 from taxpr._differences.in_step import Pair, in_step, kinds
 from taxpr._hops.table import nested_jaxprs
@@ -21,7 +22,10 @@ _LIKE = 0.6  # how much of two lines is the same where they are one that was edi
 
 
 def aligned(
-    a: Sequence[Part], b: Sequence[Part], chosen: tuple[Mapping[str, str], Mapping[str, str]]
+    a: Sequence[Part],
+    b: Sequence[Part],
+    chosen: tuple[Mapping[str, str], Mapping[str, str]],
+    together: Together,
 ) -> list[Pair]:
     """The values that belong together.
 
@@ -38,11 +42,12 @@ def aligned(
         b: The values that the second run kept.
         chosen: The values that choose the branches of either, see `choices`. They are paired if
             values in the branches are.
+        together: The processes that have parts of these values.
     """
     if _held(a) == _held(b):  # it is the same source
         pairs = list(zip(*(_variables(of) for of in (a, b)), strict=True))
     else:
-        pairs = _by_name(_variables(a), _variables(b))
+        pairs = _by_name(_variables(a), _variables(b), together)
     one, two = _left(a, b, pairs)
     pairs += _choosing(pairs, one, two, *chosen)
     left = [[one for one in of if one.variable is None] for of in _left(a, b, pairs)]
@@ -59,10 +64,11 @@ def _left(a: Sequence[Part], b: Sequence[Part], pairs: Sequence[Pair]) -> list[l
     return [[part for part in of if id(part) not in gone] for of in (a, b)]
 
 
-def _by_name(a: Sequence[Part], b: Sequence[Part]) -> list[Pair]:
+def _by_name(a: Sequence[Part], b: Sequence[Part], together: Together) -> list[Pair]:
     """Variables that belong together."""
     named = _groups(_NAME, a, b)
-    alike = kinds([[*ones, *twos] for ones, twos in named if len(ones) + len(twos) > 2])
+    several = [[*ones, *twos] for ones, twos in named if len(ones) + len(twos) > 2]
+    alike = kinds(several, together)
     paired: dict[int, int] = {}
     pairs: list[Pair] = []
     of_a: dict[str, str] = {}

@@ -7,11 +7,12 @@ from typing import Any
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._compat import PyTree
+from taxpr._devices.blocks import Together
 from taxpr._differences.aligned import aligned
 from taxpr._differences.compared import Compared
 from taxpr._differences.losses import Loss, losses
 from taxpr._differences.precision import EPS, Tolerance, not_cast
-from taxpr._differences.rounding import Pairs, lasting, moved
+from taxpr._differences.rounding import BlockPairs, lasting, moved
 from taxpr._differences.rows import Difference, without_copies
 from taxpr._differences.runs import Run, Way, way_of
 from taxpr._editing.edited import edits_of
@@ -175,28 +176,30 @@ def first_difference(
         if not known:  # of one alone they would keep its values from their partners
             parts = [[dataclasses.replace(p, variable=None) for p in of] for of in parts]
             both = [dataclasses.replace(one, parts=of) for one, of in zip(both, parts, strict=True)]
-        pairs = aligned(parts[0], parts[1], (runs[0].choices, runs[1].choices))
+        together = Together([x for one in both for x in one.arrays()])
+        pairs = aligned(parts[0], parts[1], (runs[0].choices, runs[1].choices), together)
         if not pairs:
             raise ArgumentError(
                 "first_difference: the two have no variable in common, and no equation of one "
                 "line. Give functions whose variables have the same names."
             )
-        compared = Compared(runs, both, pairs, tolerance)
-        found = compared.rows({})
+        compared = Compared(runs, both, pairs, tolerance, together)
+        found = compared.rows()
         again = [run.again for run in runs if run.again is not None]
         may_round = first is second and len(again) == 2 and not tolerance.asked
         doubtful = compared.doubtful(found) if may_round else []
         notes = list[str]()
         if doubtful:
 
-            def of_moved(number: int) -> Pairs:
+            def of_moved(number: int) -> BlockPairs:
                 given = moved((first, kwargs), number)
                 return compared.numbers(
                     [run.record(chosen, memory, given) for run in again], doubtful
                 )
 
             every = found
-            found = compared.rows(lasting(compared.numbers(both, doubtful), of_moved))
+            stays = lasting(compared.numbers(both, doubtful), of_moved, together)
+            found = compared.rows(stays, doubtful)
             left = without_copies({k: row for k, row in every.items() if k not in found})
             notes += [_LEFT_OUT.format(count=len(left), first=_named(left[0]))] if left else []
         alone = sum(map(len, parts)) - 2 * len(pairs)
@@ -226,7 +229,7 @@ def first_difference(
             return Differences(headline, rows, tuple(notes))
         first_of = f", {_named(rows[0])} first" if rows else ""
         notes.insert(0, f"By more than is tolerated, {among}{first_of}.")
-        worst, error = losses(runs[0].program, compared)
+        worst, error = losses(runs[0].program, compared, together)
         headline = _WORST.format(dtype=of_b.name, name=name_of(fun))
         if worst:
             by = worst[0]

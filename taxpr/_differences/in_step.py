@@ -1,9 +1,12 @@
 """Values of one name in two runs: which of them is which where there are several."""
 
 import difflib
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
-from taxpr._differences.numbers import numbers
+from taxpr._devices.blocks import Together
+from taxpr._differences.numbers import comparable, words
 from taxpr._differences.precision import EPS, coarsest
 from taxpr._recordings.part import Part
 from taxpr._untyped import jnp as _jnp
@@ -53,12 +56,18 @@ def _matches(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, in
     return found
 
 
-def kinds(groups: Sequence[Sequence[Part]]) -> Mapping[int, int]:
-    """For the values of each group numbers that are equal where they agree, by their ids."""
+def kinds(groups: Sequence[Sequence[Part]], together: Together) -> Mapping[int, int]:
+    """For the values of each group numbers that are equal where they agree, by their ids.
+
+    Args:
+        groups: The values.
+        together: The processes that have parts of them.
+    """
     found: dict[int, int] = {}
+    every = _features([part for parts in groups for part in parts], together)
     for parts in groups:
         firsts: dict[Hashable, list[int]] = {}
-        features = np.array(list(map(_features, parts)))
+        features = np.array([every[id(part)] for part in parts])
         for k, part in enumerate(parts):
             known = firsts.setdefault(np.shape(part.whole()), [])
             least = coarsest([part.kept.dtype])
@@ -71,14 +80,40 @@ def kinds(groups: Sequence[Sequence[Part]]) -> Mapping[int, int]:
     return found
 
 
-def _features(part: Part) -> list[complex]:
-    """The size of a value, and two sums that are others where it has other numbers."""
-    x = np.nan_to_num(numbers(part.whole()).astype(np.complex128)).ravel()
-    if not x.size:
-        return [0, 0, 0]
+def _features(parts: Sequence[Part], together: Together) -> dict[int, Any]:
+    """The size of each value, and two sums that are others where it has other numbers, by id."""
+    arrays = {id(part): words(part.whole()) for part in parts}
+
+    def blocks(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+        for at, (part,) in together.blocks(x):
+            wide = np.nan_to_num(comparable(part).astype(np.complex128))
+            yield tuple(one.start or 0 for one in at), wide
+
+    def most(x: Any) -> Any:
+        sizes = (np.abs(part).max(initial=0) for _, part in blocks(x))
+        return np.float64(max(map(float, sizes), default=0.0))
+
+    def sums(x: Any, most: float) -> Any:
+        found = np.zeros(3, np.complex128)
+        for begin, part in blocks(x):
+            numbers = np.zeros(part.shape)  # of its places among all
+            for k, start in enumerate(begin):
+                at = np.arange(start, start + part.shape[k]) * math.prod(x.shape[k + 1 :])
+                numbers += at.reshape(-1, *(1,) * (part.ndim - k - 1))
+            part = part / most
+            found += (np.abs(part) ** 2).sum(), part.sum(), (part * np.cos(numbers)).sum()
+        return found
+
+    sizes = {key: most(x) for key, x in arrays.items()}
+    sizes = together.joined("how large values are", sizes, np.maximum)
     with np.errstate(all="ignore"):
-        most = np.abs(x).max() or 1.0  # squares may be too large
-        x = x / most
-        weights = np.cos(np.arange(x.size))
-        size = np.sqrt(np.mean(np.abs(x) ** 2))
-        return [most * one for one in (size, np.mean(x), np.mean(x * weights))]
+        own = {key: sums(x, float(sizes[key]) or 1.0) for key, x in arrays.items()}
+    every = together.joined("sums of values", own, np.add)
+    found: dict[int, Any] = {}
+    for key, x in arrays.items():
+        squares, total, weighted = every[key]
+        unit, many = float(sizes[key]) or 1.0, max(x.size, 1)
+        found[key] = [
+            unit * one for one in (np.sqrt(squares / many), total / many, weighted / many)
+        ]
+    return found

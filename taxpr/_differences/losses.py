@@ -5,10 +5,15 @@ statement adds the error of its value minus the greatest error of its operands.
 """
 
 import dataclasses
+import functools
+import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
-from taxpr._differences.compared import Compared, Numbers
+from taxpr._devices.blocks import Together
+from taxpr._differences.compared import Compared
+from taxpr._differences.in_both import InBoth, Numbers
+from taxpr._differences.rounding import Key
 from taxpr._differences.rows import Difference
 from taxpr._differences.sources import HowMade, MadeFrom, sources
 from taxpr._programs.program import Program
@@ -30,9 +35,9 @@ class Loss(Difference):
         error: The error of the value there, including its operands' errors.
     """
 
-    adds: float
-    share: float
-    error: float
+    adds: float = 0.0
+    share: float = 0.0
+    error: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,26 +45,31 @@ class Error:
     """The errors of a value.
 
     Attributes:
+        key: The key of the value.
         axes: The loops and mesh axes around it.
         sizes: The errors, with these axes.
-        row: The `Difference` in one iteration.
     """
 
+    key: Key
     axes: tuple[str, ...]
     sizes: Any
-    row: Callable[[tuple[int, ...]], Difference]
 
 
-def losses(program: Program, compared: Compared) -> tuple[list[Loss], float]:
+def losses(program: Program, compared: Compared, together: Together) -> tuple[list[Loss], float]:
     """Statements by how much error they add, the worst first; and the greatest error of a result.
 
     Args:
         program: The first of both programs.
         compared: Both runs.
+        together: The processes that have parts of their values.
     """
-    known = {address: _error(given) for address, given in compared.values()}
+    values, of_out = dict(compared.values()), dict(compared.results())
+    keys: list[Key] = [*values.values(), *of_out.values()]
+    sizes = errors({key: compared.known[key] for key in keys}, together)
+    every = {key: Error(key, compared.known[key].axes, sizes[key]) for key in keys}
+    known = {address: every[key] for address, key in values.items()}
     made, of_results = sources(program.jaxpr, known)
-    results = {k: _error(given) for k, given in compared.results(program)}
+    results = {k: every[key] for k, key in of_out.items()}
     found = [
         *((known[address], how) for address, how in made.items()),
         *((results[k], how) for k, how in enumerate(of_results) if k in results),
@@ -67,36 +77,100 @@ def losses(program: Program, compared: Compared) -> tuple[list[Loss], float]:
     again = _recurrent(made)
     each = [(one, *_added(one, how, known, again, compared.backwards)) for one, how in found]
     ends = max((float(one.sizes.max(initial=0.0)) for one in results.values()), default=0.0)
-    return _ranked(each), ends
+    return _ranked(each, compared), ends
 
 
-def _error(of: Numbers) -> Error:
-    return Error(of.axes, np.where(of.ran, errors(of.a, of.b, len(of.axes)), 0.0), of.row)
+def errors(of: Mapping[Key, InBoth], together: Together) -> dict[Key, Any]:
+    """For each of the leading axes how far values are apart in both runs, measured by their size.
+
+    A mask or a place has no size: it is how many of its elements are others.
+
+    Args:
+        of: The values, by their keys.
+        together: The processes that have parts of them.
+    """
+    tops = together.joined(
+        "the greatest numbers", {key: np.float64(_top(one)) for key, one in of.items()}, np.maximum
+    )
+    beside = {key: _beside(one, tops[key]) for key, one in of.items()}
+    beside = together.joined("the numbers beside these", beside, _put_together)
+    fills = {
+        key: float(tops[key])
+        for key, (many, others) in beside.items()
+        if tops[key] >= _FILL and 0 < others <= tops[key] / _BESIDE and many > 1
+    }
+    counted = {key: functools.partial(_counted, fill=fills.get(key)) for key in of}
+    most = {
+        key: np.float64(
+            max((abs(x).max(initial=0) for part in one for x in counted[key](part)), default=0)
+        )
+        for key, one in of.items()
+    }
+    most = together.joined("the numbers that count", most, np.maximum)
+    own = {key: _sums(one, counted[key], float(most[key]) or 1.0) for key, one in of.items()}
+    found = together.joined("sums of errors", own, np.add)
+    return {
+        key: np.where(one.ran[0] & one.ran[1], _sizes(one, found[key]), 0.0)
+        for key, one in of.items()
+    }
 
 
-def errors(a: Any, b: Any, lead: int) -> Any:
-    """For each of the leading axes how far two arrays are apart, measured by their size."""
-    own = tuple(range(lead, a.ndim))
-    if a.dtype.kind in "biu" or not a.size:  # a mask or a place has no size: how many are others
-        return (a != b).mean(axis=own) if a.size else np.zeros(a.shape[:lead])
-    counts = np.isfinite(a) & np.isfinite(b) & ~_filled(a)
-    most = max(np.abs(np.where(counts, one, 0)).max() for one in (a, b)) or 1.0
-    x, y = (np.where(counts, one, 0) / most for one in (a, b))  # whose squares are not too large
-    off, *both = (np.sqrt((np.abs(one) ** 2).mean(axis=own)) for one in (x - y, x, y))
-    size = np.maximum(*both)
-    # Where one of both has a number that is not finite, what is computed of the value is lost.
-    lost = (np.isfinite(a) != np.isfinite(b)).any(axis=own)
-    return np.where(lost, 1.0, np.minimum(off / np.where(size > 0, size, 1.0), 1.0))
+def _top(one: InBoth) -> float:
+    """The greatest size of a finite number of the first run."""
+    return max((float(_finite_sizes(part).max(initial=0)) for part in one), default=0.0)
 
 
-def _filled(x: Any) -> Any:
-    """The elements that a mask has filled with a huge number that would hide other errors."""
-    sizes = np.where(np.isfinite(x), np.abs(x), 0)
-    most = sizes.max()
-    filled = sizes == most
-    others = sizes[~filled].max(initial=0)
-    far = most >= _FILL and 0 < others <= most / _BESIDE and filled.sum() > 1
-    return filled if far else np.zeros(x.shape, bool)
+def _finite_sizes(part: Numbers) -> Any:
+    return np.where(np.isfinite(part.a), np.abs(part.a), 0)
+
+
+def _beside(one: InBoth, top: float) -> Any:
+    """How often the greatest number occurs, and the greatest of the others."""
+    found = np.zeros(2)
+    for part in one:
+        sizes = _finite_sizes(part)
+        found[0] += (sizes == top).sum()
+        found[1] = max(found[1], sizes[sizes != top].max(initial=0))
+    return found
+
+
+def _put_together(one: Any, other: Any) -> Any:
+    return np.array([one[0] + other[0], max(one[1], other[1])])
+
+
+def _counted(part: Numbers, fill: float | None) -> tuple[Any, Any]:
+    """The numbers of both that count, and zero for the others.
+
+    A huge number that a mask has filled in, such as -1e9, would hide other errors and does not.
+    """
+    counts = np.isfinite(part.a) & np.isfinite(part.b)
+    if fill is not None:
+        counts &= _finite_sizes(part) != fill
+    return np.where(counts, part.a, 0), np.where(counts, part.b, 0)
+
+
+def _sums(one: InBoth, counted: Callable[[Numbers], tuple[Any, Any]], most: float) -> Any:
+    """For each iteration the sums of squares, of the difference and both, and the lost numbers."""
+
+    def of(part: Numbers) -> list[Any]:
+        x, y = (x / most for x in counted(part))  # whose squares are not too large
+        # Where one of both has a number that is not finite, what is computed of it is lost.
+        lost = np.isfinite(part.a) != np.isfinite(part.b)
+        if part.a.dtype.kind in "biu":
+            x, y, lost = part.a != part.b, np.zeros(()), np.zeros(part.a.shape, bool)
+        squares = (np.broadcast_to(np.abs(each) ** 2, part.a.shape) for each in (x - y, x, y))
+        return [each.sum(axis=one.own()) for each in (*squares, lost)]
+
+    return one.table(4, of, float)
+
+
+def _sizes(one: InBoth, sums: Any) -> Any:
+    many = max(math.prod(one.shape[one.lead :]), 1)
+    if one.is_exact:
+        return sums[0] / many
+    off, x, y = np.sqrt(sums[:3] / many)
+    size = np.maximum(x, y)
+    return np.where(sums[3] > 0, 1.0, np.minimum(off / np.where(size > 0, size, 1.0), 1.0))
 
 
 def _recurrent(made: Mapping[str, HowMade]) -> set[str]:
@@ -153,11 +227,12 @@ def _seen(source: MadeFrom, of: Error, by: Error, backwards: Container[str]) -> 
     return placed(sizes.max(axis=inner, initial=0.0), around, level)
 
 
-def _ranked(found: Sequence[tuple[Error, Any, float]]) -> list[Loss]:
+def _ranked(found: Sequence[tuple[Error, Any, float]], compared: Compared) -> list[Loss]:
     statements: dict[Any, list[tuple[Error, Any, float, Difference]]] = {}
+    each = compared.rows_at({error.key: _worst(more) for error, more, _ in found if more.size})
     for error, more, whole in found:
         if more.size:
-            row = error.row(_worst(more))
+            row = each[error.key]
             key = (row.file, row.line) if row.line else row.address
             statements.setdefault(key, []).append((error, more, whole, row))
     rows = list(map(_loss, statements.values()))

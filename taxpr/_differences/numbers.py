@@ -2,13 +2,19 @@
 
 from typing import Any
 
-from taxpr._devices.fetched import fetched
+import jax
+
+from taxpr import _compat
 from taxpr._untyped import np
 
 
-def numbers(x: Any) -> Any:
-    """An array of NumPy that can be compared; keys as their words."""
-    x = fetched(x)
+def words(x: Any) -> Any:
+    """The words of keys; another array as it is."""
+    return jax.random.key_data(x) if _compat.is_extended(x.dtype) else x
+
+
+def comparable(x: Any) -> Any:
+    """An array of NumPy in a type that can be compared."""
     if x.dtype.kind in "biu":
         return x
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)

@@ -71,14 +71,19 @@ class Tolerance:
         """Whether one of both was given."""
         return self.atol is not None or self.rtol is not None
 
-    def of(self, a: Any, b: Any, dtypes: Sequence[Any]) -> Any:
-        """How much two arrays of numbers may differ, if they are finite."""
+    def of(self, most: float, b: Any, dtypes: Sequence[Any]) -> Any:
+        """How much two arrays of numbers may differ, if they are finite.
+
+        Args:
+            most: The greatest size of a number that is finite in either.
+            b: The second one.
+            dtypes: The coarsest types that they were computed in.
+        """
         if self.asked:
             return (self.atol or 0.0) + (self.rtol or 0.0) * np.abs(b)
         least = self.coarsest(dtypes)
         if least is None:
             return 0.0
-        most = max((float(np.abs(x[np.isfinite(x)]).max(initial=0)) for x in (a, b)), default=0.0)
         return EPS * float(_jnp.finfo(least).eps) * most
 
     def coarsest(self, dtypes: Sequence[Any]) -> Any:

@@ -7,13 +7,14 @@ wrong line makes about the same difference; or the same share of the value, if t
 changes each time, as at the end of a chaotic loop.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 
 from taxpr._compat import PyTree, map_leaves
-from taxpr._devices.fetched import fetched, put
+from taxpr._devices.blocks import Together, by_blocks
 from taxpr._untyped import jnp as _jnp
 from taxpr._untyped import np
 
@@ -21,10 +22,12 @@ SAMPLES = 4
 _SHARE = 1 / 4  # of a difference, by which it may change and be the same one
 _RATIO = 1 / 64  # of its share of the value; less, since some is the same by chance
 _ONE = jax.tree.structure(0)
-_OF = 16  # one of so many numbers that differ must do so by more than rounding
+OF = 16  # one of so many numbers that differ must do so by more than rounding
 
 Key = int | str
-Pairs = Mapping[Key, tuple[Any, Any]]
+# Of each pair the numbers in both runs, by the places where their parts begin.
+BlockKey = tuple[Key, tuple[int, ...]]
+BlockPairs = Mapping[BlockKey, tuple[Any, Any]]
 
 
 def moved(given: PyTree, number: int) -> Any:
@@ -32,7 +35,7 @@ def moved(given: PyTree, number: int) -> Any:
 
     Whole numbers stay, since a mask, a label or a zero means just that number.
     """
-    rng = np.random.default_rng(number)
+    counter = itertools.count()  # so that equal arguments move in different ways
 
     def of(x: Any) -> Any:
         if not isinstance(x, float | complex) and jax.tree.structure(x) != _ONE:
@@ -42,33 +45,39 @@ def moved(given: PyTree, number: int) -> Any:
             return x
         dtype = _jnp.result_type(x)  # of a double its type in JAX
         is_complex = _jnp.issubdtype(dtype, _jnp.complexfloating)
-        wide = fetched(x).astype(np.complex128 if is_complex else np.float64)
-        # The root moves what is added to a larger number, too, and leaves what is sound alone.
-        share = rng.uniform(0.25, 1.0, wide.shape) * float(_jnp.finfo(dtype).eps) ** 0.5
-        with np.errstate(all="ignore"):
-            new = np.where(wide == np.round(wide), wide, wide * (1 - share)).astype(dtype)
-        if not isinstance(x, jax.Array):
-            return new
-        # What is on a device by default only may go where the program wants it, as to a mesh.
-        return put(new, x.sharding) if x.committed else _jnp.asarray(new)
+        count = next(counter)
+
+        def of_part(begin: tuple[int, ...], part: Any) -> Any:
+            wide = np.asarray(part).astype(np.complex128 if is_complex else np.float64)
+            # The root moves what is added to a larger number, too, and leaves what is sound alone.
+            rng = np.random.default_rng([number, count, *begin])
+            share = rng.uniform(0.25, 1.0, wide.shape) * float(_jnp.finfo(dtype).eps) ** 0.5
+            with np.errstate(all="ignore"):
+                return np.where(wide == np.round(wide), wide, wide * (1 - share)).astype(dtype)
+
+        return by_blocks(x, of_part)
 
     # Of plain containers, within which numbers are arguments.
     return jax.tree.map(of, given, is_leaf=lambda x: type(x) not in (tuple, list, dict))
 
 
-def lasting(found: Pairs, again: Callable[[int], Pairs]) -> dict[Key, Any]:
+def lasting(
+    found: BlockPairs, again: Callable[[int], BlockPairs], together: Together
+) -> dict[BlockKey, Any]:
     """For each number of each pair whether its difference stays when the arguments move.
 
     Args:
         found: Pairs of arrays.
         again: The pairs of the same keys, of runs whose arguments have moved for the given time. A
             while loop may have had another number of iterations in them.
+        together: The processes that have parts of these.
     """
     first = {key: _between(*pair) for key, pair in found.items()}
     shares = {key: _share(x, found[key]) for key, x in first.items()}
     stays = {key: np.ones(x.shape, bool) for key, x in first.items()}
     for number in range(SAMPLES):
-        if not any(one.any() for one in stays.values()):
+        here = any(one.any() for one in stays.values())
+        if not together.some("which differences are more than rounding", here):
             break
         now = again(number)
         for key, x in first.items():
@@ -94,14 +103,3 @@ def _between(a: Any, b: Any) -> Any:
     both = tuple(map(slice, map(min, a.shape, b.shape)))
     with np.errstate(all="ignore"):
         return np.subtract(a[both], b[both], dtype=np.result_type(a, b, np.float64))
-
-
-def more_than(wrong: Any, stays: Any, lead: int) -> Any:
-    """The numbers that differ by more than rounding, for each of the leading axes.
-
-    One may seem to by chance, and one that does counts for all, so that it takes a share of them.
-    """
-    own = tuple(range(lead, wrong.ndim))
-    both = wrong & stays
-    enough = _OF * both.sum(axis=own, keepdims=True) > wrong.sum(axis=own, keepdims=True)
-    return both & enough

@@ -3,14 +3,13 @@
 import dataclasses
 import linecache
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from taxpr import _compat
-from taxpr._differences.numbers import apart
+from taxpr._devices.fetched import lies_on
 from taxpr._differences.rounding import Key
 from taxpr._places import place_text
 from taxpr._recordings.part import Part
-from taxpr._untyped import np
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +28,9 @@ class Difference:
         statement: The text of the line.
         file: The file.
         address: The address in the first run.
+        device: The device that has this number: its place along each axis of the mesh that divides
+            the value, such as ``"d=5"``; empty where all have the same.
+        process: The number of the process that the device belongs to; None if there are no others.
     """
 
     variable: str
@@ -42,6 +44,20 @@ class Difference:
     statement: str
     file: str
     address: str
+    device: str = ""
+    process: int | None = None
+
+
+class Worst(NamedTuple):
+    """The place of the greatest difference, both numbers, and the difference."""
+
+    place: tuple[int, ...] = ()
+    a: Any = None
+    b: Any = None
+    size: float | None = None
+
+
+_NOTHING = Worst()
 
 
 def without_copies(found: Mapping[Key, Difference]) -> list[Difference]:
@@ -52,44 +68,44 @@ def without_copies(found: Mapping[Key, Difference]) -> list[Difference]:
     return list(first.values())
 
 
-def row_of_result(name: str, eqn: Any, a: Any, b: Any, at: tuple[int, ...] = ()) -> Difference:
-    """How two results differ, at the line of the equation that made the first one."""
-    del at  # it is in no loop
-    index, left, right, size = worst(a, b, a != b)
-    source = _compat.source_of(eqn)
+def row_of_result(name: str, x: Any, eqn: Any, what: str, most: Worst = _NOTHING) -> Difference:
+    """How two results differ.
+
+    Args:
+        name: Its name.
+        x: The first one.
+        eqn: The equation that made it, at whose line it is; None for no line.
+        what: The difference in words, if it is not a number.
+        most: The place of the greatest difference.
+    """
+    source = None if eqn is None else _compat.source_of(eqn)
     file, number = (source.file, source.line) if source else ("", 0)
     line, text = place_text(file, number), linecache.getline(file, number).strip()
-    return Difference(name, None, line, index, left, right, size, "", text, file, name)
+    on = ("", None) if most.size is None else lies_on(x, most.place)
+    return Difference(name, None, line, *most, what, text, file, name, *on)
 
 
-def row_of(pair: tuple[Part, Part], at: tuple[int, ...], what: str, *numbers: Any) -> Difference:
+def row_of(
+    pair: tuple[Part, Part], at: tuple[int, ...], what: str, most: Worst = _NOTHING
+) -> Difference:
     """How two values differ, at the line of the first; it says what was edited there in either."""
     part = pair[0]
-    index, left, right, size = worst(*numbers) if numbers else ((), None, None, None)
     file = part.file or ""
     edits = [one.variable for one in pair if one.variable and one.variable.edited]
     text = linecache.getline(file, part.line or 0).strip() if file else ""
-    each = list(zip(part.kept.axes, at, strict=False))
-    lanes = tuple(k for axis, k in each if axis.startswith("vmap "))
+    each = dict(zip(part.kept.axes, at, strict=False))
+    lanes = tuple(k for axis, k in each.items() if axis.startswith("vmap "))
+    place = None if most.size is None else (*at, *most.place)
+    iteration = tuple(k for axis, k in each.items() if not axis.startswith(("vmap ", "mesh ")))
     return Difference(
         part.name + part.path,
-        tuple(k for axis, k in each if not axis.startswith("vmap ")) or None,
+        iteration or None,
         part.place,
-        (*lanes, *index),
-        left,
-        right,
-        size,
+        (*lanes, *most.place),
+        *most[1:],
         what,
         edits[-1].quoted(text) if edits else text,
         file,
         str(part.address),
+        *part.kept.lies_on(each, place),
     )
-
-
-def worst(a: Any, b: Any, wrong: Any) -> tuple[tuple[int, ...], Any, Any, float]:
-    """The index where two arrays differ most, both numbers, and the difference."""
-    with np.errstate(all="ignore"):
-        size = apart(a, b)
-    size = np.where(wrong, np.where(np.isnan(size), np.inf, size), 0.0)
-    at = np.unravel_index(int(np.argmax(size)), size.shape)
-    return tuple(map(int, at)), a[at].item(), b[at].item(), float(size[at])

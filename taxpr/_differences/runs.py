@@ -103,6 +103,10 @@ class Record:
     out: dict[str, Array]
     notes: tuple[str, ...]
 
+    def arrays(self) -> list[Any]:
+        """All of them."""
+        return [*(one.kept.value for one in self.parts), *self.out.values()]
+
 
 class Run:
     """A run that is prepared: its program is traced."""

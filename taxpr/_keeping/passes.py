@@ -48,10 +48,12 @@ class PassResult:
 
     emission: Emission
     is_summary: bool
+    sharding: Any = None  # that the value had before the host took it
 
     def on_host(self) -> PassResult:
         """The same, in the memory of the host."""
-        return PassResult(jax.tree.map(_on_host, self.emission), self.is_summary)
+        was = getattr(_leaf(self.emission), "sharding", None)
+        return PassResult(jax.tree.map(_on_host, self.emission), self.is_summary, was)
 
 
 def _on_host(x: Array) -> Any:
@@ -262,7 +264,7 @@ class Passes:
             if reduction.joined is not None and leaf.ndim > len(axes) + len(reduction.shape):
                 kept.table = reduction.joined(kept.table)
         else:
-            kept.value = leaf
+            kept.value, kept.sharding = leaf, found.sharding
         return kept
 
 

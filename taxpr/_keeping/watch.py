@@ -177,7 +177,7 @@ def _kept(
             kept, mapped = with_lanes(kept, one.read, outer, ends), ()
         parts.append(_part(one, kept, mapped or ()))
     for part in parts:  # now that all processes are here: later one alone may show a table
-        if is_shared(part.kept.value) and has_stats(part.kept.dtype):
+        if keep != "host" and is_shared(part.kept.value) and has_stats(part.kept.dtype):
             part.kept.summaries()
     if untold:
         names = few(list(dict.fromkeys(untold)))

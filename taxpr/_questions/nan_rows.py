@@ -11,7 +11,7 @@ from taxpr._address import Address
 from taxpr._answers.charts import number
 from taxpr._answers.tables import alike, of_any_index
 from taxpr._compat import JaxprEqn, StoredJaxpr
-from taxpr._devices.fetched import fetched, lies_on
+from taxpr._devices.fetched import fetched
 from taxpr._hops.interpreter import Backwards
 from taxpr._hops.nested import Nested
 from taxpr._hops.table import nested_jaxprs
@@ -120,9 +120,7 @@ class Words:
         value, line = one.value, line_of(one.value, one.variable, self._edits)
         is_derivative = line.code and origin.address in self._derived
         elements, examples, place = self._elements(kept[one.read.address], origin)
-        on, process = ("", None) if place is None else lies_on(kept[one.read.address].value, place)
-        mesh = {k.removeprefix("mesh "): n for k, n in origin.index.items() if "mesh " in k}
-        more = [at for at in on.split(", ") if at and at.partition("=")[0] not in mesh]
+        device, process = kept[one.read.address].lies_on(origin.index, place)
         return NanRow(
             what=" and ".join(name for bit, name in KINDS.items() if origin.bits & bit),
             variable=self._name(origin.address),
@@ -132,7 +130,7 @@ class Words:
             branch=", ".join(
                 s.nested.title for s in value.steps if s.nested.conditional and not s.is_loop
             ),
-            device=", ".join([*(f"{name}={at}" for name, at in mesh.items()), *more]),
+            device=device,
             process=process,
             examples=examples,
             elements=elements,

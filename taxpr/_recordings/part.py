@@ -1,9 +1,10 @@
 """`KeptValue`: what a run kept of a value; and `Part`, that with one of the value's names."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from taxpr._devices.fetched import fetched, is_shared
+from taxpr._devices.fetched import fetched, is_shared, lies_on
 from taxpr._errors import ArgumentError
 from taxpr._places import place_text
 from taxpr._recordings.summary import Stats, each_of, has_stats, stats_of, summarized
@@ -23,6 +24,7 @@ class KeptValue:
         table: The summaries, with the leading axes, and with batch axes if it has each batch
             element apart; None if they are made on demand.
         fired: For each iteration and device whether the value was computed; None for all.
+        sharding: How the value was divided among devices, where the host has it whole.
     """
 
     axes: tuple[str, ...]
@@ -31,6 +33,19 @@ class KeptValue:
     value: Any = None
     table: Any = None
     fired: Any = None
+    sharding: Any = None
+
+    def lies_on(self, at: Mapping[str, int], place: Sequence[int] | None) -> tuple[str, int | None]:
+        """The device that has an element, such as ``"d=5"``, and its process if there are several.
+
+        Args:
+            at: The iterations and devices, by the names of the leading axes.
+            place: The place of the element in all that was kept; None where it is not known.
+        """
+        on, process = ("", None) if place is None else lies_on(self.value, place, self.sharding)
+        mesh = {k.removeprefix("mesh "): n for k, n in at.items() if "mesh " in k}
+        more = [one for one in on.split(", ") if one and one.partition("=")[0] not in mesh]
+        return ", ".join([*(f"{name}={n}" for name, n in mesh.items()), *more]), process
 
     def summaries(self) -> Any:
         """The summaries of each iteration and device."""

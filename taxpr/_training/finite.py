@@ -8,6 +8,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from taxpr._compat import PyTree
+from taxpr._devices.blocks import by_process
 from taxpr._devices.devices_of import processes_of
 from taxpr._devices.fetched import on_all_devices
 from taxpr._untyped import jax as _jax
@@ -101,19 +102,8 @@ def _are_finite(xs: Sequence[Any]) -> Any:
 
 def _on_all(flags: Any, processes: tuple[int, ...]) -> Any:
     """Which flags are true on all of some processes."""
-    mesh = _mesh_of_processes(processes)
-    rows = NamedSharding(mesh, PartitionSpec("process"))
-    [own] = mesh.local_devices
-    part = _jax.device_put(flags[None], own)
-    shape = (len(processes), *flags.shape)
-    return _all_of(mesh)(jax.make_array_from_single_device_arrays(shape, rows, [part]))
-
-
-@functools.cache
-def _mesh_of_processes(processes: tuple[int, ...]) -> Mesh:
-    """A device of each."""
-    first: dict[int, Any] = {one.process_index: one for one in reversed(_jax.devices())}
-    return Mesh(np.array([first[one] for one in processes]), ("process",))
+    rows: Any = by_process(flags, processes)
+    return _all_of(rows.sharding.mesh)(rows)
 
 
 @functools.cache

@@ -19,6 +19,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import taxpr
+from taxpr._devices import blocks
+from taxpr._devices.fetched import is_shared
 
 X = np.linspace(0.5, 2.5, 64, dtype=np.float32).reshape(8, 8)
 FAULTY = np.where(np.arange(8)[:, None] == 5, -X, X).astype(np.float32)  # on the third device
@@ -140,9 +142,16 @@ def watch_gradients(given):
 def find_nan(given):
     found = taxpr.find_nan(given.fn(layers))(*given.faulty)
     fields = "what", "variable", "iteration", "device", "elements", "inputs"
-    # One process does not say which.
-    found_by = [row.process for row in found.rows] if jax.process_count() > 1 else [1]
-    return [rows_of(found, *fields), found.headline, list(found.notes), found_by]
+    rows = rows_of(found, *fields)
+    return [rows, found.headline, list(found.notes), processes_of(found)]
+
+
+def processes_of(found):
+    """The processes that rows name; one alone does not say which, and has two devices of each."""
+    if jax.process_count() > 1:
+        return [row.process for row in found.rows]
+    devices = (row.device.removeprefix("i=") for row in found.rows)
+    return [int(one) // 2 if one else None for one in devices]
 
 
 def find_nan_everywhere(given):
@@ -161,9 +170,15 @@ def find_no_nan(given):
 
 
 def first_difference(given):
-    found = taxpr.first_difference(given.fn(layers), given.fn(other_layers))(*given.args)
-    fields = "variable", "iteration", "index", "a", "b", "difference"
-    return [rows_of(found, *fields), found.headline]
+    whole, fetched = [], blocks.fetched
+    blocks.fetched = lambda x: whole.append(is_shared(x)) or fetched(x)
+    try:
+        found = taxpr.first_difference(given.fn(layers), given.fn(other_layers))(*given.args)
+    finally:
+        blocks.fetched = fetched
+    assert not any(whole)
+    fields = "variable", "iteration", "index", "a", "b", "difference", "device"
+    return [rows_of(found, *fields), found.headline, processes_of(found)]
 
 
 def no_difference(given):
@@ -178,7 +193,7 @@ def difference_of_precisions(given):
 
 def difference_of_inputs(given):
     found = taxpr.first_difference(given.fn(layers))(given.args, given.faulty)
-    return rows_of(found, "variable", "iteration")
+    return [rows_of(found, "variable", "iteration", "device"), processes_of(found)]
 
 
 def flow(given):

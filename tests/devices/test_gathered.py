@@ -74,9 +74,10 @@ class Model:
     def set_mesh(self):
         return jax.set_mesh(self.mesh) if self.kind == "explicit" else contextlib.nullcontext()
 
-    def values(self):
+    def values(self, **others):
         """What the layers compute, by NumPy in float64."""
         w, x = jax.tree.map(lambda one: np.asarray(one, np.float64), self.plain)
+        w |= {name: np.asarray(one, np.float64) for name, one in others.items()}
         found = {"h": [], "y": []}
         for up, down in zip(w["up"], w["down"], strict=True):
             found["h"].append(np.tanh(x @ up))
@@ -135,6 +136,26 @@ def test_watching_exchanges_nothing(kind, scanned):
             found = exchanged(lambda model=model: question(model.f)(*model.args))  # noqa: B023
         assert found == [plain], name
         assert plain == {"all-reduce": 1 if scanned else LAYERS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_comparing_exchanges_nothing_and_names_the_device(kind):
+    model, other = Model(kind, True), Model(kind, True)
+    up = np.array(model.plain[0]["up"])
+    up[1, 0, 21] = 0.75  # of the devices with m=2
+    other.args[0]["up"] = jax.device_put(up, model.args[0]["up"].sharding)
+    with model.set_mesh():
+        plain = alone(model.f, *model.args)
+        answers, ask = [], taxpr.first_difference(model.f)
+        found = exchanged(lambda: answers.append(ask(model.args, other.args)))
+    assert found == [plain]  # both run the same program
+    h = next(row for row in answers[0].rows if row.variable == "h")
+    assert (h.iteration, h.index[1], h.process) == ((1,), 21 - 16 * (kind == "manual"), None)
+    far = np.abs(model.values(up=up)["h"][1] - model.values()["h"][1])
+    row = int(np.argmax(far[:4] if kind == "manual" else far, 0)[21])
+    assert h.device == f"d={row // 4}, m=2"  # of a shard_map the first device is told
+    assert h.index[0] == row
+    assert h.difference == pytest.approx(far[row, 21], rel=1e-4)
 
 
 def every(model):
