@@ -16,6 +16,7 @@ from taxpr._compile_time.rolled import scan_alone, with_scans
 from taxpr._compile_time.rows import CompileTime, CompileTimeRow, ConstantRow, UnrolledRow
 from taxpr._compile_time.sampled import NOTHING, Sampled, sampled
 from taxpr._compile_time.unrolled import Unrolled, unrolled
+from taxpr._compiled.exhausted import saying_what_is_exhausted
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._programs.program import Program
 from taxpr._programs.trace import called_as, trace
@@ -87,7 +88,8 @@ def compile_time(
             program, tracing = sampled(lambda: trace(fun)(*args, **kwargs))
             scanned = with_its_scans
         structs = program.structs(args, dict(kwargs))
-        return _timed(program, tracing, by, structs, progress, scanned)
+        with saying_what_is_exhausted(program.name, "compiling"):
+            return _timed(program, tracing, by, structs, progress, scanned)
 
     return called_as(fun)(timed)
 

@@ -444,8 +444,9 @@ def test_what_a_gpu_starts_holds_its_operands_until_it_is_awaited():
     assert [one.name for one in readers(module, ("slice", ()))] == ["out"]
 
 
-def test_a_device_that_is_too_small_is_told_to_people(monkeypatch):
-    def fail(*_):
+@pytest.mark.parametrize("question", ["memory", "profile", "compiled", "compile_time"])
+def test_a_device_that_is_too_small_to_compile_is_told_to_people(question, monkeypatch):
+    def fail(*_, **__):
         raise jax.errors.JaxRuntimeError(
             "NOT_FOUND: Failed to get configs for: 2 out of 20 instructions.\nEXECUTION FAILED: "
             "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 186.28GiB with allocator "
@@ -454,9 +455,10 @@ def test_a_device_that_is_too_small_is_told_to_people(monkeypatch):
     monkeypatch.setattr(jax.stages.Lowered, "compile", fail)
     told = r"compiling scanned takes more memory .* in vain for 200 GB at once\. .*compile=False"
     with pytest.raises(RefusedError, match=told):
-        taxpr.memory(PROGRAMS["scanned"])(*arguments("scanned"))
-    monkeypatch.undo()
+        getattr(taxpr, question)(PROGRAMS["scanned"])(*arguments("scanned"))
 
+
+def test_a_device_that_is_too_small_to_run_is_told_to_people():
     def huge(x):
         return jnp.std(x[:, None, None] * x[None, :, None] * x[None, None])
 

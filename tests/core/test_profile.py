@@ -212,16 +212,38 @@ def opcodes(text):
     return collections.Counter(one.opcode for one in hlo_module(text).instructions.values())
 
 
-def test_it_costs_its_runs_and_one_more():
+@pytest.mark.parametrize("donates", [False, True])
+def test_it_costs_its_runs_and_one_more_and_two_compilations(donates):
     calls = []
 
+    @functools.partial(jax.jit, donate_argnums=0 if donates else ())
     def told(x):
         jax.debug.callback(lambda: calls.append(1))
         return x @ x
 
-    taxpr.profile(told, runs=4)(A)
+    roofs.roof_of(jax.devices()[0], ("float32",))  # of a device it is measured once
+    x = jnp.asarray(A) + 0
+    with taxpr.compiles(eager=True) as log:
+        taxpr.profile(told, runs=4)(x)
     jax.effects_barrier()
     assert len(calls) == 5
+    assert 1 <= sum("compile" in row.stages for row in log.compiles.rows) <= 2
+
+
+@pytest.mark.parametrize("fun", GRADIENTS, ids=lambda fun: fun.__name__)
+def test_what_is_measured_is_the_program_of_the_user(fun, monkeypatch):
+    ran = []
+
+    def kept(*args):
+        ran.append(compile_call(*args))
+        return ran[-1]
+
+    monkeypatch.setattr(profiles, "compile_call", kept)
+    step, args = jax.jit(jax.value_and_grad(fun)), GRADIENTS[fun]
+    taxpr.profile(step, runs=1)(*args)
+    [call] = ran
+    expected = opcodes(step.lower(*args).compile().as_text())
+    assert opcodes(call.executable.as_text()) == opcodes(call.text) == expected
 
 
 def event(op, begin, end, produced=None, consumed=None):
