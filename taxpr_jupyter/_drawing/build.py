@@ -172,7 +172,7 @@ class Builder:
         return Picture(
             name=visible(self.program.name),
             nodes=nodes,
-            edges=tuple(drawing.canvas.edges),
+            edges=tuple(drawing.canvas.finished_edges()),
             clusters=clusters,
             counts=counts,
             unfolded=frozenset(drawing.unfolded),

@@ -18,6 +18,8 @@ from taxpr_jupyter._tree import labels
 
 _MANY_KEPT = 3  # as many edges from one cluster to one node of the backward pass become one
 _MANY_ALIKE = 6  # as many edges between the same two nodes become one
+_TOLD = 24  # as many operands or results in a bundle are called by their names
+_NAMED = 3  # values that are named where they are used far from where they are made
 _LITERALS = 6  # lines on a node for several literals
 
 
@@ -112,7 +114,7 @@ class Canvas:
         for ends, parts in single.items():
             if len(parts) < _MANY_ALIKE:
                 for part in parts:
-                    self._value(part, *ends)
+                    self._value(scope, part, *ends)
             else:
                 merged[ends] = parts
         for uses in literals.values():
@@ -120,7 +122,7 @@ class Canvas:
         bundled = self._residuals(merged)
         for (source, target), parts in merged.items():
             if (source, target) not in bundled:
-                self._merged(parts, source, target)
+                self._merged(scope, parts, source, target)
 
     def _alike(
         self,
@@ -198,6 +200,22 @@ class Canvas:
             for node in nodes
         ]
 
+    def finished_edges(self) -> list[Edge]:
+        """All edges. Those of several values with one name have its number: `h #2`."""
+        rows = {node.id: row for row, node in enumerate(self.nodes)}
+        values: dict[str, dict[str, int]] = {}  # by name; for each where it is made
+        for edge in self.edges:
+            if edge.name:
+                found, row = values.setdefault(edge.name, {}), rows.get(edge.source, 0)
+                found[_value_of(edge)] = min(row, found.get(_value_of(edge), row))
+        order = {name: sorted(found, key=found.__getitem__) for name, found in values.items()}
+        return [
+            replace(edge, name=f"{edge.name} #{k + 1}")
+            if edge.name and (k := order[edge.name].index(_value_of(edge)))
+            else edge
+            for edge in self.edges
+        ]
+
     def output_literal(self, address: str, literal: Any, cluster: str | None) -> Origin:
         """Draw a node for an output that is a literal."""
         text = short.literal_text(literal)
@@ -217,24 +235,32 @@ class Canvas:
             self.edge(source, target, "back", tooltip=short.tooltip([tip]), tail=tail)
             tail = ""
 
-    def _value(self, part: _CanvasPart, source: str, target: str) -> None:
+    def _value(self, scope: Scope, part: _CanvasPart, source: str, target: str) -> None:
         origin, head = part.origin, part.use.head
+        tail = _told(scope, part, origin.tail)
         self.edge(
             source,
             target,
             value=origin.value,
             tooltip=_tooltip(part),
-            tail=origin.tail.name if origin.tail else "",
+            tail=tail.name if tail else "",
             head=head.name if head else "",
-            name=_shared_name([part]),
+            name=_shared_name(scope, [part]),
             made=origin.made,
         )
 
-    def _merged(self, parts: Sequence[_CanvasPart], source: str, target: str) -> None:
+    def _merged(self, scope: Scope, parts: Sequence[_CanvasPart], source: str, target: str) -> None:
         distinct = _distinct(parts)
-        head = joined(_heads(parts))
-        first = distinct[0]
-        tails = [part.origin.tail for part in distinct if part.origin.tail]
+        heads, tails = _heads(parts), [one.origin.tail for one in distinct if one.origin.tail]
+        if len(distinct) <= _TOLD:
+            if target in self._merging:
+                told = (_told(scope, part, part.use.head) for part in parts)
+                heads = [role for role in told if role]
+            tails = [role for part in distinct if (role := _told(scope, part, part.origin.tail))]
+        head, first, name = joined(heads), distinct[0], _shared_name(scope, distinct)
+        numbered = first.use.head and first.use.head.name.isdigit()
+        if numbered and first.origin.name and head == name:
+            head = ""  # its source says it
         made = ""
         if len(distinct) == 1:
             tail, value, tip = joined(tails), first.origin.value, _tooltip(first)
@@ -242,7 +268,6 @@ class Canvas:
         else:
             tail = joined(tails) if len(tails) == len(distinct) else f"×{len(distinct)}"
             value, tip = "", short.tooltip(distinct, _tooltip)
-        name = _shared_name(distinct)
         self.edge(
             source,
             target,
@@ -328,15 +353,35 @@ def _tooltip(part: _CanvasPart) -> str:
     return _named(part.use, part.origin)
 
 
+def _value_of(edge: Edge) -> str:
+    """The address of the value that goes along an edge, or of what makes several."""
+    return edge.made or edge.value or edge.source
+
+
 def _named(use: ValueUse, origin: Origin) -> str:
     """The value for people, with the name of the output that it becomes."""
     return f"{use.name} = {origin.tooltip}" if use.name else origin.tooltip
 
 
-def _shared_name(parts: Sequence[_CanvasPart]) -> str:
-    """The common part of the names of inputs; "" if these are no inputs."""
+def _shared_name(scope: Scope, parts: Sequence[_CanvasPart]) -> str:
+    """The common part of the names of inputs, or the words for a few other values, or ""."""
     names = [part.origin.name for part in parts]
-    return labels.short_path(paths.shared_title(names)) if all(names) else ""
+    if all(names):
+        return labels.short_path(paths.shared_title(names))
+    if len(parts) > _NAMED:
+        return ""
+    words = [part.origin.name or scope.words(part.use.atom) for part in parts]
+    together = ", ".join(words)
+    return together if all(words) and len(together) <= short.LINE else ""
+
+
+def _told(scope: Scope, part: _CanvasPart, role: Role | None) -> Role | None:
+    """The role of an operand or result, with its name where the role has but a number."""
+    start, _, number = role.name.rpartition(" ") if role else ("", "", "")
+    if not number.isdigit():
+        return role
+    name = scope.words(part.use.atom) or part.origin.name  # without its role
+    return replace(role, name=f"{start} {name}".strip()) if name and role else role
 
 
 def _heads(parts: Sequence[_CanvasPart]) -> list[Role]:

@@ -7,6 +7,7 @@ from taxpr import Address, introspect
 from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._drawing.scope import Origin, ValueUse
+from taxpr_jupyter._drawing.value_words import ValueWords
 from taxpr_jupyter._model.model import Node
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
@@ -35,6 +36,16 @@ class Folded:
         self._groups: introspect.ByIdentity[Group] = introspect.ByIdentity()
         self._uses: dict[str | None, introspect.ByIdentity[Sequence[ValueUse]]] = {}
         self._inputs: introspect.ByIdentity[Sequence[Origin]] = introspect.ByIdentity()
+        self._words: introspect.ByIdentity[ValueWords] = introspect.ByIdentity()
+
+    def words(self, block: Block) -> ValueWords:
+        """The words for the values of a jaxpr."""
+        return self._words.of(
+            block,
+            lambda block: ValueWords(
+                block.flow.graph, block.address, block.names.known, self.tips.held
+            ),
+        )
 
     def group(self, item: Item, size: Size, ends: InsAndOuts) -> Group:
         """A closed group of a given size, with its inputs and outputs."""

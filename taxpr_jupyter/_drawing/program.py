@@ -124,8 +124,7 @@ class ProgramDrawing:
 
     def scope(self, block: Block) -> Scope:
         """The values of a jaxpr."""
-        del block  # `PartDrawing` has other scopes around the part
-        return Scope()
+        return Scope(words=self._folded.words(block).of)
 
     # --- equations --------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from taxpr_jupyter._analysis.names import argument_names, is_of_jax, is_of_libra
 from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._text.short import shortened, visible
 
+_PATH = re.compile(r"[.\[]")  # the name of a leaf
 _SAYS_NOTHING = re.compile(r"[a-z]\d?")
 _WHOLE = 18  # characters: the longest list of names at an edge
 
@@ -80,11 +81,17 @@ def result_roles(eqn: introspect.JaxprEqn) -> list[Role]:
 
 
 def joined(roles: Sequence[Role]) -> str:
-    """The text at the end of an edge: the names of its values, or their number by kind."""
+    """The text at the end of an edge: the names of its values, or their number by kind.
+
+    Of many leaves it is the names of the trees: `m, v, p`.
+    """
     roles = list(dict.fromkeys(roles))
-    text = ", ".join(role.name for role in roles if role.name)
-    if len(text) <= _WHOLE or len(roles) == 1:
-        return text
+    names = [role.name for role in roles if role.name]
+    trees = [path_parts(name)[0] if _PATH.search(name) else name for name in names]
+    for told in (names, dict.fromkeys(trees)):
+        text = ", ".join(told)
+        if len(text) <= _WHOLE or len(roles) == 1:
+            return text
     kinds = Counter(role.kind for role in roles)
     return ", ".join(
         f"{kind} ×{number}".strip() if number > 1 else kind or "value"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -71,6 +71,7 @@ class Scope:
         literals: All uses of literals, in program order.
         turn: The ids of the nodes where a forward pass ends and its backward pass begins.
         repeated: The ids of nodes that have a stub at each use, as they are not drawn themselves.
+        words: Gives a name for a value that is used far from where it is made, or "".
     """
 
     origins: dict[Any, Origin] = field(default_factory=dict)
@@ -78,6 +79,7 @@ class Scope:
     literals: list[ValueUse] = field(default_factory=list)
     turn: list[str] = field(default_factory=list)
     repeated: set[str] = field(default_factory=set)
+    words: Callable[[Any], str] = lambda var: ""
 
     def wants(self, var: introspect.Atom) -> bool:
         """Whether a variable is part of the drawing; all are, except in `PartScope`."""

@@ -128,11 +128,13 @@ class PartDrawing(ProgramDrawing):
         return PartCanvas()
 
     def scope(self, block: Block) -> Scope:
-        touched = self._touched.get(block.address)
+        touched, whole = self._touched.get(block.address), super().scope(block)
         if touched is None:
-            return Scope()
+            return whole
         many = {end.address for end in _every(block.ends) if end.children}
-        return PartScope(touched.wanted, self._inside, many)
+        part = PartScope(touched.wanted, self._inside, many)
+        part.words = whole.words
+        return part
 
     def items(self, scope: Scope, block: Block, items: Sequence[Item], cluster: str | None) -> None:
         touched = self._touched.get(block.address)

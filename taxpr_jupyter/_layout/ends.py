@@ -92,6 +92,14 @@ def named_by(edge: Edge, nodes: Mapping[str, Node]) -> Node:
     return target if edge.kind == "write" or target.kind == "result" else nodes[edge.source]
 
 
+def texts_of(edge: Edge, nodes: Mapping[str, Node], twin: bool) -> tuple[str, str]:
+    """The texts at the head and the tail of an edge, without what its twin says already."""
+    if not twin or not edge.name or named_by(edge, nodes).id != edge.source:
+        return edge.head, edge.tail
+    tail = edge.tail if edge.tail.startswith("×") else ""
+    return edge.head.removesuffix(edge.name).rstrip(), tail
+
+
 def box_of(cluster: str | None) -> str:
     """The name of a frame as a part of another; nodes have their ids."""
     return f"[{cluster}"

@@ -37,7 +37,8 @@ def far_edges(picture: Picture, ends: EdgeEnds, bare: Collection[str]) -> tuple[
             frame, part, other = ends.common(edge)
             inside.setdefault(frame, []).append((edge, part, other))
     writes = [edge.id for edge in picture.edges if edge.kind == "write"]
-    far = set(writes if len(writes) > _WRITES else ()) | _to_results(picture)
+    named = set(writes if len(writes) > _WRITES else ()) | _to_results(picture)
+    far = {*named}
     uses = Counter(edge.source for edge in picture.edges if edge.kind in ("value", "read"))
     takes = Counter(edge.target for edge in picture.edges)
     order: Order = {}
@@ -60,6 +61,12 @@ def far_edges(picture: Picture, ends: EdgeEnds, bare: Collection[str]) -> tuple[
                     order.setdefault(frame, {})[part, other] = None
             else:
                 drawn.add(edge.source)
+    for edges in inside.values():
+        for edge, _, _ in edges:
+            given = ends.nodes[edge.source].kind in theme.GIVEN
+            if given and edge.source not in drawn and edge.id not in named:
+                drawn.add(edge.source)  # without any line it looks as if nothing used it
+                far.discard(edge.id)
     return far, order
 
 

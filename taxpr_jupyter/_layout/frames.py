@@ -13,7 +13,14 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from taxpr_jupyter._layout.ends import UPWARDS, EdgeEnds, box_of, named_by, port_of
+from taxpr_jupyter._layout.ends import (
+    UPWARDS,
+    EdgeEnds,
+    box_of,
+    named_by,
+    port_of,
+    texts_of,
+)
 from taxpr_jupyter._layout.far import far_edges
 from taxpr_jupyter._layout.pieces import Pair, Piece, PieceEnd
 from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
@@ -195,7 +202,8 @@ class Framed:
         for edge in picture.edges:
             for name, piece, margin in self.ways[edge.id]:
                 if piece:
-                    self.frames[name].add(piece, len(edge.head) + len(edge.tail))
+                    texts = texts_of(edge, self._at.nodes, edge.id in self.twins)
+                    self.frames[name].add(piece, sum(map(len, texts)))
                 else:
                     self.frames[name].margins[margin] = None
         for frame in self.frames.values():

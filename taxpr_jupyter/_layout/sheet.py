@@ -5,12 +5,21 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from taxpr_jupyter._layout.dot import text_width
 from taxpr_jupyter._layout.frame_dot import TAB, TAB_WIDE, BoxSize, FrameDot
 from taxpr_jupyter._layout.frames import Beside, Frame
-from taxpr_jupyter._layout.geometry import Box, Curves, Point, around, enters, flattened, meet
+from taxpr_jupyter._layout.geometry import (
+    Box,
+    Curves,
+    Point,
+    around,
+    enters,
+    flattened,
+    grown,
+    meet,
+)
 from taxpr_jupyter._layout.pieces import Piece
 from taxpr_jupyter._layout.raw import Raw, moved
 from taxpr_jupyter._model import theme
@@ -20,6 +29,8 @@ LINE = 12.0  # points: the height of a line of a title
 _SIDE = 7.0  # points between the border of a cluster and what is in it
 _RAIL = 5.0  # points between two lines along a margin
 _TIP = (5.0, 1.75)  # points: the length of the tip of an arrow, and half its width
+_INSIDE = 1.0  # points: so far a line may reach into the frame where it ends
+_NEAR = 8.0  # points from the end of a line to its nearest corner
 _BEND = 4.0  # points: how round their corners are
 _NO_PORTS = BoxSize(0.0, 0.0)
 
@@ -103,7 +114,7 @@ def read_sheet(frame: Frame, dot: FrameDot, raw: Raw, sizes: Mapping[str, BoxSiz
             _put(line, -1, x)
             line += straight(line[-1], (x, y))[1:]
     for piece in curves:
-        curves[piece] = _clear(piece, curves[piece], boxes)
+        curves[piece] = clear(piece, curves[piece], boxes, sizes)
     for name, several in frame.beside.items():
         for one in several:
             curves[one.piece], tips[one.piece] = _short(boxes, name, one, several)
@@ -123,13 +134,23 @@ def read_sheet(frame: Frame, dot: FrameDot, raw: Raw, sizes: Mapping[str, BoxSiz
     return Sheet(raw.width, raw.height, boxes, curves, tips, tops, bottoms)
 
 
-def _clear(piece: Piece, line: Curves, boxes: Mapping[str, Box]) -> Curves:
-    """The line of a piece, or one with corners where it would run over a part that is not its own.
+def clear(piece: Piece, line: Curves, boxes: Mapping[str, Box], frames: Collection[str]) -> Curves:
+    """The line of a piece, or one with corners where it would run over a part.
 
-    Graphviz lets a line to a port swing out, and does not know the parts beside a node.
+    Graphviz lets a line to a port swing out, also back into the frame that it leaves, and does not
+    know the parts beside a node.
+
+    Args:
+        piece: The piece.
+        line: Its line.
+        boxes: The boxes of all parts.
+        frames: Which of these are frames.
     """
+    own = piece.source.part, piece.target.part
     others = [
-        box for name, box in boxes.items() if name not in (piece.source.part, piece.target.part)
+        grown(box, 0.0, -_INSIDE) if name in own else box
+        for name, box in boxes.items()
+        if name not in own or name in frames
     ]
 
     def is_free(path: Curves) -> bool:
@@ -141,8 +162,10 @@ def _clear(piece: Piece, line: Curves, boxes: Mapping[str, Box]) -> Curves:
     if is_free(line):
         return line
     (x, y), (to_x, to_y) = line[0], line[-1]
-    for share in (0.5, 0.8, 0.2):
-        middle = y + (to_y - y) * share
+    high = to_y - y
+    near = math.copysign(min(_NEAR, abs(high) / 2), high)
+    for down in (high * 0.5, high * 0.8, high * 0.2, high - near, near):
+        middle = y + down
         path = bent([(x, y), (x, middle), (to_x, middle), (to_x, to_y)])
         if is_free(path):
             return path

@@ -5,11 +5,12 @@ Layout engines do not keep edges away from titles of clusters and texts at ends 
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
 from taxpr_jupyter._layout.arranged import Layout
 from taxpr_jupyter._layout.dot import text_width
+from taxpr_jupyter._layout.ends import texts_of
 from taxpr_jupyter._layout.frame_dot import TAB
 from taxpr_jupyter._layout.geometry import (
     Box,
@@ -89,7 +90,8 @@ def placed(picture: Picture, layout: Layout) -> Placed:
     nodes += [box for box, _ in layout.twins.values()]
     titles = _titles(picture, layout, paths, nodes)
     across = [box for boxes in titles.values() for box in boxes]
-    labels = _labels(picture, Places([*nodes, *across], layout.view, theme.SMALL, paths), paths)
+    places = Places([*nodes, *across], layout.view, theme.SMALL, paths)
+    labels = _labels(picture, places, paths, layout.twins)
     taken = [(name, label.box) for name, its in labels.items() for label in its if label.box]
     badges = _badges(picture, layout, [*nodes, *across, *(box for _, box in taken)], paths)
     others = [grown(box, *_ROOM) for box in (*across, *badges.values())]
@@ -112,20 +114,22 @@ def placed(picture: Picture, layout: Layout) -> Placed:
 
 
 def _labels(
-    picture: Picture, places: Places, paths: Sequence[Sequence[Point]]
+    picture: Picture, places: Places, paths: Sequence[Sequence[Point]], twins: Collection[str]
 ) -> dict[str, list[Label]]:
     """The placed texts of each edge, by its id."""
     found = []
     labels: dict[str, list[Label]] = {}
+    nodes = {node.id: node for node in picture.nodes}
     for number, edge in enumerate(picture.edges):
+        head, tail = texts_of(edge, nodes, edge.id in twins)
         if not paths[number]:
-            ends = Label("head", edge.head, None), Label("tail", edge.tail, None)
+            ends = Label("head", head, None), Label("tail", tail, None)
             labels[edge.id] = [label for label in ends if label.text]
             continue
-        if edge.head:
-            found.append((edge.id, "head", Text(edge.head, number, paths[number][::-1])))
-        if edge.tail:
-            found.append((edge.id, "tail", Text(edge.tail, number, paths[number])))
+        if head:
+            found.append((edge.id, "head", Text(head, number, paths[number][::-1])))
+        if tail:
+            found.append((edge.id, "tail", Text(tail, number, paths[number])))
     middles = places.of([text for _, _, text in found])
     for (name, end, text), middle in zip(found, middles, strict=True):
         labels.setdefault(name, []).append(Label(end, text.text, middle))

@@ -14,7 +14,7 @@ from taxpr_jupyter._layout.frames import Frame
 from taxpr_jupyter._layout.geometry import Box, Curves, Point, middle_of
 from taxpr_jupyter._layout.pieces import Pair, Piece
 from taxpr_jupyter._layout.raw import moved
-from taxpr_jupyter._layout.sheet import LINE, Sheet
+from taxpr_jupyter._layout.sheet import LINE, Sheet, clear
 from taxpr_jupyter._model import theme
 
 _ROW = 4.0  # points: the least height of what is free between two rows
@@ -109,6 +109,8 @@ def _stretched(frame: Frame, sheet: Sheet, top: float, down: Callable[[float], f
         (_, y), (x, end) = tip[1], sheet.curves[piece][-1]
         tips[piece] = moved(tip, 0.0, moved_to(y) - y)
         curves[piece][-1] = x, end + moved_to(y) - y
+    frames = {name for name, part in frame.parts.items() if isinstance(part, Frame)}
+    curves = {piece: clear(piece, line, boxes, frames) for piece, line in curves.items()}
     return dataclasses.replace(
         sheet,
         height=moved_to(sheet.height),
