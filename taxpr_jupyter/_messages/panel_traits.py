@@ -49,7 +49,7 @@ class Traits(TypedDict):
     note: str
     call: str
     counts: str
-    view: Literal["picture", "source", "ask", "text", "outline", "compare"]
+    view: Literal["picture", "source", "ask", "results", "text", "outline", "compare"]
     rows: TextRows | Empty
     heat: str
     marks: dict[str, str]

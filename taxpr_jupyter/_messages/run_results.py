@@ -5,10 +5,29 @@ from typing import Literal, TypedDict
 from taxpr_jupyter._messages.selected import Facts
 
 
+class Drawn(TypedDict):
+    """The chart of an output: heights from 0 to 1, without and with the changes.
+
+    ``words`` says what the ends of its axis are.
+    """
+
+    kind: Literal["line", "bars"]
+    before: list[float]
+    after: list[float]
+    words: str
+
+
 class Output(TypedDict):
-    """An output of a run, next to the original program's."""
+    """An output of a run, next to the original program's.
+
+    ``tree`` is the beginning of the name that it shares with other outputs, ``relative`` the mean
+    difference as a share of the mean size before.
+    """
 
     name: str
+    tree: str
+    chart: Drawn | None
+    relative: str
     type: str
     before: str
     after: str
@@ -43,7 +62,11 @@ class Injected(TypedDict):
 
 
 class Results(TypedDict):
+    """A run; ``headline`` says what became of its loss, ``plain`` that nothing was changed."""
+
     title: str
+    headline: str
+    plain: bool
     summary: str
     status: Literal["error", "cancelled", "done"]
     error: str

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 import taxpr
 from taxpr_jupyter._analysis.stateful import states_of
-from taxpr_jupyter._runs.array_diff import ArrayDifference, compare
+from taxpr_jupyter._runs.outputs.array_diff import ArrayDifference, compare
 
 
 def losses_of(program: taxpr.Program) -> dict[int, str]:

@@ -12,10 +12,11 @@ import taxpr
 from taxpr.libraries import plain
 from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
-from taxpr_jupyter._runs.array_diff import ArrayDifference, alone, compare, glance
 from taxpr_jupyter._runs.devices import device_name, placed_on
-from taxpr_jupyter._runs.divided_values import divided_values
 from taxpr_jupyter._runs.gradients import Slopes
+from taxpr_jupyter._runs.outputs.array_diff import ArrayDifference, alone, compare, glance
+from taxpr_jupyter._runs.outputs.divided_values import divided_values
+from taxpr_jupyter._runs.outputs.output_charts import output_charts
 from taxpr_jupyter._runs.run import Record, Run, record_of
 from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._runs.state_runs import parts, state_runs, written
@@ -50,13 +51,15 @@ def looked_at(
     before, after = plain(before), plain(after)  # with what is no array
     compared = glance if live else compare
     records = {} if live else _records(plan, computed)
+    differences, arrays = _differences(plan, compared, *leaves)
     where = ", ".join(sorted(device_name(d) for d in placed_on((computed.outputs, computed.ctx))))
     return dataclasses.replace(
         run,
         device=where or run.device,
         outputs=after,
         baseline=before,
-        differences=_differences(plan, compared, *leaves),
+        differences=differences,
+        charts={} if live else output_charts(differences, arrays),
         divided=divided_values(plan.program, computed.given, computed.outputs),
         states=state_runs(
             plan.program,
@@ -82,18 +85,16 @@ def looked_at(
 
 def _differences(
     plan: Plan, compared: Callable[..., ArrayDifference], before: list[Any], after: list[Any]
-) -> tuple[ArrayDifference, ...]:
-    """The differences of the outputs; an edit may give the program other ones."""
-    olds, news = plan.untouched.out_names[: len(before)], plan.program.out_names[: len(after)]
-    if olds == news:
-        return tuple(map(compared, news, before, after))
-    there, now = (dict(zip(*pair, strict=True)) for pair in ((olds, before), (news, after)))
-    return tuple(
-        compared(name, there[name], now[name])
-        if name in there and name in now
-        else alone(name, now.get(name), there.get(name))
-        for name in dict.fromkeys([*news, *olds])
+) -> tuple[tuple[ArrayDifference, ...], dict[str, tuple[Any, Any]]]:
+    """The differences of the outputs, which an edit may change, and both arrays of each."""
+    there = dict(zip(plan.untouched.out_names[: len(before)], before, strict=True))
+    now = dict(zip(plan.program.out_names[: len(after)], after, strict=True))
+    arrays = {name: (there.get(name), now.get(name)) for name in (now | there)}
+    differences = tuple(
+        compared(name, *pair) if name in there and name in now else alone(name, pair[1], pair[0])
+        for name, pair in arrays.items()
     )
+    return differences, arrays
 
 
 def _records(plan: Plan, computed: Computed) -> dict[str, Record]:

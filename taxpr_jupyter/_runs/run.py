@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,8 +14,15 @@ from taxpr import introspect
 from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._runs.array_diff import NOT_FINITE, ArrayDifference, stats, value_text
-from taxpr_jupyter._runs.divided_values import DividedValue
+from taxpr_jupyter._runs.outputs.array_diff import (
+    NOT_FINITE,
+    ArrayDifference,
+    by_interest,
+    stats,
+    value_text,
+)
+from taxpr_jupyter._runs.outputs.divided_values import DividedValue
+from taxpr_jupyter._runs.outputs.output_charts import OutputChart
 from taxpr_jupyter._runs.state_runs import StateRun
 from taxpr_jupyter._runs.totals import Compiled
 
@@ -31,6 +39,7 @@ LEFT: Mapping[str, str] = {
     "run": _XLA.format("The program on the device"),
     "look": _PYTHON.format("The comparison"),
 }
+LOSS = re.compile(r"b?f\d+\[\]")  # the type of a single float
 HOW_AGAIN = (
     "`print(run.code)` shows Python that makes it again, and `session.kept_bytes` is how much the "
     "runs before the last one keep"
@@ -103,6 +112,7 @@ class Run:
         outputs: The result with injectors, in the structure of the function's result.
         baseline: The result of the untouched program.
         differences: The difference of each flat output.
+        charts: Of the outputs that changed most what is in them, by their names.
         divided: The arguments and results that several devices share.
         gradients: The differences of the gradients of the first result that is a single float, by
             the arguments; empty if they were not asked for, see `Session.run`.
@@ -134,6 +144,7 @@ class Run:
     outputs: Any = None
     baseline: Any = None
     differences: tuple[ArrayDifference, ...] = ()
+    charts: Mapping[str, OutputChart] = dataclasses.field(default_factory=dict, repr=False)
     divided: tuple[DividedValue, ...] = ()
     gradients: tuple[ArrayDifference, ...] = ()
     gradient_note: str = ""
@@ -162,8 +173,18 @@ class Run:
 
     @property
     def by_interest(self) -> tuple[ArrayDifference, ...]:
-        """The differences: first what changed or is not finite, of these single numbers first."""
-        return tuple(sorted(self.differences, key=lambda row: (row.quiet, not row.scalar)))
+        """The differences: first what changed, most first, or is not finite."""
+        return by_interest(self.differences)
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is nothing to compare: nothing was injected, and nothing differs."""
+        return not self.injectors and all(row.equal for row in self.differences)
+
+    @property
+    def headline(self) -> ArrayDifference | None:
+        """The first output that is a single float, as a loss is; None without one."""
+        return next((row for row in self.differences if LOSS.match(row.aval)), None)
 
     @property
     def ok(self) -> bool:

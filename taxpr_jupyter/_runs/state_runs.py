@@ -9,7 +9,7 @@ import jax
 import taxpr
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._edits.sites import SiteRow
-from taxpr_jupyter._runs.array_diff import ArrayDifference, compare, value_text
+from taxpr_jupyter._runs.outputs.array_diff import ArrayDifference, compare, value_text
 
 
 @dataclasses.dataclass(frozen=True)

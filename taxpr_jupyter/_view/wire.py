@@ -15,7 +15,9 @@ from taxpr_jupyter._lines.line import ProgramLine
 from taxpr_jupyter._lines.rows import outline_rows
 from taxpr_jupyter._messages import run_results, selected, tabs
 from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._runs.outputs.output_charts import OutputChart
 from taxpr_jupyter._runs.run import ArrayDifference, Record, Run
+from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._text.short import shortened
 
 LONGEST_TEXT = 2000  # characters of one value or param; the whole is in Python
@@ -68,6 +70,8 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> run_results.Resu
     """One run: outputs against the untouched run, what was recorded, and the times."""
     return {
         "title": f"Run {run.number} on {run.device}",
+        "headline": headline(run),
+        "plain": run.plain,
         "summary": f"Run {run.number}: {summary(run)}",
         "status": "error" if run.error else "cancelled" if run.cancelled else "done",
         "error": run.error or "",
@@ -78,7 +82,7 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> run_results.Resu
         ],
         "xla": list(run.xla_lines),
         "times": [(phase, seconds) for phase, seconds in run.times.items()],
-        "outputs": [_output(row) for row in run.by_interest],
+        "outputs": [_output(row, run.charts.get(row.name)) for row in run.by_interest],
         "unchanged": _unchanged(run),
         "divided": [
             {"name": one.name, "type": one.division.type, "devices": one.division.words}
@@ -112,6 +116,20 @@ def summary(run: Run) -> str:
     return f"{len(changed)} of {count_of(len(run.differences), 'output')} changed{by}{also}"
 
 
+def headline(run: Run) -> str:
+    """What became of the loss, or of the first output that is a single float; empty without one."""
+    row = run.headline
+    if row is None:
+        return ""
+    if row.equal:
+        return f"{row.name} {row.after}"
+    change = f"{row.name} {row.before} → {row.after}"
+    if row.relative is None or not math.isfinite(row.relative):
+        return change
+    sign = "+" if float(row.after) > float(row.before) else "−"
+    return f"{change} ({sign}{_percent(row.relative)})"
+
+
 def _unchanged(run: Run) -> str:
     """A note about the folded outputs: those that are unchanged and finite."""
     count = sum(row.quiet for row in run.differences)
@@ -142,18 +160,36 @@ def _value(row: ValueRow) -> selected.NodeValue:
     }
 
 
-def _output(row: ArrayDifference) -> run_results.Output:
+def _output(row: ArrayDifference, chart: OutputChart | None = None) -> run_results.Output:
     return {
         "name": row.name,
+        "tree": "".join(path_parts(row.name)[:-1][:2]),
         "type": row.aval,
+        "chart": _chart(chart) if chart else None,
         "before": _short(row.before),
         "after": _short(row.after),
         "largest": _difference(row.max),
         "mean": _difference(row.mean),
+        "relative": _percent(row.relative),
         "same": row.equal,
         "notFinite": row.not_finite,
         "note": row.note,
     }
+
+
+def _chart(chart: OutputChart) -> run_results.Drawn:
+    ends = f"from {chart.low:.4g} to {chart.high:.4g}"
+    words = f"values {ends}" if chart.kind == "line" else f"how many values are where, {ends}"
+    return {"kind": chart.kind, "before": chart.before, "after": chart.after, "words": words}
+
+
+def _percent(share: float | None) -> str:
+    """A relative difference: percents up to ten times, else the factor."""
+    if share is None or math.isnan(share):
+        return "–"
+    if math.isinf(share):
+        return "from 0"
+    return f"{100 * share:.2g} %" if share < 10 else f"{share:.3g} times"
 
 
 def _record(record: Record) -> run_results.Recorded:

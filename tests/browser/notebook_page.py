@@ -231,9 +231,14 @@ class Panel:
         )
 
     def output(self, name: str) -> list[str]:
-        """An output's row in the results: untouched, injected, max and mean difference."""
-        row = self.results.get_by_label("Outputs").locator("tbody tr").filter(has_text=name)
-        return row.locator("td").all_inner_texts()[:4]
+        """An output's row in the results: untouched, changed, greatest difference."""
+        row = (
+            self.results.get_by_label("Outputs", exact=True)
+            .locator("tbody tr")
+            .filter(has_text=name)
+        )
+        before, after, _, largest = row.locator("td").all_inner_texts()
+        return [before, after, largest]
 
     def place(self) -> list[float]:
         """Where the picture is in its window, and its scale: x, y, scale."""

@@ -64,7 +64,7 @@ def whole_way(page: Any, url: Any, screenshot: Path) -> None:
     chips = panel.results.locator(".tx-chip-injected")
     expect(chips.filter(has_text="sum: scale(factor=0.25)")).to_be_visible(timeout=180 * SECONDS)
     expect(panel.root.locator(".tx-progress")).to_be_hidden()
-    before, after, largest, _ = panel.output("out[0]")
+    before, after, largest = panel.output("out[0]")
     assert abs(float(after) - float(before)) > 0.5
     assert abs(float(largest) - abs(float(after) - float(before))) < 1e-3
     page.set_viewport_size({"width": 1400, "height": 1900})

@@ -31,4 +31,4 @@ def test_a_panel_of_a_cell_that_ran_again_answers(page, server):
         expect(source.get_by_text("edited", exact=True)).to_be_visible()
         panel.run_button.click()
         expect(panel.results.locator("h3")).to_contain_text(f"Run {number} on")
-        expect(panel.results.get_by_role("table", name="Outputs")).to_contain_text("1.62091")
+        expect(panel.results.get_by_label("Outputs", exact=True)).to_contain_text("1.62091")

@@ -15,7 +15,7 @@ from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
-from taxpr_jupyter._runs.array_diff import compare, glance, stats
+from taxpr_jupyter._runs.outputs.array_diff import compare, glance, stats
 from taxpr_jupyter._view.widget import view_for
 from taxpr_jupyter._view.wire import results_state
 

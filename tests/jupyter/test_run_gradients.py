@@ -7,7 +7,7 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import Session
-from taxpr_jupyter._runs.array_diff import compare
+from taxpr_jupyter._runs.outputs.array_diff import compare
 from taxpr_jupyter._view.widget import view_for
 from taxpr_jupyter._view.wire import results_state
 

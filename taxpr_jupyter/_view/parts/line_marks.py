@@ -11,7 +11,7 @@ import numpy as np
 from taxpr_jupyter._analysis.makers import made_at
 from taxpr_jupyter._messages.source_tab import LineMark, LineMarkKind
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._runs.array_diff import stats
+from taxpr_jupyter._runs.outputs.array_diff import stats
 from taxpr_jupyter._runs.released import Released
 from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.session import Session

@@ -5,7 +5,7 @@
  *
  * Texts enter the page by `dom.js`, the picture through `parseSvg` of `drawn.js`.
  *
- * @import { Message, NodeValue, Numbered, Output, Results, SelectedNode, Tag, Traits } from "./messages.js"
+ * @import { Message, NodeValue, Numbered, SelectedNode, Tag, Traits } from "./messages.js"
  * @typedef {(message: Message) => number} Send
  * @typedef {{ get<K extends keyof Traits>(name: K): Traits[K],
  *   set<K extends keyof Traits>(name: K, value: Traits[K]): void, save_changes(): void,
@@ -16,10 +16,11 @@
 import { Ask } from "./ask.js";
 import { Compare } from "./compare.js";
 import { Controls, RunBar } from "./controls.js";
-import { badMark, button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, table, textField, zoomTools } from "./dom.js";
+import { button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, textField, zoomTools } from "./dom.js";
 import { Find } from "./find.js";
 import { drawLegend } from "./legend.js";
 import { Picture } from "./picture.js";
+import { drawResults } from "./results.js";
 import { SourceLines } from "./source.js";
 import { States } from "./states.js";
 import { Lines, Tabs } from "./text.js";
@@ -30,7 +31,7 @@ const SAVE_AFTER = 300; // milliseconds after the last move of the picture
 const ORPHAN =
   "No kernel is behind this panel: it was restarted, or the notebook was opened without one. " +
   "Run the cell again; this is what was there before.";
-const MOST_GRADIENTS = 12; // that are shown unfolded
+const NO_RUN = "Run shows here what came out: the loss first, then what changed most.";
 const SLOW = 500; // milliseconds after which the panel says that the kernel has not answered
 
 /** @param {Tag} tag */
@@ -133,98 +134,6 @@ function drawInspection(node, send, close, paths) {
   ];
 }
 
-/** @param {number} seconds */
-const duration = (seconds) =>
-  seconds < 1 ? `${(1000 * seconds).toPrecision(3)} ms` : `${seconds.toPrecision(3)} s`;
-
-/** @param {[string, number][]} times */
-function drawTimes(times) {
-  const total = times.reduce((sum, [, seconds]) => sum + seconds, 0);
-  if (!total) return null;
-  return h(
-    "dl",
-    { class: "tx-times", "aria-label": "Times of the run" },
-    ...times.map(([phase, seconds]) => {
-      const part = h("div", {}, h("dt", {}, phase), h("dd", {}, duration(seconds)));
-      part.style.setProperty("--share", String(seconds / total));
-      return part;
-    }),
-  );
-}
-
-let unchangedOpen = false; // as the user left it
-
-/** @param {string} words @param {HTMLElement} content */
-function unchanged(words, content) {
-  const part = folded(words, content);
-  part.open = unchangedOpen;
-  part.addEventListener("toggle", () => (unchangedOpen = part.open));
-  return part;
-}
-
-/** @param {HTMLElement[]} rows @param {string[]} heads */
-function drawGradients(rows, heads) {
-  const whole = rows.length ? table(["gradient", ...heads.slice(1)], rows, "Gradients") : null;
-  if (!whole || rows.length <= MOST_GRADIENTS) return whole;
-  const [changed, every] = [rows.filter((row) => row.className === "tx-changed"), rows].map((some) => some.length.toLocaleString("en"));
-  return folded(`${changed} of ${every} gradients changed`, whole);
-}
-
-/** @param {Results} run */
-function drawResults(run) {
-  const named = (/** @type {string} */ name, /** @type {string} */ detail) =>
-    h("th", { scope: "row" }, name, h("code", {}, detail));
-  const drawOutput = (/** @type {Output} */ row) =>
-    h(
-      "tr",
-      { class: row.same ? "tx-same" : "tx-changed" },
-      h("th", { scope: "row" }, row.name, h("code", {}, row.type), row.notFinite ? badMark(row.notFinite) : null),
-      ...[row.before, row.after].map((text) => h("td", {}, h("pre", {}, text))),
-      ...[row.largest, row.mean].map((text) => h("td", { class: "tx-number" }, text)),
-      h("td", { class: "tx-hint" }, row.note),
-    );
-  const quiet = (/** @type {Output} */ row) => row.same && !row.notFinite;
-  const shown = run.outputs.filter((row) => !quiet(row)).map(drawOutput);
-  const same = run.outputs.filter(quiet).map(drawOutput);
-  const records = run.records.map((row) =>
-    h(
-      "tr",
-      {},
-      named(row.name, row.address),
-      h("td", {}, facts(row.facts)),
-      h("td", {}, h("pre", {}, row.values)),
-      h("td", { class: "tx-hint" }, row.note),
-    ),
-  );
-  const divided = run.divided.map((row) => h("tr", {}, named(row.name, row.type), h("td", {}, row.devices)));
-  const outputHeads = ["output", "untouched", "changed", "max |Δ|", "mean |Δ|", "note"];
-  const recordHeads = ["tag", "statistics", "values", "note"];
-  return [
-    h(
-      "header",
-      { class: "tx-head" },
-      h("h3", {}, run.title),
-      ...run.injectors.map(({ address, text }) => {
-        const item = chip(text, "injected");
-        item.title = address;
-        return item;
-      }),
-      h("span", { class: "tx-outdated" }, "The source, tags, injectors or states have changed since."),
-    ),
-    run.error ? h("pre", { class: "tx-error" }, run.error) : null,
-    run.cancelled ? h("p", { class: "tx-note" }, run.cancelled) : null,
-    drawTimes(run.times),
-    ...run.xla.map((words) => hint(words)),
-    shown.length ? table(outputHeads, shown, "Outputs") : null,
-    same.length ? unchanged(run.unchanged, table(outputHeads, same, "Unchanged outputs")) : null,
-    divided.length ? table(["argument or output", "part of a device"], divided, "Divided among devices") : null,
-    drawGradients(run.gradients.map(drawOutput), outputHeads),
-    run.gradientNote ? hint(run.gradientNote) : null,
-    records.length ? h("h4", {}, "Recorded at tags, after their injectors") : null,
-    records.length ? table(recordHeads, records, "Recorded at tags") : null,
-  ];
-}
-
 /** Python code with a button that copies it. @param {string} code @param {(s: string) => void} say */
 function drawCopied(code, say) {
   const text = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Python code" }, code);
@@ -283,12 +192,10 @@ function render({ model, el }) {
   const note = hint("", { class: "tx-hint tx-picture-note" });
   const stage = h("div", { class: "tx-stage" }, note);
   const inspector = h("aside", { class: "tx-inspector", "aria-label": "Inspector", tabindex: "-1" });
-  const results = h("section", { class: "tx-results", "aria-label": "Results" });
+  const results = h("div", { class: "tx-results" }, hint(NO_RUN));
+  let asked = false; // for a run, by the button here
   const code = h("details", {});
-  const ran = button("", () => results.scrollIntoView({ block: "nearest" }), {
-    title: "Show the results",
-  });
-  // What a run gives stands below the picture, which may be out of sight.
+  const ran = button("", () => set("view", "results"), { title: "Show the results" });
   const ranLine = h("div", { class: "tx-ran", role: "status", "aria-live": "polite" }, ran);
 
   let saving = 0;
@@ -331,7 +238,10 @@ function render({ model, el }) {
   const waits = (/** @type {number} */ number) => number > handled;
   const controls = new Controls({ send, waits });
   const runBar = new RunBar(
-    send,
+    (message) => {
+      asked = message.do === "run";
+      return send(message);
+    },
     (live) => set("live", live),
     (on) => set("gradients", on ? "on" : "off"),
   );
@@ -367,6 +277,7 @@ function render({ model, el }) {
     { name: "picture", title: "Picture", panel: stage, shown: () => picture.reveal(model.get("selected")) },
     { name: "source", title: "Source", panel: source.panel, beside: stage, shown: () => source.reveal() },
     { name: "ask", title: "Ask", panel: ask.panel, beside: stage, shown: () => picture.reveal(model.get("selected")) },
+    { name: "results", title: "Results", panel: results, beside: stage, shown: () => picture.reveal(model.get("selected")) },
     { name: "text", title: "Text", panel: text.panel, shown: () => text.reveal() },
     { name: "outline", title: "Outline", panel: outline.panel, shown: () => outline.reveal() },
     { name: "compare", title: "Compare", panel: compare.panel, shown: () => compare.shown() },
@@ -382,6 +293,7 @@ function render({ model, el }) {
     stage,
     source.panel,
     ask.panel,
+    results,
     text.panel,
     outline.panel,
     compare.panel,
@@ -390,7 +302,6 @@ function render({ model, el }) {
     runBar.element,
     h("div", { class: "tx-status" }, timeline.element, orphan, progress, message),
     states.element,
-    results,
     h("div", { class: "tx-more" }, views.element, legend, code),
   );
 
@@ -444,7 +355,7 @@ function render({ model, el }) {
     rows: (sent) => "view" in sent && (sent.view === "text" ? text : outline).show(sent),
     view: (name) => {
       tabs.show(name);
-      const pictured = ["picture", "source", "ask"].includes(name);
+      const pictured = ["picture", "source", "ask", "results"].includes(name);
       heat.classList.toggle("tx-unseen", !pictured);
       timeline.element.classList.toggle("tx-unseen", !pictured);
       tools.classList.toggle("tx-unseen", !pictured && name !== "compare");
@@ -498,9 +409,11 @@ function render({ model, el }) {
     },
     results: (run) => {
       ran.hidden = !("title" in run);
-      if (!("title" in run)) return fill(results, []);
+      if (!("title" in run)) return fill(results, [hint(NO_RUN)]);
       fill(results, drawResults(run));
-      ran.textContent = `${run.summary} ↓`;
+      ran.textContent = run.summary;
+      if (asked && model.get("view") === "picture") set("view", "results");
+      asked = false;
       ran.classList.toggle("tx-error", run.status === "error");
     },
     controls: (shown) => controls.show(shown),

@@ -5,7 +5,8 @@ of JAX: integers, booleans, bfloat16 and smaller floats, complex numbers, PRNG k
 """
 
 import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -34,6 +35,8 @@ class ArrayDifference:
         max: Largest absolute difference; None if dtype or size have none. For booleans 1 if any
             element differs.
         mean: Mean absolute difference; for booleans the fraction that differs.
+        relative: The mean absolute difference as a share of the mean absolute value before; inf if
+            that is 0. None as for ``max``.
         equal: Whether all elements are equal (NaN equals NaN).
         note: Elements that max and mean leave out, such as NaN on one side only; may be empty.
         before: Short text of the untouched value.
@@ -53,6 +56,7 @@ class ArrayDifference:
     after: str
     compared: bool = True
     not_finite: str = ""
+    relative: float | None = None
 
     @property
     def quiet(self) -> bool:
@@ -63,6 +67,11 @@ class ArrayDifference:
     def scalar(self) -> bool:
         """Whether the output is a single number."""
         return self.aval.endswith("[]")
+
+
+def by_interest(rows: Iterable[ArrayDifference]) -> tuple[ArrayDifference, ...]:
+    """First the outputs that changed or are not finite: single numbers, then what changed most."""
+    return tuple(sorted(rows, key=lambda row: (row.quiet, not row.scalar, -(row.relative or 0))))
 
 
 def glance(name: str, before: Any, after: Any) -> ArrayDifference:
@@ -110,7 +119,22 @@ def compare(name: str, before: Any, after: Any) -> ArrayDifference:
         before=value_text(before),
         after=value_text(after),
         not_finite=_not_finite(a, b, of=b.size),
+        relative=_relative(apart.mean, a),
     )
+
+
+def _relative(apart: float | None, before: np.ndarray) -> float | None:
+    """A mean difference as a share of the mean size of the finite elements before."""
+    if not apart or math.isnan(apart):  # of equal arrays nobody needs their size
+        return apart
+    total, known = 0.0, 0
+    for (block,) in _blocks(before):
+        sizes = np.abs(_wide(block))
+        sizes = sizes[np.isfinite(sizes)]
+        with np.errstate(over="ignore"):
+            total, known = total + float(sizes.sum()), known + sizes.size
+    size = total / known if known else 0.0
+    return apart / size if size else math.inf
 
 
 def alone(name: str, after: Any, before: Any = None) -> ArrayDifference:

@@ -6,7 +6,7 @@ import jax
 
 import taxpr
 from taxpr import introspect
-from taxpr_jupyter._runs.array_diff import division_of
+from taxpr_jupyter._runs.outputs.array_diff import division_of
 
 
 class DividedValue(NamedTuple):

@@ -1,0 +1,96 @@
+"""The results of a run beside the picture: the loss first, then what changed most."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+from browser.conftest import BUILD
+from browser.notebook_page import expect
+from browser.test_accessibility import found
+
+from taxpr_jupyter import Session
+
+NAMES = "abcdefgh"
+
+
+def net(params, x):
+    hidden = jnp.tanh(x @ params["w"] + params["b"][None])
+    return hidden @ params["v"]
+
+
+def loss(params, x):
+    return jnp.mean(net(params["net"], x) ** 2) + sum((params["more"][k] ** 2).sum() for k in NAMES)
+
+
+def step(params, x):
+    value, grads = jax.value_and_grad(loss)(params, x)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
+
+
+def program():
+    keys = iter(jax.random.split(jax.random.key(0), 4))
+    make = lambda *shape: jax.random.normal(next(keys), shape)
+    net = {"w": make(8, 16), "b": make(16), "v": make(16, 1)}
+    more = {k: jnp.arange(3.0) for k in NAMES}
+    return {"net": net, "more": more}, make(32, 8)
+
+
+@pytest.fixture
+def it(page, shown):
+    page.set_viewport_size({"width": 1350, "height": 900})
+    return shown(Session(step, program()))
+
+
+def run(page):
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.locator(".tx-results h3")).to_contain_text("Run ", timeout=60_000)
+
+
+def test_a_run_shows_the_loss_and_what_changed_most(page, it):
+    hidden = next(one for one in it.session.program.variables() if one.name == "hidden")
+    it.session.tag(hidden.address, name="hidden")
+    it.session.attach("hidden", "scale", factor=0.5)
+    run(page)
+    expect(page.get_by_role("tab", name="Results")).to_have_attribute("aria-selected", "true")
+    results = page.get_by_role("tabpanel", name="Results")
+    expect(results.locator(".tx-headline")).to_have_text(
+        re.compile(r"^out\[1\] \S+ → \S+ \(−\d+ %\)$")
+    )
+    rows = results.get_by_role("table", name="Outputs").locator("tbody tr")
+    expect(rows).to_have_count(4)  # of the others none has changed
+    expect(rows.first).to_contain_text("out[1]")
+    charts = results.get_by_role("table", name="Outputs").get_by_role("img")
+    expect(charts.first).to_have_accessible_name(re.compile("from -?[0-9.]+ to [0-9.]+"))
+    expect(results.get_by_text("8 outputs unchanged", exact=True)).to_be_visible()
+    times = results.get_by_label("Times of the run")
+    expect(times).to_be_hidden()
+    it.root.screenshot(path=BUILD / "results.png")
+    results.get_by_text("Times, FLOPs and memory").click()
+    expect(times).to_be_visible()
+    assert found(page, ".taxpr-panel") == []
+    sizes = [one.bounding_box() for one in (results, page.locator(".tx-stage"))]
+    assert abs(sizes[0]["height"] - sizes[1]["height"]) <= 2  # within the height of the picture
+    run(page)
+    expect(times).to_be_visible()  # as it was left
+
+
+def test_without_injectors_there_is_one_column_of_values(page, it):
+    run(page)
+    results = page.get_by_role("tabpanel", name="Results")
+    expect(results.locator(".tx-headline")).to_have_text(re.compile(r"^out\[1\] [0-9.]+$"))
+    table = results.get_by_role("table", name="Outputs")
+    expect(table.get_by_role("columnheader")).to_have_text(["output", "value"])
+    expect(table.locator("tbody tr")).to_have_count(5)
+    results.get_by_text("7 more outputs", exact=True).click()
+    expect(results.get_by_text(re.compile(r"^out\[0\]\S*: \d arrays$")).first).to_be_visible()
+    it.root.screenshot(path=BUILD / "results-plain.png")
+
+
+def test_a_run_leaves_the_source_in_sight(page, it):
+    page.get_by_role("tab", name="Source").click()
+    run(page)
+    source = page.get_by_role("tab", name="Source")
+    expect(source).to_have_attribute("aria-selected", "true")
+    page.locator(".tx-ran").get_by_role("button").click()
+    expect(page.get_by_role("tabpanel", name="Results")).to_be_visible()
