@@ -13,6 +13,7 @@ from taxpr._derivatives.equations import (
     DerivedCall,
     Differentiated,
     Given,
+    Iteration,
     Reaching,
     ruled_calls,
     single_equations,
@@ -186,6 +187,8 @@ class _Check:
             try:
                 compared = compare(call.function(), operands, call.reverse, which, self._of(call))
                 found = list(compared)
+            except ArgumentError:  # of another process that asks something else
+                raise
             except Exception as error:  # such as one that needs the axes of devices around it
                 self._notes.append(f"{self._said(call)} cannot be run alone: {_first(error)}")
                 return rows
@@ -209,9 +212,7 @@ class _Check:
         at = self._words.of(call.address)
         return f"`{at.code}` ({at.line})" if at.code else str(call.address)
 
-    def _row(
-        self, call: DerivedCall, one: ComparedDerivative, iteration: tuple[int, ...]
-    ) -> GradRow:
+    def _row(self, call: DerivedCall, one: ComparedDerivative, iteration: Iteration) -> GradRow:
         kept = [k for k, x in enumerate(call.eqn.outvars) if not _compat.is_dropped(x)]
         result = kept[one.result]
         at = self._words.of(call.address.value(result))
@@ -233,8 +234,10 @@ class _Check:
             one.worst.expected,
             one.worst.found,
             one.hint,
-            iteration,
+            iteration.loops,
             str(call.address),
+            iteration.device,
+            iteration.process,
         )
 
     def _whole(self, reverse: bool) -> bool | None:
@@ -254,6 +257,8 @@ class _Check:
                     known = known or bool(one.slopes)
                     if one.wrong:
                         return False
+            except ArgumentError:  # of another process that asks something else
+                raise
             except Exception as error:
                 self._notes.append(f"The whole cannot be differentiated: {_first(error)}")
                 continue

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
@@ -193,6 +193,14 @@ class Reaching(Backwards[bool]):
         return inside or [any(outs) and not stops] * len(eqn.invars)
 
 
+class Iteration(NamedTuple):
+    """Where a call ran: the iterations of loops around, and the device in a `jax.shard_map`."""
+
+    loops: tuple[int, ...]
+    device: str
+    process: int | None
+
+
 class Given:
     """The operands of equations as a run had them.
 
@@ -212,12 +220,12 @@ class Given:
         self._kept: dict[str, KeptValue] = ran.kept
         self.skipped = ran.skipped
 
-    def of(self, call: DerivedCall) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
+    def of(self, call: DerivedCall) -> Iterator[tuple[Iteration, list[Any]]]:
         """The operands of an equation, in its first and its last iteration.
 
         Returns:
-            The iteration, with a number for each loop and device around, and the operands. Nothing
-            where it did not run, or its operands were too large to be kept.
+            The iteration, and the operands. Nothing where it did not run, or its operands were too
+            large to be kept.
         """
         known = [self._kept.get(x) if isinstance(x, Address) else x for x in call.operands]
         kept = [one for one in known if isinstance(one, KeptValue)]
@@ -233,7 +241,17 @@ class Given:
         ]
         for at in dict.fromkeys([*ran[:1], *ran[-1:]]):
             where = dict(zip(axes, at, strict=True))
-            yield at, [_taken(one, where) if isinstance(one, KeptValue) else one for one in known]
+            loops = tuple(k for name, k in where.items() if not name.startswith("mesh "))
+            on: tuple[str, int | None] = "", None
+            if len(loops) < len(where):
+                one = next(
+                    one for one in kept if any(name.startswith("mesh ") for name in one.axes)
+                )
+                on = one.lies_on(where, (*_index(one, where), *(0 for _ in one.shape)))
+            yield (
+                Iteration(loops, *on),
+                [_taken(one, where) if isinstance(one, KeptValue) else one for one in known],
+            )
 
 
 def _index(one: KeptValue, where: dict[str, int]) -> tuple[int, ...]:

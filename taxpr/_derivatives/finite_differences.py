@@ -1,10 +1,16 @@
-"""A derivative compared with finite differences, in random directions."""
+"""A derivative compared with finite differences, in random directions.
+
+Values that several devices share stay divided; each process compares its parts.
+"""
 
 import functools
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax
+
 from taxpr import _compat
+from taxpr._devices.blocks import Together, by_blocks
 from taxpr._untyped import jax as _jax
 from taxpr._untyped import np
 
@@ -138,7 +144,11 @@ class _Function:
     ) -> None:
         arrays = {k: x for k, x in enumerate(operands) if hasattr(x, "dtype")}
         self._rest = {k: x for k, x in arrays.items() if k not in chosen}
-        self.values = [np.asarray(operands[k]) for k in chosen]
+        self.together = Together(operands)
+        self.values = [
+            x if isinstance(x, jax.Array) and len(x.devices()) > 1 else np.asarray(x)
+            for x in (operands[k] for k in chosen)
+        ]
 
         def run(values: Sequence[Any], rest: dict[int, Any]) -> list[Any]:
             new = rest | dict(zip(chosen, values, strict=True))
@@ -151,10 +161,18 @@ class _Function:
         """The results, with a value for the operand of this number among those that change."""
         values = [*self.values]
         values[number] = value
-        return list(map(_wide, self._jitted(values, self._rest)))
+        return self._jitted(values, self._rest)
 
     def derivative(self, reverse: bool) -> Callable[[int, Any, Sequence[Any]], list[float]]:
         """A function of such a number, a direction, and weights of the results: weighted slopes."""
+
+        def dots(pairs: Sequence[tuple[Any, Any]]) -> list[float]:
+            own = {k: np.float64(0) for k in range(len(pairs))}
+            for k, pair in enumerate(pairs):
+                for _, parts in self.together.blocks(*pair):
+                    u, dot = map(_wide, parts)
+                    own[k] += np.sum(u * np.where(u == 0, 0, dot))
+            return list(map(float, self.together.joined("slopes", own, np.add).values()))
 
         def forward(values: Sequence[Any], rest: dict[int, Any], moved: Sequence[Any]) -> Any:
             return _jax.jvp(functools.partial(self._run, rest=rest), (values,), (moved,))[1]
@@ -165,23 +183,18 @@ class _Function:
         jitted = _jit(backward if reverse else forward)
 
         def by_forward(number: int, v: Any, weights: Sequence[Any]) -> list[float]:
-            moved = [np.zeros_like(x) for x in self.values]
+            moved = list(map(_zeros, self.values))
             moved[number] = v
-            dots = jitted(self.values, self._rest, moved)
-            pairs = zip(weights, map(_wide, dots), strict=True)
-            return [float(np.sum(u * np.where(u == 0, 0, dot))) for u, dot in pairs]
+            return dots([*zip(weights, jitted(self.values, self._rest, moved), strict=True)])
 
         def by_reverse(number: int, v: Any, weights: Sequence[Any]) -> list[float]:
-            found: list[float] = []
-            outs = _jax.eval_shape(self._jitted, self.values, self._rest)
-            for j in range(len(weights)):
-                given = [
-                    np.asarray(u if k == j else np.zeros(out.shape), out.dtype)
-                    for k, (u, out) in enumerate(zip(weights, outs, strict=True))
-                ]
-                back = jitted(self.values, self._rest, given)[number]
-                found.append(float(np.sum(_wide(back) * _wide(v))))
-            return found
+            zeros = list(map(_zeros, weights))
+            each = (
+                [*zeros[:j], weights[j], *zeros[j + 1 :]]  # of one result at a time
+                for j in range(len(weights))
+            )
+            backs = (jitted(self.values, self._rest, given)[number] for given in each)
+            return dots([(v, back) for back in backs])
 
         return by_reverse if reverse else by_forward
 
@@ -191,30 +204,66 @@ def _jit(fun: Callable[..., Any]) -> Any:
     return _jax.jit(fun, compiler_options=_compat.quick_compile())
 
 
+def _zeros(x: Any) -> Any:
+    def zeros(begin: tuple[int, ...], part: Any) -> Any:
+        del begin
+        return np.zeros_like(part)
+
+    return by_blocks(zeros, x)
+
+
 def _slopes(
     fun: _Function, derive: Callable[[int, Any, Sequence[Any]], list[float]], number: int
 ) -> list[list[Slope | None]]:
-    """For each direction the slope of each result; None if it cannot be known."""
+    """For each direction the slope of each result; None where there is none to be known."""
     x = fun.values[number]
-    random, wide = np.random.default_rng(0), x.dtype.itemsize
-    h = x.dtype.type(_STEPS[wide])
-    size = np.abs(x) + 1e-2 * np.sqrt(np.mean(np.square(x)))
-    size = np.where(np.isfinite(size) & (size > 0), size, 1)
+    wide = x.dtype.itemsize
+    h, kind = x.dtype.type(_STEPS[wide]), x.dtype.type
+    own = np.float64(sum(np.square(_wide(part)).sum() for _, [part] in fun.together.blocks(x)))
+    squares = fun.together.joined("the size of an operand", {number: own}, np.add)[number]
+    mean = np.sqrt(squares / x.size)
+
+    def weight(k: int, begin: tuple[int, ...], *around: Any) -> Any:
+        _, ok, _ = _numeric(around, float(h), wide)
+        random = np.random.default_rng([k, *begin]).normal(size=np.shape(ok))
+        return np.where(ok, random, 0).astype(around[0].dtype)
+
     found: list[list[Slope | None]] = []
-    for _ in range(_DIRECTIONS):
-        v = np.asarray(random.normal(size=x.shape) * size, x.dtype)
-        around = [fun.at(number, np.asarray(x + x.dtype.type(s) * h * v, x.dtype)) for s in _AROUND]
-        known = [_numeric(each, float(h), wide) for each in zip(*around, strict=True)]
-        weights = [np.where(ok, random.normal(size=np.shape(ok)), 0) for _, ok, _ in known]
+    for turn in range(_DIRECTIONS):
+
+        def direction(begin: tuple[int, ...], part: Any, turn: int = turn) -> Any:
+            size = np.abs(part) + 1e-2 * mean
+            size = np.where(np.isfinite(size) & (size > 0), size, 1)
+            random = np.random.default_rng([turn, *begin]).normal(size=np.shape(part))
+            return np.asarray(random * size, part.dtype)
+
+        v = by_blocks(direction, x)
+        around = [fun.at(number, _moved(x, kind(s) * h, v)) for s in _AROUND]
+        results = list(zip(*around, strict=True))
+        weights = [
+            by_blocks(functools.partial(weight, _DIRECTIONS + k), *each)
+            for k, each in enumerate(results)
+        ]
+        tables = {k: np.zeros(4) for k in range(len(results))}
+        for k, each in enumerate(results):
+            for _, (u, *parts) in fun.together.blocks(weights[k], *each):
+                slope, ok, off = _numeric(parts, float(h), wide)
+                terms = _wide(u) * np.where(ok, slope, 0)
+                sums = terms.sum(), np.abs(terms).sum(), np.sum(np.abs(u) * off), np.sum(ok)
+                tables[k] += sums
+        tables = fun.together.joined("finite differences", tables, np.add)
         derived = derive(number, v, weights)
-        each: list[Slope | None] = []
-        for u, (slope, ok, off), rule in zip(weights, known, derived, strict=True):
-            terms = u * np.where(ok, slope, 0)
-            most = np.abs(terms).sum()
-            tolerated = _TOLERATED[wide] * most + np.sum(np.abs(u) * off)
-            each.append(Slope(float(terms.sum()), rule, float(tolerated)) if ok.any() else None)
-        found.append(each)
+        each_slope: list[Slope | None] = []
+        for (expected, most, off, known), rule in zip(tables.values(), derived, strict=True):
+            tolerated = _TOLERATED[wide] * most + off
+            one = Slope(float(expected), rule, float(tolerated))
+            each_slope.append(one if known else None)
+        found.append(each_slope)
     return found
+
+
+def _moved(x: Any, by: Any, v: Any) -> Any:
+    return np.asarray(x + by * v, x.dtype) if isinstance(x, np.ndarray) else x + by * v
 
 
 def _wide(x: Any) -> Any:
@@ -229,7 +278,7 @@ def _numeric(around: Sequence[Any], h: float, wide: int) -> tuple[Any, Any, Any]
         h: The step.
         wide: The bytes of a float.
     """
-    low, left, here, right, high = around
+    low, left, here, right, high = map(_wide, around)
     eps = np.finfo(np.float64 if wide == 8 else np.float32).eps
     with np.errstate(all="ignore"):
         before, after, both = (here - low) / h, (high - here) / h, (high - low) / (2 * h)

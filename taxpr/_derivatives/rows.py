@@ -23,6 +23,9 @@ class GradRow:
         hint: How it is wrong, such as ``"is 2 times what it should be"``.
         iteration: The iteration of each loop around.
         address: The address of the call.
+        device: The device whose call is wrong, such as ``"d=5"``, within a `jax.shard_map`; empty
+            where devices compute one call together.
+        process: The number of the process that the device belongs to; None if there are no others.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
@@ -53,6 +56,8 @@ class GradRow:
     hint: str
     iteration: tuple[int, ...]
     address: str
+    device: str = ""
+    process: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -127,21 +127,25 @@ def _mesh_of_processes(processes: tuple[int, ...]) -> Mesh:
     return Mesh(np.array([first[one] for one in processes]), ("process",))
 
 
-def by_blocks(x: Any, of: Callable[[tuple[int, ...], Any], Any]) -> Any:
+def by_blocks(of: Callable[..., Any], x: Any, *others: Any) -> Any:
     """A new array, divided as another one; a function makes its parts.
 
     Args:
-        x: The array.
-        of: A function of the place where a part begins, and the part, an array of NumPy. It may be
+        of: A function of the place where a part begins, and the parts, arrays of NumPy. It may be
             called for a part on each device that has it, and must then return the same.
+        x: The array.
+        others: More that are divided alike.
     """
     if not isinstance(x, jax.Array):
-        return of((0,) * np.ndim(x), x)
+        return of((0,) * np.ndim(x), x, *others)
     if len(x.devices()) == 1:
-        new = of((0,) * x.ndim, np.asarray(x))
+        new = of((0,) * x.ndim, *map(np.asarray, (x, *others)))
         return _jax.device_put(new, x.sharding) if x.committed else _jax.numpy.asarray(new)
+    shards = [{one.device: one.data for one in each.addressable_shards} for each in (x, *others)]
     parts = [
-        _jax.device_put(of(_begin(one.index, x), np.asarray(one.data)), one.device)
+        _jax.device_put(
+            of(_begin(one.index, x), *(np.asarray(each[one.device]) for each in shards)), one.device
+        )
         for one in x.addressable_shards
     ]
     return jax.make_array_from_single_device_arrays(x.shape, x.sharding, parts)

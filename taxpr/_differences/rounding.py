@@ -55,7 +55,7 @@ def moved(given: PyTree, number: int) -> Any:
             with np.errstate(all="ignore"):
                 return np.where(wide == np.round(wide), wide, wide * (1 - share)).astype(dtype)
 
-        return by_blocks(x, of_part)
+        return by_blocks(of_part, x)
 
     # Of plain containers, within which numbers are arguments.
     return jax.tree.map(of, given, is_leaf=lambda x: type(x) not in (tuple, list, dict))

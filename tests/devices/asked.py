@@ -263,7 +263,28 @@ def check(given):
 def check_grad(given):
     fn = given.fn(layers)
     found = taxpr.check_grad(lambda x, w: fn(x, w).sum())(*given.args)
-    return [bool(found), found.headline.partition(";")[0]]
+    return [bool(found), found.agrees, found.headline, list(found.notes)]
+
+
+@jax.custom_vjp
+def tripled(x):
+    return x * 3
+
+
+tripled.defvjp(lambda x: (x * 3, None), lambda _, g: (g * 2,))  # wrong
+
+
+def check_wrong_grad(given):
+    """Of a shard_map the row names the device; elsewhere all have one call."""
+
+    def body(x, w):
+        h = x * w.sum(0, keepdims=True)
+        return tripled(h)
+
+    fn = given.fn(body)
+    found = taxpr.check_grad(lambda x, w: fn(x, w).sum())(*given.args)
+    fields = "rule", "operand", "variable", "hint", "iteration", "device", "expected", "found"
+    return [rows_of(found, *fields), found.agrees, list(found.notes), processes_of(found)]
 
 
 def compiled(given):
@@ -320,7 +341,19 @@ QUESTIONS = (
     *(watch_values, watch_stats, watch_with_little_memory, watch_a_while_loop, watch_gradients),
     *(find_nan, find_nan_everywhere, find_nan_with_little_memory, find_no_nan),
     *(first_difference, no_difference, difference_of_precisions, difference_of_inputs),
-    *(flow, check, check_grad, compiled, memory, summary, profile, sweep, patch, collect),
+    *(
+        flow,
+        check,
+        check_grad,
+        check_wrong_grad,
+        compiled,
+        memory,
+        summary,
+        profile,
+        sweep,
+        patch,
+        collect,
+    ),
     *(array_stats, every, every_with_a_number_of_its_own, every_is_told_by_one),
 )
 KINDS = "auto", "explicit", "manual"

@@ -158,6 +158,49 @@ def test_comparing_exchanges_nothing_and_names_the_device(kind):
     assert h.difference == pytest.approx(far[row, 21], rel=1e-4)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_derivative_is_compared_where_its_values_are(kind):
+    model = Model(kind, True)
+
+    def loss(w, x):
+        return model.f(w, x).sum()
+
+    with model.set_mesh():
+        plain = alone(loss, *model.args)
+        derived = alone(jax.grad(loss, (0, 1)), *model.args)
+        answers = []
+        found = exchanged(lambda: answers.append(taxpr.check_grad(loss)(*model.args)))
+    assert answers[0].agrees
+    assert answers[0].notes == ()
+    assert plain in found
+    assert all(set(one) <= {*plain, *derived} for one in found)
+
+
+@jax.custom_vjp
+def tripled(x):
+    return x * 3
+
+
+tripled.defvjp(lambda x: (x * 3, None), lambda _, g: (g * 2,))  # wrong
+
+
+def test_a_wrong_rule_names_the_device_of_its_call():
+    """Within a shard_map each device has a call of its own; the first one is told."""
+    model = Model("manual", True)
+
+    def body(x):
+        h = tripled(x)
+        return h
+
+    f = jax.shard_map(
+        body, mesh=model.mesh, in_specs=P("d", "m"), out_specs=P("d", "m"), check_vma=False
+    )
+    x = jax.device_put(X, NamedSharding(model.mesh, P("d", "m")))
+    [row] = taxpr.check_grad(lambda x: f(x).sum())(x).rows
+    assert (row.variable, row.device, row.iteration, row.process) == ("h", "d=0, m=0", (), None)
+    assert row.hint == "is 0.667 times what it should be"
+
+
 def every(model):
     with taxpr.every(1, jax.jit(model.f), lambda told: None, "h", finite=False) as stepping:
         return stepping(*model.args)
