@@ -359,9 +359,7 @@ def hk_counter(x, by="one"):
     return x * count
 
 
-HK_NOTE = (
-    "The parameters of haiku are those of hk.transform_with_state(f).init with jax.random.key(0)"
-)
+HK_NOTE = "The parameters of haiku come from hk.transform_with_state(f).init with jax.random.key(0)"
 AVERAGES = {
     f"batch_norm/{which}_ema/{name}"
     for which in ("mean", "var")

@@ -86,12 +86,12 @@ def _said(program: Examined, level: Level, op: Op, found: Op, shown: int) -> Sus
     if made is not None:  # an expression with a dot is not what the user wrote
         text = made.text if "•" in made.expression else made.expression or made.text
     return Suspicion(
-        f"`{text}` is computed also where the condition on {of} hides it, and its derivative "
-        "there, inf or NaN, times zero is NaN.",
+        f"`{text}` is also computed for elements that the condition on {of} hides. Its "
+        "derivative there is inf or NaN, and times zero it is NaN.",
         op.statements,
         op.address,
         name,
-        "Choose before, too: {} in the place of {}.".format(*_UNSAFE[found.eqn.primitive].cure),
+        "Choose the operand, too: {} instead of {}.".format(*_UNSAFE[found.eqn.primitive].cure),
     )
 
 

@@ -58,7 +58,7 @@ _EVERY = (
         "where-gradient",
         "jnp.where hides a value that is not finite but not its derivative, so the gradient is "
         "NaN.",
-        "Choose before, too: jnp.sqrt(jnp.where(x > 0, x, 1.0)) in the place of jnp.sqrt(x).",
+        "Choose the operand, too: jnp.sqrt(jnp.where(x > 0, x, 1.0)) instead of jnp.sqrt(x).",
         unsafe_where,
     ),
     Rule(

@@ -133,8 +133,8 @@ def _traced_twice(program: Examined) -> Iterator[Suspicion]:
             pairs = zip(names, others[0], weak, strict=True)
             differ = " and ".join(str(name) for name, one, other in pairs if one is not other)
             yield Suspicion(
-                f"{eqn.params['name']} is traced twice, since {differ} is a number of Python in "
-                "one call and an array in another.",
+                f"{eqn.params['name']} is traced twice, since {differ} is a Python scalar in one "
+                "call and an array in another.",
                 program.statements(address),
                 address,
                 differ,

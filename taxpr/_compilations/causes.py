@@ -38,7 +38,7 @@ class CallChange(NamedTuple):
 TRACED = {
     "number of arguments": "Give the same arguments in each call: a default always or never.",
     "keyword": "Give the argument always by keyword, or always by position.",
-    "static value": "Each value is compiled for itself. Where no shape depends on it, let the "
+    "static value": "Each value is compiled for itself. If no shape depends on it, let the "
     "argument be an array and not static.",
     "static object": "It is equal to no other object. Make it once, and give the same one each "
     "time, or give its class __eq__ and __hash__.",
@@ -47,8 +47,8 @@ TRACED = {
     "transformation": "Put jax.jit outside: jax.jit(jax.grad(f)), jax.jit(jax.vmap(f)).",
     "shape": "Give a few shapes only: pad to them, or drop the last batch that is smaller.",
     "dtype": "Give the same dtype in each call: jnp.asarray(x, jnp.float32).",
-    "weak type": "Give an array of a fixed dtype in each call, as jnp.float32(x): a number of "
-    "Python, and what is made of it alone, has a weak type.",
+    "weak type": "Give an array of a fixed dtype in each call, as jnp.float32(x): a Python "
+    "scalar has a weak type, and so have values computed from it alone.",
     "explicit sharding": "Give the argument the same sharding in each call: jax.device_put.",
     "flag": "Set it once, before the first call.",
     "mesh": "Make the call in the same mesh each time.",

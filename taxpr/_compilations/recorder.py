@@ -40,8 +40,9 @@ _CURES = {
     FAILED: "The same call raised while it was traced, so nothing was kept of it.",
     EARLIER: "It was compiled before somebody asked, for a call with other arguments. Ask before "
     "its first call, to see which.",
-    UNKNOWN: "The same call was compiled before: its entry may have been dropped, where there are "
-    "too many, or clear_cache was called. Or there was no call, as of .compile() ahead of time.",
+    UNKNOWN: "The same call was compiled before: its entry may have been dropped because there "
+    "were too many, or clear_cache was called. Or there was no call, as for .compile() "
+    "ahead of time.",
     FIRST: "",
 }
 

@@ -71,7 +71,7 @@ def compile_time(
         (['slow', 'model'], 400)
     """
     if by not in [*_BY]:
-        raise ArgumentError(f"compile_time: by={by!r} is none of {', '.join(map(repr, _BY))}.")
+        raise ArgumentError(f"compile_time: by={by!r} is not one of {', '.join(map(repr, _BY))}.")
     if not isinstance(fun, Program):
         refuse_no_function("compile_time", fun)
 

@@ -217,6 +217,6 @@ def _equal(some: Any, other: Any) -> bool:
 
 def unlike(loop: Unrolled, why: str) -> RefusedError:
     return RefusedError(
-        f"scan: the turns of `{loop.code}` ({loop.place}) are not alike: {why}. A jax.lax.scan "
-        "runs one body for all of them."
+        f"scan: the iterations of `{loop.code}` ({loop.place}) are not alike: {why}. A "
+        "jax.lax.scan runs one body for all of them."
     )

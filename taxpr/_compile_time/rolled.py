@@ -151,8 +151,8 @@ def _loops(jaxpr: Jaxpr, name: str) -> list[Turns]:
             errors[0]
             if errors
             else RefusedError(
-                f"scan: {name} has no loop of Python with four turns or more that are alike. Give "
-                "the function whose source has the loop."
+                f"scan: {name} has no Python loop with four or more iterations that are alike. "
+                "Give the function whose source has the loop."
             )
         )
     return kept

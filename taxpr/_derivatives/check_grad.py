@@ -93,9 +93,8 @@ def check_grad(
                 return answer(*_compat.map_leaves(_as_wide, (args, kwargs)))
         except Exception as error:  # of a function that knows one precision only
             note = (
-                "Compared in the precision of its arguments, in which only larger faults are "
-                f"found: with arguments of 64 bits it raises {type(error).__name__}: "
-                f"{_first(error)}"
+                "Compared in the precision of its arguments, which only shows larger faults: "
+                f"with arguments of 64 bits it raises {type(error).__name__}: {_first(error)}"
             )
         return answer(args, kwargs, note)
 

@@ -79,8 +79,8 @@ _LEFT_OUT = (
     "arguments move a little. atol= and rtol= compare them, too."
 )
 _NAN = (
-    "NaN in both counts as equal: {first}{more}. find_nan says where it comes from, and what is "
-    "computed from it is not compared."
+    "NaN in both counts as equal: {first}{more}. find_nan finds its origin; values computed "
+    "from it are not compared."
 )
 _ONE_CLASS = (
     "Both ran the methods of one object, of the class {model}. Two versions of a class are two "
@@ -233,7 +233,7 @@ def first_difference(
         headline = _WORST.format(dtype=of_b.name, name=name_of(fun))
         if worst:
             by = worst[0]
-            share = f"{by.share:.0%} of what all {len(worst)} statements add"
+            share = f"{by.share:.0%} of the sum over all {len(worst)} statements"
             share = share if len(worst) > 1 else "and no other statement adds any"
             headline += f"{_named(by)} adds {by.adds:.2g} of its size, {share}; "
             headline += f"the result is off by {error:.2g} of its size"

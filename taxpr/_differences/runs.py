@@ -217,9 +217,9 @@ def _all_cast(given: PyTree, dtype: Any) -> Any:
             f"all arrays of floats are {dtype}" if floats else "no argument is an array of floats"
         )
         raise ArgumentError(
-            f"first_difference: nothing was cast to {dtype}: {found}. Give arrays of another type "
-            "as arguments, such as jnp.float32(1.0) for a number of Python; what the function "
-            "closes over keeps its type."
+            f"first_difference: nothing was cast to {dtype}: {found}. Give arrays of another "
+            "type as arguments, such as jnp.float32(1.0) for a Python scalar; closed-over "
+            "arrays keep their type."
         )
     return _compat.map_leaves(lambda x: _cast(x, dtype), given)
 

@@ -30,8 +30,8 @@ def is_generator(function: Any) -> bool:
 def refuse_generator(function: Any, text: str) -> None:
     if is_generator(function):
         raise ArgumentError(
-            f"edit: {text}: {name_of(function)} is a generator, for which no other function can be "
-            "put. Edit its variables."
+            f"edit: {text}: {name_of(function)} is a generator, and cannot be replaced. Edit its "
+            "variables."
         )
 
 

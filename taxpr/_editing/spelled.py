@@ -96,7 +96,7 @@ def selected(where: str | Var) -> Var:
     if isinstance(where, Address) or ":" in head:
         why = "is the address of a value in a traced program, and no line of the source binds one"
     elif text.startswith("∂"):
-        why = "is what flows back to a variable, and no line of the source binds that"
+        why = "is the gradient of a variable, and no line of the source binds that"
     elif set("*?") & set(head):
         raise ArgumentError(
             f"edit: {where!r} is a glob. Give each variable with its change, in a mapping: "
@@ -131,8 +131,8 @@ def keys_of(rest: str, text: str) -> tuple[Key, ...]:
             node = node.value
     except (SyntaxError, ValueError):
         raise SelectorError(
-            f"edit: {text!r}: {rest!r} is no path in what a variable holds. Write it as in the "
-            "source, such as params['w'] or state.h."
+            f"edit: {text!r}: {rest!r} is no path in a variable. Write it as in the source, such "
+            "as params['w'] or state.h."
         ) from None
     return tuple(reversed(found))
 

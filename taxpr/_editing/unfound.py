@@ -23,8 +23,8 @@ _LATER = (
     "edit(jax.grad(f), ...)."
 )
 _TRACED = (
-    "What is traced or compiled already, such as a Program, has no lines: edit the function that "
-    "it was made of."
+    "A traced or compiled function, such as a Program, has no lines: edit the function that it "
+    "was made of."
 )
 _WITH_RULES: Any = (jax.custom_vjp, jax.custom_jvp)
 
@@ -41,8 +41,8 @@ def why_unfound(edits: Edits, number: int, fun: Callable[..., Any]) -> str:
         return f"it is bound in line {', '.join(map(str, lines))}."
     if in_comprehension(codes, of):
         return (
-            "a comprehension binds it, in which nothing can come after. Write a loop, or edit what "
-            "it goes over."
+            "a comprehension binds it, and has no place for an edit. Write a loop, or edit the "
+            "list that it goes over."
         )
     if lines:
         return "no line that ran binds it."

@@ -36,7 +36,7 @@ def warn_of_dropped_rules(sites: Sequence[Site]) -> None:
             warned.add(address)
             warn(
                 f"the {site} is inside {described(address, step.eqn)}. With an injection, "
-                f"{step.eqn.primitive.name} is replaced by what it computes, and {rule} is "
+                f"{step.eqn.primitive.name} is replaced by its computation, and {rule} is "
                 "dropped. Select other tags with where= to keep it.",
                 DroppedRuleWarning,
                 _levels_to_the_caller(),
@@ -57,9 +57,9 @@ def warn_of_stale_derivatives(tags: Mapping[str, str]) -> None:
     name = next(filter(None, tags.values()), "").partition("#")[0]
     edit = f"taxpr.edit(fun, {name!r}, injector)" if name else "taxpr.edit(fun, variable, injector)"
     warn(
-        f"inject: {_first(list(tags))}: the program was differentiated before this is changed, and "
-        "its derivative stays that of the function as it was. For that of the changed function "
-        "inject first, and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]). "
+        f"inject: {_first(list(tags))}: the program was differentiated before this change, so "
+        "its derivative stays the original function's. For the changed function's derivative, "
+        "inject first and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]). "
         f"Or change the variable before anything differentiates: {edit}.",
         StaleDerivativeWarning,
         _levels_to_the_caller(),

@@ -122,26 +122,24 @@ def _refusal(address: Address, label: str, eqn: JaxprEqn, unclear: Unclear) -> s
     if is_access(site.eqn):
         return (
             f"uncurry: the {site}, in {ruled}, is not in the {label} rule that takes the "
-            "function's place when it is differentiated, or another number of times. What the "
-            "state becomes would differ between the two. Let the rule use the states as the "
+            "function's place when it is differentiated, or another number of times. So the "
+            "state would become different in the two. Let the rule use the states as the "
             "function does, as by calling it."
         )
     if unclear.of_rule:
         return (
-            f"inject: the {_described(address, label, site)}, which only "
-            f"the {label} rule of {ruled} has, cannot be told from the others there with its "
-            "params and shapes: the rule may have other tags for other inputs that are "
-            "differentiated, and the lines of the source do not tell them apart. The injection "
-            "would stand in the wrong place. Give these tags names of their own, or select all "
-            "of them, with one injector."
+            f"inject: the {_described(address, label, site)}, which only the {label} rule of "
+            f"{ruled} has, cannot be told from the others there with its params and shapes: the "
+            "rule may have other tags for other inputs that are differentiated, and the lines "
+            "of the source do not tell them apart. The injection would be in the wrong place. "
+            "Give these tags names of their own, or select all of them, with one injector."
         )
     return (
-        f"inject: the {_described(address, nested_jaxprs(eqn)[0].label, site)}, in "
-        f"{ruled}, cannot be told for sure in the {label} rule that takes the "
-        "function's place when it is differentiated: the rule has no such tag, or another number "
-        "of tags with these params and shapes, or not all of them are selected. The injection "
-        'would be lost or stand in the wrong place. Give custom_rules="drop" to '
-        "differentiate the injected function itself, or give the tags of function and rule names "
-        "of their own. An injector that only looks at the token is not refused if it says so, by "
-        "observes=True."
+        f"inject: the {_described(address, nested_jaxprs(eqn)[0].label, site)}, in {ruled}, "
+        f"cannot be told for sure in the {label} rule that takes the function's place when it is "
+        "differentiated: the rule has no such tag, or another number of tags with these params "
+        "and shapes, or not all of them are selected. The injection would be lost or in the "
+        'wrong place. Give custom_rules="drop" to differentiate the injected function itself, '
+        "or give the tags of function and rule names of their own. An injector that only looks "
+        "at the token is not refused if it says so, by observes=True."
     )

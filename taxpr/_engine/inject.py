@@ -164,8 +164,8 @@ def _cure(error: Exception, token: Sequence[Array]) -> str:
         shown = ", ".join(jax.typeof(x).str_short(short_dtypes=False) for x in token)
         return (
             f", where the token is {shown}. On a mesh with explicit axes the sharding is part of "
-            "the type: say that of the result by out_sharding=, or bring the token into another "
-            "one by jax.sharding.reshard."
+            "the type: give the result's sharding by out_sharding=, or change the token's by "
+            "jax.sharding.reshard."
         )
     if not isinstance(error, _NEEDS_A_VALUE):
         return "."
@@ -222,10 +222,8 @@ def divided(new: Array, seen: Array, before: Array, what: str) -> Array:
     if not _compat.divides(before):
         axes = ", ".join(sorted(_compat.in_parts(before)))
         raise InjectorError(
-            f"{what} a value of which each device along {axes} has a part, which JAX calls "
-            "unreduced. JAX makes such parts of a value where it is their sum, and not where it "
-            "is the greatest or the smallest of them. Tag what they make together, as what "
-            "jax.sharding.reshard returns."
+            f"{what} a value that is the sum of one part for each device along {axes}, which JAX "
+            "calls unreduced. Tag the sum itself, as jax.sharding.reshard returns it."
         )
     return _compat.with_parts(new, before)
 

@@ -68,7 +68,7 @@ def refuse_unless_plain(what: str, site: Site, depth: int, options: Options) -> 
         if not runs_plainly(step, options):
             raise RefusedError(
                 f"{what}: the {site} is inside {described(address, step.eqn)}, and "
-                f"{step.eqn.primitive.name} may run other code in the place of what it holds. Give "
+                f"{step.eqn.primitive.name} may run other code instead of its own jaxprs. Give "
                 'custom_rules="drop", select other tags with where=, or move the tag out of it.'
             )
 

@@ -90,7 +90,7 @@ def _used(todo: Handler | Mapping[str, Plan], ctx: Iterable[int]) -> tuple[int, 
 
 
 _STANDS_ELSEWHERE = (
-    "Where what does run calls the same function, the tag stands there, too: its name selects "
+    "If the jaxpr that does run calls the same function, it has the tag, too: its name selects "
     "that one. "
 )
 

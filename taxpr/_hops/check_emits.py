@@ -58,9 +58,9 @@ def _check_emission(
         return
     if key == one.label and len(own) == 1:
         runs = own[0].shape
-        text = f"emits of {_runs(runs)} of {one.label!r}, and expected those of {_runs(lead)}"
+        text = f"emits of {_runs(runs)} of {one.label!r}, and expected emits of {_runs(lead)}"
     else:
-        text = shown(own) + f" for what is collected at {key}, and expected "
+        text = shown(own) + f" for the value collected at {key}, and expected "
         text += ", ".join(f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in expected)
     raise wrong_entry(eqn, f"inject returned {text}: {cure}")
 

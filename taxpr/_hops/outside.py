@@ -125,9 +125,9 @@ def _check_iteration(eqn: JaxprEqn, run: Sequence[Nested]) -> None:
         if one.back and not run[-1].back:
             raise wrong_entry(
                 eqn,
-                f"nested gave {run[-1].label!r} last, and {one.label!r} has what the next "
-                "iteration is given (back): give the jaxprs of a loop in the order in which they "
-                "run, the one that ends an iteration last",
+                f"nested gave {run[-1].label!r} last, and {one.label!r} makes the input of the "
+                "next iteration (back): give the jaxprs of a loop in the order of execution, "
+                "the one that ends an iteration last",
             )
 
 
@@ -138,17 +138,17 @@ def _misfits(hop: Hop, eqn: JaxprEqn, one: Nested) -> Iterator[str]:
     if not isinstance(one.label, str) or not one.label or "/" in one.label:
         yield "and a label is a part of an address: some text without a slash"
     if not _compat.is_jaxpr(one.stored):
-        yield f"and what is stored is a {type(one.stored).__name__}, not a jaxpr"
+        yield f"and `stored` is a {type(one.stored).__name__}, not a jaxpr"
     if one.param is not None and not _leads_to(eqn, one):
-        yield f"and {one.param} does not lead to what is stored, from the params of the equation"
+        yield f"and {one.param} does not lead to `stored`, from the params of the equation"
     for ends, roles, own, what, of in (
         (one.operands, one.in_roles, one.jaxpr.invars, "inputs", eqn.invars),
         (one.results, one.out_roles, one.jaxpr.outvars, "results", eqn.outvars),
     ):
         if not len(ends) == len(roles) == len(own):
             yield (
-                f"and its jaxpr has {len(own)} {what}, for which there are {len(ends)} indices and "
-                f"{len(roles)} roles"
+                f"and its jaxpr has {len(own)} {what}, but {len(ends)} indices and {len(roles)} "
+                "roles were given"
             )
         if any(k is not None and not 0 <= k < len(of) for k in ends):
             yield f"and the equation has no {what} {list(ends)}: it has {len(of)}"
@@ -190,8 +190,8 @@ def _leads_to(eqn: JaxprEqn, one: Nested) -> bool:
 
 
 _AS_IF_OWN = (
-    " (taxpr keeps it as {name} is in jax.interpreters.ad.primitive_jvps. If it is that of what "
-    "the rule in the entry runs, the entry says own_derivative=False.)"
+    " (taxpr keeps it as {name} is in jax.interpreters.ad.primitive_jvps. If JAX is to "
+    "differentiate the operations of the rule instead, give own_derivative=False.)"
 )
 
 

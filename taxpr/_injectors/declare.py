@@ -34,7 +34,7 @@ def _check_call(
         if "state" in signature.parameters and "state" not in first
         else "With state= it takes token and state, and gives both back: (token, state)."
         if "state" in first and not what
-        else "What else it takes is declared: injector(rate=Param(0.5))."
+        else "Declare its other parameters: injector(rate=Param(0.5))."
     )
     raise InjectorError(
         f"injector: {what}{name or name_of(fun)}{signature} is called with ({given}), and that "
@@ -50,8 +50,8 @@ def _by_names(declare: Callable[_P, _T]) -> Callable[_P, _T]:
         if args:
             given = name_of(args[0]) if callable(args[0]) else args[0]
             raise InjectorError(
-                f"injector: {given!r} was given. It takes declarations by their names, and what it "
-                "returns takes the function: @injector() in the line before it, or "
+                f"injector: {given!r} was given. It takes declarations by name, and returns a "
+                "decorator: @injector() in the line before it, or "
                 "injector(rate=Param(0.5))(fun)."
             )
         return declare(*args, **kwargs)
@@ -150,8 +150,8 @@ def injector(
         if untaken:
             raise InjectorError(
                 f"injector: {name} declares {', '.join(sorted(untaken))} and does not take it. "
-                "Parameters are taken by the function, options by it or by its state; params is "
-                "what the user gave to tag()."
+                "The function takes parameters, and it or its state takes options; params are "
+                "the params of the tag."
             )
         words = {*params, *taken(body, {**(options or {}), "params": None})}
         _check_call(body, ("token",) if state is None else ("token", "state"), words)

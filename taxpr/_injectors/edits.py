@@ -22,9 +22,7 @@ from taxpr._sites.site import Site
 def _each(name: str, token: PyTree, fun: Callable[[Array], Array]) -> PyTree:
     def one(x: Array) -> Array:
         if _compat.is_extended(x.dtype) or x.dtype == bool:
-            raise InjectorError(
-                f"{name}: the token is a {x.dtype}, on which there is no arithmetic."
-            )
+            raise InjectorError(f"{name}: the token is a {x.dtype}, which has no arithmetic.")
         return fun(x)
 
     return jax.tree.map(one, token)
@@ -69,7 +67,7 @@ def _rank(dtype: DType) -> int:
 _COMPLEX = _rank(jnp.dtype(jnp.complex64))
 
 
-@injector(value=Param(0.0, -10.0, 10.0, "What takes the place of the token."))
+@injector(value=Param(0.0, -10.0, 10.0, "The value that replaces the token."))
 def replace(token: PyTree, value: PyTree) -> PyTree:
     """Put a value in the token's place: a scalar, or a tree of the token's structure.
 
@@ -96,7 +94,7 @@ def replace(token: PyTree, value: PyTree) -> PyTree:
     return jax.tree.map(one, token, values)
 
 
-@injector(factor=Param(0.5, -2.0, 2.0, "What the token is multiplied by."))
+@injector(factor=Param(0.5, -2.0, 2.0, "The factor of the token."))
 def scale(token: PyTree, factor: ArrayLike) -> PyTree:
     """Multiply the token.
 
@@ -109,7 +107,7 @@ def scale(token: PyTree, factor: ArrayLike) -> PyTree:
     return _each("scale", token, lambda x: x * _fitted("scale", "factor", factor, x))
 
 
-@injector(value=Param(0.0, -10.0, 10.0, "What is added to the token."))
+@injector(value=Param(0.0, -10.0, 10.0, "The value to add to the token."))
 def add(token: PyTree, value: ArrayLike) -> PyTree:
     """Add to the token.
 

@@ -70,8 +70,9 @@ def _check_sizes(site: Site, avals: Sequence[Aval]) -> None:
         if not all(isinstance(size, int) for size in aval.shape):
             raise InjectorError(
                 f"record: the token of the {site} is {aval.str_short()}, whose size is not known "
-                "yet. What keeps values is a part of the context, which is made before. Use "
-                "collect, which returns them, or an injector that keeps numbers, as stats does."
+                "yet. Its slots are a part of the context, which is made before the run. Use "
+                "collect, which returns values, or an injector that keeps numbers, such as "
+                "stats."
             )
 
 
@@ -96,8 +97,9 @@ def _recorded(state: PyTree) -> Report:
     """The kept values in order of firing, and the number of firings."""
     if state["count"].ndim:
         raise ArgumentError(
-            "record: the context has more axes than one run gives it, as when jax.vmap mapped the "
-            "program. Report each lane by itself: report(jax.tree.map(lambda x: x[k], ctx))."
+            "record: the context has more axes than one run gives it, as when jax.vmap mapped "
+            "the program. Report each batch element by itself: report(jax.tree.map(lambda x: "
+            "x[k], ctx))."
         )
     fired, buffers = int(state["count"]), state["values"]
     leaves = jax.tree.leaves(buffers)
@@ -208,7 +210,7 @@ def stats(token: PyTree, state: PyTree) -> tuple[PyTree, PyTree]:
 
 def _with_seen(state: dict[str, Array], x: Array) -> dict[str, Array]:
     if _compat.is_extended(x.dtype):
-        raise InjectorError(f"stats: the token is a {x.dtype}, on which there is no arithmetic.")
+        raise InjectorError(f"stats: the token is a {x.dtype}, which has no arithmetic.")
     if jnp.issubdtype(x.dtype, jnp.inexact):
         state = with_found(state, x)
     x = jnp.abs(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else x

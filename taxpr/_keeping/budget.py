@@ -29,8 +29,8 @@ def budget(given: int | None, device: Any, what: str = "watch") -> int:
         return int(given)
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise ArgumentError(
-            f"{what}: memory={given!r} is no number of bytes. Give one such as 2 * 10**9, or None "
-            "for a quarter of what is free."
+            f"{what}: memory={given!r} is no number of bytes. Give one such as 2 * 10**9, or "
+            "None for a quarter of the free memory."
         )
     return given
 

@@ -37,7 +37,7 @@ STATS_ONLY = "Statistics only, of"  # begins the note of a run that kept no valu
 _KEPT = "The values were kept in {passes} passes, on the host."
 _NO_ROOM = "the values have {size}, more than they may take. "
 _WHY = {
-    True: "It is more than half of what the host has free. Select fewer by where=.",
+    True: "It is more than half of the host's free memory. Select fewer by where=.",
     False: "The program has effects, and cannot run in several passes. Give more by memory=.",
 }
 

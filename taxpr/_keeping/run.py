@@ -121,7 +121,7 @@ def run(
             break
         more = max(steps_wanted(one, found[one.address], steps) for one in full)
         if not passes.repeatable or more > _MOST_STEPS or passes.too_many(looped, more):
-            notes.append(f"Of while loops only the first {steps} iterations were kept.")
+            notes.append(f"Only the first {steps} iterations of while loops were kept.")
             break
         found |= passes.run(looped, more)[1]
         if passes.stopped:

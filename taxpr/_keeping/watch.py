@@ -85,7 +85,7 @@ def watch(
         variable,function,line,axes,shape,dtype,ran,mean,std,min,max,norm,zeros,nonfinite,address
     """
     if keep not in _KEEP:
-        raise ArgumentError(f"watch: keep={keep!r} is none of {', '.join(map(repr, _KEEP))}.")
+        raise ArgumentError(f"watch: keep={keep!r} is not one of {', '.join(map(repr, _KEEP))}.")
     if not isinstance(grads, str):
         refuse_no_flag("watch", grads=grads)
     if isinstance(fun, Program):

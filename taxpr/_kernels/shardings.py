@@ -78,7 +78,7 @@ class Shardings(Answer):
 # the shardings of its arrays of this shape.
 _Made = dict[tuple[Address, tuple[int, ...], bool], list[list[str]]]
 
-_PARTS = "Not told, as in a jax.shard_map types are those of the parts"
+_PARTS = "Not told, as in a jax.shard_map types describe the parts"
 _UNKNOWN = "Not told, as the loop holds several arrays of this shape that are not divided alike"
 
 

@@ -20,8 +20,7 @@ from taxpr._programs.trace import trace
 
 RNG = "rng"
 _NOTE = (
-    "The parameters of haiku are those of hk.transform_with_state(f).init with "
-    "jax.random.key(0){rng}."
+    "The parameters of haiku come from hk.transform_with_state(f).init with jax.random.key(0){rng}."
 )
 _RNG_NOTE = ", and so is the key of the call, the state rng"
 _LEAKED = (

@@ -17,7 +17,7 @@ from taxpr._calls.objects import Apart
 from taxpr._errors import RefusedError
 
 _CLOSED_OVER = (
-    "This function changes a module or a Variable of flax nnx that is none of its arguments, "
+    "This function changes a module or a Variable of flax nnx that is not among its arguments, "
     "which nnx allows in no transformation. Make it an argument, as nnx.jit would need it, too: "
     "`f(model, x)`. nnx says: {error}"
 )

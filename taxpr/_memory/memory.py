@@ -32,8 +32,8 @@ _ESTIMATE = (
     "An estimate from the program alone; memory(fun)(*args) asks XLA, which takes a compilation."
 )
 _WHOLE = (
-    "These are the bytes of whole arrays, of which each of the {devices} devices may have only a "
-    "part."
+    "These are the bytes of whole arrays; each of the {devices} devices may have only a part "
+    "of them."
 )
 _NO_GRADIENT = "Nothing is kept for a derivative: ask of jax.grad(fun), or of a step of a training."
 

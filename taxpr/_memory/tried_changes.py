@@ -161,7 +161,7 @@ def scanned(fun: Any, where: Any) -> Trial:
 
     def notes() -> list[str]:
         return [
-            f"`turn` does one turn of `{one.loop.code}` ({one.loop.place}). Stack where the "
+            f"`turn` does one iteration of `{one.loop.code}` ({one.loop.place}). Stack where the "
             "parameters are made: then there is no copy of them."
             for one in found
         ]
@@ -240,8 +240,8 @@ def donated(asked: Asked, which: Any) -> Trial:
         )
     if door_of(asked.fun, asked.args, asked.kwargs, unseen=False) is not None:
         raise RefusedError(
-            "what_if: donate= is tried by jax.jit, for which numbers of a model are "
-            f"arrays, and {name_of(asked.fun)} takes them as they are. Donate by the jit of its "
+            "what_if: donate= is tried by jax.jit, which makes arrays of a model's Python "
+            f"scalars, and {name_of(asked.fun)} takes them as they are. Donate by the jit of its "
             'library, such as eqx.filter_jit(..., donate="all"), and ask memory of that.'
         )
 

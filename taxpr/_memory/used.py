@@ -79,7 +79,7 @@ def planned(call: CompiledCall, words: Attributions) -> Used:
     )
     places = assignment(call) if call.hlo.scheduled else None
     if places is None:
-        named = [Holding(sizes[3], UNKNOWN, "temporaries, of which this backend says no more")]
+        named = [Holding(sizes[3], UNKNOWN, "temporaries; this backend says no more about them")]
         base = sizes[0] + sizes[1] - sizes[2]
         return Used(*sizes, [*_ends(call, words), *named], [base + sizes[3]], [], known=False)
     schedule = Schedule(call.hlo, places.__contains__)

@@ -23,12 +23,12 @@ WRAP = (
     "out, states = pure(states, *args) in its place"
 )
 WRAP_GRAD = (
-    "Wrap the function that is differentiated, and not what calls it: pure, states = "
-    "taxpr.uncurry(loss, *args), jax.value_and_grad(pure, argnums=1, has_aux=True)(states, *args)"
-    ", and pure.write(states) to set the states to what it returned"
+    "Wrap the function that is differentiated, and not its caller: pure, states = "
+    "taxpr.uncurry(loss, *args), jax.value_and_grad(pure, argnums=1, has_aux=True)(states, "
+    "*args), and pure.write(states) to set the states to its results"
 )
 WRAP_VMAP = (
-    "Wrap the function that is mapped, and not what calls it: pure, states = taxpr.uncurry(fun, "
+    "Wrap the function that is mapped, and not its caller: pure, states = taxpr.uncurry(fun, "
     "*args), and jax.vmap(pure, in_axes=(None, 0)), or states with a batch axis of their own"
 )
 

@@ -125,9 +125,9 @@ class State(Generic[T]):
             raise lost(self.shown)
         if self._is_gone:
             raise StateError(
-                f"{self.shown}: its value was donated to a jit, as by donate_argnums, and is gone. "
-                "Set it to what came out: pure.write(states), or a value of your own; or give a "
-                "copy of the states to be donated."
+                f"{self.shown}: its value was donated to a jit, as by donate_argnums, and is "
+                "gone. Set it to the new states: pure.write(states), or to a value of your own; "
+                "or give a copy of the states to be donated."
             )
         self._handed = handed
         return jax.tree.unflatten(self._tree, self._leaves)

@@ -69,8 +69,8 @@ def bind_write(state: object, tree: TreeDef, value: PyTree, leaves: Sequence[Arr
 
 def _leaked(*_: object, access: Access, **__: object) -> NoReturn:
     raise StateError(
-        f"{access}: it is run or compiled by itself, where a state has no value that could be "
-        f"read or set. {WRAP}."
+        f"{access}: it is run or compiled by itself, outside of uncurry, so the state has no "
+        f"value to read or set. {WRAP}."
     )
 
 
@@ -84,18 +84,18 @@ def _differentiated(
 
 def _refuse_derivative(*_: object, access: Access) -> NoReturn:
     raise StateError(
-        f"{access}: the value depends on what jax.grad, or the like, differentiates with respect "
-        f"to, and a derivative does not go through a state. {WRAP_GRAD}. Or write "
-        "jax.lax.stop_gradient(value), where no gradient is meant to go that way."
+        f"{access}: jax.grad or the like differentiates the value, and a derivative does not go "
+        f"through a state. {WRAP_GRAD}. Or write jax.lax.stop_gradient(value), if no gradient is "
+        "meant to go that way."
     )
 
 
 def _batched(args: Sequence[Array], dims: Dims, *, access: Access) -> NoReturn:
     del args, dims
     raise StateError(
-        f"{access}: the value has a batch axis of jax.vmap, one for each lane, and the state has "
-        f"not. {WRAP_VMAP}. Or write a value without that axis, such as a mean by jax.lax.pmean "
-        "over the axis_name of the vmap."
+        f"{access}: the value has a batch axis of jax.vmap, and the state has not. {WRAP_VMAP}. "
+        "Or write a value without that axis, such as a mean by jax.lax.pmean over the axis_name "
+        "of the vmap."
     )
 
 

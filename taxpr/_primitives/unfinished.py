@@ -90,8 +90,8 @@ def failure_of(eqn: JaxprEqn) -> Failure | None:
 
 def _refuse(*_: object, **__: object) -> NoReturn:
     raise RefusedError(
-        "This is a program as far as it was traced when an error ended it: it can be looked at "
-        "and not run. Mend the function, and trace it again."
+        "An error ended the trace of this program: it can be looked at, but not run. Fix the "
+        "function, and trace it again."
     )
 
 

@@ -46,9 +46,9 @@ _SHARED = (
     "part of its time is whose."
 )
 _ROOF = (
-    "`roof` is the least time that the device needs for the operations and bytes of a row, of the "
-    "time that it took. Measured here: {flops} in a product of matrices, {bytes} in a copy of a "
-    "large array."
+    "`roof` is the minimum time that the device needs for the operations and bytes of a row, as "
+    "a share of the time that it took. Measured here: {flops} in a matmul, {bytes} in a "
+    "copy of a large array."
 )
 _NOTHING = (
     "profile: the profiler has recorded no kernel of {name} on {platform}, so that it cannot say "

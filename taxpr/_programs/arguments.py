@@ -54,8 +54,8 @@ class Arguments:
         known = {*self.positional, *self.keywords}
         if more := sorted(given - known):
             raise ArgumentError(
-                f"{name}: {', '.join(more)} was left out when it was traced, and so is what its "
-                f"default is. {self._shown(name)} Trace it again to give more."
+                f"{name}: {', '.join(more)} was left out when it was traced, so it is its "
+                f"default. {self._shown(name)} Trace it again to give more."
             )
         values = bound.arguments
         positional = [values[key] for key in self.positional]

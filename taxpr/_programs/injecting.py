@@ -78,10 +78,10 @@ def report_of(name: str, attached: Attached, options: Options) -> Callable[[PyTr
     def report(final: PyTree) -> PyTree:
         if jax.tree.structure(final) != tree:
             raise ArgumentError(
-                f"report: the ctx has the structure {jax.tree.structure(final)}, and that of "
-                f"{name} has {tree}. Give the ctx that a run returned: "
-                "out, ctx = injected(injected.ctx, ...). With an edit around that, put it around "
-                "report, too: taxpr.edit(injected.report, where, change)(ctx, *args)."
+                f"report: the ctx has the structure {jax.tree.structure(final)}, and the ctx of "
+                f"{name} has {tree}. Give the ctx that a run returned: out, ctx = "
+                "injected(injected.ctx, ...). With an edit around that, put it around report, "
+                "too: taxpr.edit(injected.report, where, change)(ctx, *args)."
             )
         return told(final, ctx if options.shards == "stack" else None)
 

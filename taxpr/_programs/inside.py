@@ -75,8 +75,8 @@ def in_calls(stored: StoredJaxpr, value: Any, calls: Sequence[BindingCall], said
     reads = {var for use in uses for var in use.read}
     if len(reads) > 1:
         raise RefusedError(
-            f"inside=True: the function uses the {said} and what a tag on it returns, so that one "
-            "tag cannot stand for both. Put a taxpr.tag in the function."
+            f"inside=True: the function uses the {said} and the result of a tag on it, so one "
+            "tag cannot mark both. Put a taxpr.tag in the function."
         )
     [read] = reads
     eqns = _compat.open_jaxpr(stored).eqns

@@ -126,7 +126,7 @@ class Listing(NamedTuple):
             return ""
         names = ", ".join(self.without_source[:_NAMED])
         names += " …" if len(self.without_source) > _NAMED else ""
-        words = f"{_counted(len(self.unknown))} from code of which the source is not known"
+        words = f"{_counted(len(self.unknown))} from code without a known source"
         return f"{words}: {names}" if names else words
 
 

@@ -178,8 +178,8 @@ def known_of(program: Traced, where: Selector) -> Callable[[str], TagFacts]:
         if one is None or len(ones) == 1:
             return of[one](at) if one else everywhere(at)
         raise SelectorError(
-            f"tag_at: {' and '.join(map(repr, ones))} mean one value, and one tag cannot stand "
-            "for both. Tag them one after the other."
+            f"tag_at: {' and '.join(map(repr, ones))} mean one value, and one tag cannot have "
+            "both names. Tag them one after the other."
         )
 
     if program.named is None:

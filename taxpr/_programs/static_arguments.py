@@ -230,8 +230,8 @@ def say_static(
         say_more(
             error,
             _HINT,
-            f"{of} was given {given}, of which only the type is known while it is traced. If it is "
-            f"to stay as it is, give {cure} instead.",
+            f"{of} was given {given}, and only its type is known during tracing. If it is "
+            f"static, give {cure} instead.",
         )
 
 

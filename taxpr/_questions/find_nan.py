@@ -41,7 +41,7 @@ _MADE_BY = {
     "Vectorized version of ": "vmap",
 }
 _MOST = 8  # origins that are told
-_ENDED = "The run ended with an error: {error}. What would have come after it is in no row."
+_ENDED = "The run ended with an error: {error}. The rows end before it."
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -369,7 +369,7 @@ def _unsure(found: Nonfinite, ran: Ran) -> list[str]:
     if found.guessed:
         names = ", ".join(sorted(found.guessed))
         reasons.append(f"it is not known which elements {names} made of which")
-    return [f"The results may have none of what the first place made: {one}." for one in reasons]
+    return [f"The first place may not have reached the results: {one}." for one in reasons]
 
 
 def _of_result(number: int, x: Any) -> NanRow:

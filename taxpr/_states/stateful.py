@@ -174,10 +174,10 @@ def _without_lost(
 
 def _lost_text(site: Site, address: Address, eqn: JaxprEqn) -> str:
     return (
-        f"uncurry: a derivative is taken of what depends on the {site}, which is in "
+        f"uncurry: a differentiated value depends on the {site}, which is in "
         f"{described(address, eqn)}. Its derivative rule is kept, and does not cover the written "
         "value. Return the value from the function, with a derivative in its rule, and write it "
-        "outside; or give jax.lax.stop_gradient(value), where no gradient is meant to go that way."
+        "outside; or give jax.lax.stop_gradient(value), if no gradient is meant to go that way."
     )
 
 
@@ -285,8 +285,8 @@ def _run(address: str, eqn: JaxprEqn, now: list[Array], leaves: list[Array]) -> 
         if more := sorted(_compat.varying(value) - _compat.varying(var.aval)):
             raise RefusedError(
                 f"uncurry: {described(address, eqn)}: the value has come to differ between the "
-                f"devices along {', '.join(more)}, which was not so when the function was traced. "
-                "Begin with a state of which each device has its own."
+                f"devices along {', '.join(more)}, but it was equal when the function was "
+                "traced. Begin with a state that differs between devices."
             )
         value = _compat.pvary(value, sorted(_compat.varying(var.aval) - _compat.varying(value)))
         values.append(_compat.resharded(value, var.aval))

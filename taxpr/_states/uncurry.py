@@ -133,9 +133,9 @@ class Uncurried:
         if more := states[len(self.uses) :]:
             access = next(one for one in done.accesses if one.state is more[0])
             raise StateError(
-                f"{self.__name__}: with these arguments there is the {access}, and uncurry was "
-                f"given others, with which only {', '.join(self.uses) or 'no state'} is used. "
-                "Give uncurry arguments with which the function uses all of its states."
+                f"{self.__name__}: these arguments lead to the {access}, but the arguments given "
+                f"to uncurry only used {', '.join(self.uses) or 'no state'}. Give uncurry "
+                "arguments that make the function use all of its states."
             )
         return done
 

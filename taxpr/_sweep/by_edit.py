@@ -19,8 +19,8 @@ from taxpr._sweep.points import INDEX, SITE, Point
 from taxpr._variables.select import Var, chosen
 
 NOTE = (
-    "The program differentiates what is changed: the source is edited there (taxpr.edit), so that "
-    "the derivative is that of the changed function."
+    "The program differentiates the changed value, so the source is edited there (taxpr.edit): "
+    "the derivative is the changed function's."
 )
 
 # What `edit` takes for the variable of a number, given the parameters of a run.

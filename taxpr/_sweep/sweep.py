@@ -116,7 +116,7 @@ def sweep(
     ready, grid = _ready(injector, values)
     if not (of or grid):
         raise ArgumentError(
-            "sweep: there is one run only. Give values for a parameter, sweep(f, where, "
+            "sweep: that would be a single run. Give values for a parameter, sweep(f, where, "
             "taxpr.scale, [0.0, 0.5]), or places one by one, sweep(f, taxpr.each(where), ...)."
         )
 

@@ -93,7 +93,7 @@ def every(
     chosen = [stats] if isinstance(stats, str) else list(stats)
     for name in chosen:
         if name not in _STATS:
-            raise ArgumentError(f"every: stats={name!r} is none of {', '.join(_STATS)}.")
+            raise ArgumentError(f"every: stats={name!r} is not one of {', '.join(_STATS)}.")
     watching = watch(step, where, keep="stats", memory=memory)
     refuse_no_flag("every", everywhere=everywhere)
     tells = everywhere or jax.process_index() == 0

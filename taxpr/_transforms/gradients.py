@@ -202,7 +202,7 @@ def _check_result(program: Program) -> None:
     if len(avals) != 1 or avals[0].shape != () or not jnp.issubdtype(avals[0].dtype, jnp.floating):
         shown = ", ".join(aval.str_short() for aval in avals) or "nothing"
         raise ArgumentError(
-            f"grad_at: {program.name} returns {shown}. A gradient is that of one real scalar."
+            f"grad_at: {program.name} returns {shown}. Only a single real scalar has a gradient."
         )
 
 

@@ -125,7 +125,7 @@ def inject(
             )
         if ctx is NOT_GIVEN:
             raise ArgumentError(
-                "inject: a jaxpr needs the ctx, of which trees, shapes and dtypes are used: "
+                "inject: a jaxpr needs the ctx, for its trees, shapes and dtypes: "
                 "inject(closed_jaxpr, injector, ctx)."
             )
         return inject_jaxpr(fun, injector, ctx, predicate, options_of(custom_rules, shards))
@@ -209,7 +209,7 @@ def _check_call(fun: Any, args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -
     """Raise if arguments do not fit a function, as when the context was left out."""
     if wrong := unfit(fun, *args, **kwargs):
         raise ArgumentError(
-            f"inject: {name_of(fun)}: {wrong[1]}. What inject returns takes the context first: "
+            f"inject: {name_of(fun)}: {wrong[1]}. The injected function takes the context first: "
             f"{_CALL}."
         )
 

@@ -70,7 +70,7 @@ def cotangent(where: Selector) -> Any:
         return type(where)(map(cotangent, where))
     if isinstance(where, Var) and where.inside:
         raise SelectorError(
-            f"cotangent: {where!r}: a cotangent is that of all uses of a value. Leave out inside."
+            f"cotangent: {where!r}: a cotangent covers all uses of a value. Leave out inside."
         )
     if isinstance(where, (Var, str)):
         return Cotangent(where)

@@ -300,8 +300,8 @@ def _untraced(named: Variables, text: str) -> str:
         one = Variable(name, "", function, file, 0, line, 0, Address(), None)
         if text.strip() and matching([one], Var(text)):
             return (
-                f" {one.short} holds {said} ({one.place}), of which nothing is in the program: it "
-                "can be selected if it is an argument of the function."
+                f" {one.short} holds {said} ({one.place}), which is not in the program: make it "
+                "an argument of the function to select it."
             )
     return ""
 

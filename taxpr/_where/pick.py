@@ -213,8 +213,8 @@ def _refuse(of: Any, where: Any) -> None:
     """Raise where something is no selector."""
     if isinstance(where, jax.core.Tracer):
         raise SelectorError(
-            f"where={where} is a value that is being traced. What is selected is decided "
-            "while tracing and cannot depend on it: use a Python value."
+            f"where={where} is a value that is being traced. Selection happens while tracing and "
+            "cannot depend on it: use a Python value."
         )
     if isinstance(where, Each):
         raise SelectorError(
@@ -228,7 +228,7 @@ def _refuse(of: Any, where: Any) -> None:
         made = f"jax.lax.{name}_p" if hasattr(jax.lax, f"{name}_p") else "such as jax.lax.tanh_p"
         raise SelectorError(
             f"where={name}: it is a function of {module.removesuffix('lib')}, and no predicate. "
-            f"What it computes is selected by the primitive, {made}, by line() or by a variable."
+            f"Select its results by the primitive, {made}, by line() or by a variable."
         )
     if not callable(where):
         shown = f"={where!r} is a {type(where).__name__}"
@@ -263,8 +263,8 @@ def _answer(of: Any, predicate: Any, *args: object) -> bool:
         return bool(result)
     except jax.errors.ConcretizationTypeError:
         raise SelectorError(
-            "where: the predicate returned a value that is being traced. What is selected is "
-            "decided while tracing: return a Python bool."
+            "where: the predicate returned a value that is being traced. Selection happens "
+            "while tracing: return a Python bool."
         ) from None
 
 
@@ -343,7 +343,7 @@ def _other_makers(of: Any, where: Primitive) -> str:
     if of.what == "values":
         return f" They are made by {shown}."
     inside = sum(any(step.eqn.primitive is where for step in site.steps) for site in of.every)
-    said = f" It selects tags on what {where.name} returns;"
+    said = f" It selects tags on the results of {where.name};"
     if inside:
         return said + f" {inside} are inside of a {where.name}: select these by '*:{where}/*'."
     return said + f" the tagged values are made by {shown}."

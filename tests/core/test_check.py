@@ -440,9 +440,9 @@ def test_the_cure_is_of_the_function_that_was_found_and_helps():
 
     cures = [taxpr.check(fn)(X).rows[0].cure for fn in (root, log, quotient)]
     assert cures == [
-        "Choose before, too: jnp.sqrt(jnp.where(x > 0, x, 1.0)) in the place of jnp.sqrt(x).",
-        "Choose before, too: jnp.log(jnp.where(x > 0, x, 1.0)) in the place of jnp.log(x).",
-        "Choose before, too: y / jnp.where(x != 0, x, 1.0) in the place of y / x.",
+        "Choose the operand, too: jnp.sqrt(jnp.where(x > 0, x, 1.0)) instead of jnp.sqrt(x).",
+        "Choose the operand, too: jnp.log(jnp.where(x > 0, x, 1.0)) instead of jnp.log(x).",
+        "Choose the operand, too: y / jnp.where(x != 0, x, 1.0) instead of y / x.",
     ]
 
     def count(total, x):

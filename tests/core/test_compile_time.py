@@ -142,7 +142,7 @@ def test_statements():
     rows = taxpr.compile_time(two, by="statement")(X).rows
     assert rows[0].code == "x = jnp.sin(x) * (k + 1.0)"
     assert {row.code for row in rows[1:]} == {"y = jnp.sin(x)", "return planted(y) + jnp.cos(y)"}
-    with pytest.raises(taxpr.TaxprError, match="by='line' is none of 'function', 'statement'"):
+    with pytest.raises(taxpr.TaxprError, match="by='line' is not one of 'function', 'statement'"):
         taxpr.compile_time(two, by="line")
     with pytest.raises(taxpr.TaxprError, match="not a function"):
         taxpr.compile_time(3)

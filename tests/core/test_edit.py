@@ -644,7 +644,7 @@ def test_a_sweep_over_a_train_step_shows_the_new_parameters():
     found = ask(W, X)
     by_hand = [float(step(W, X, lambda h, f=f: h * f)) for f in (0.0, 0.5, 1.0)]
     np.testing.assert_allclose(found.values, by_hand, rtol=1e-6)
-    assert any("the derivative is that of the changed function" in note for note in found.notes)
+    assert any("the derivative is the changed function's" in note for note in found.notes)
     of_program = taxpr.sweep(
         taxpr.trace(step, names=True)(W, X), taxpr.var("hidden"), taxpr.scale, [0.0, 0.5]
     )

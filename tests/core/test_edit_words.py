@@ -108,7 +108,7 @@ def its_rule(primals, tangents):
         (taxpr.var("hid*"), HALF, "is a glob"),
         ("0:tanh", HALF, r"'0:tanh' is the address of a value .* inject\(fun"),
         (taxpr.Address("in0"), HALF, "is the address of a value"),
-        ("∂ hidden", HALF, "is what flows back to a variable"),
+        ("∂ hidden", HALF, "is the gradient of a variable"),
         (taxpr.cotangent("hidden"), HALF, "of the type Cotangent"),
         ({"hidden": {"a": "b"}}, None, "changes nothing"),
         ("hidden", jnp.ones((3, 3)), r"hidden \(test_edit_words\.py:\d+\): .* and hidden \(2, 3\)"),

@@ -190,7 +190,7 @@ def test_what_does_not_fit_is_refused(tmp_path):
         taxpr.every(1, 3, print)
     with pytest.raises(taxpr.ArgumentError, match=r"every: log=3 is a int\. Give a function"):
         taxpr.every(1, jnp.sin, 3)
-    with pytest.raises(taxpr.ArgumentError, match=r"every: stats='median' is none of mean, std"):
+    with pytest.raises(taxpr.ArgumentError, match=r"every: stats='median' is not one of mean, std"):
         taxpr.every(1, jnp.sin, print, stats="median")
     with pytest.raises(taxpr.ArgumentError, match=r"every: .*cannot be written"):
         taxpr.every(1, jnp.sin, tmp_path / "none" / "run.csv")

@@ -86,7 +86,7 @@ def test_the_line_that_loses_precision_is_first(fn, args, dtype):
     assert first.line == marked(fn), found
     assert first.share > 0.4
     assert found.headline.startswith(f"where {dtype} hurts most in {fn.__name__}: {first.variable}")
-    assert f"{first.share:.0%} of what all" in found.headline
+    assert f"{first.share:.0%} of the sum over all" in found.headline
     assert sum(row.share for row in found.rows) == pytest.approx(1)
     assert [row.adds for row in found.rows] == sorted(row.adds for row in found.rows)[::-1]
     assert len({row.line for row in found.rows}) == len(found.rows)

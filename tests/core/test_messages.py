@@ -306,7 +306,7 @@ def test_a_function_in_the_place_of_a_program(call):
 
 
 def test_a_call_that_leaves_out_the_ctx():
-    message = r"inject: loop: missing .*'xs'\. What inject returns takes the context first: "
+    message = r"inject: loop: missing .*'xs'\. The injected function takes the context first: "
     for injector in (taxpr.scale(2.0), lambda c, t, _: (t, c)):
         with pytest.raises(taxpr.ArgumentError, match=message):
             taxpr.inject(loop, injector)(XS)

@@ -175,7 +175,7 @@ def test_a_nan_is_followed_from_what_runs_once_into_the_loop():
         (lambda step, finish: [dataclasses.replace(step, once=True), finish], "trips=None and"),
         (
             lambda step, finish: [step, dataclasses.replace(finish, once=False, trips=None)],
-            "'finish' last, and 'step' has what the next iteration",
+            "'finish' last, and 'step' makes the input of the next iteration",
         ),
     ],
 )

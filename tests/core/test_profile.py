@@ -426,7 +426,9 @@ def test_the_roof_is_measured_once_and_only_told_where_it_means_something(monkey
         assert found.peak_flops > 0
         assert found.peak_bytes > 0
         assert all(row.roof > 0 for row in found.rows if row.flops)
-        assert any("`roof` is the least time that the device needs" in note for note in found.notes)
+        assert any(
+            "`roof` is the minimum time that the device needs" in note for note in found.notes
+        )
     monkeypatch.setattr(profiles, "_LOW", 0.0)
     monkeypatch.setattr(profiles, "SHORT", 0.0)
     asked = []

@@ -173,7 +173,7 @@ def test_every_iteration_of_a_long_while_loop_is_kept():
     assert rec.notes == ()
     short = taxpr.watch(f, "y", keep="values", memory=200)(0.0)
     assert_close(short["y"].value, np.arange(1.0, 33.0))
-    assert short.notes == ("Of while loops only the first 32 iterations were kept.",)
+    assert short.notes == ("Only the first 32 iterations of while loops were kept.",)
 
 
 @pytest.mark.parametrize("loop", ["while", "scan"])
@@ -265,7 +265,7 @@ def test_memory_is_kept_to():
     assert taxpr.watch(f, memory=5e8)(x)["c"].value.shape == (100, 100)
     with pytest.raises(taxpr.ArgumentError, match="memory='1GB' is no number of bytes"):
         taxpr.watch(f, memory="1GB")(x)
-    with pytest.raises(taxpr.ArgumentError, match="keep='all' is none of"):
+    with pytest.raises(taxpr.ArgumentError, match="keep='all' is not one of"):
         taxpr.watch(f, keep="all")
 
 

@@ -552,11 +552,11 @@ AT_THE_LINE = r"register_hop: the entry of fresh \(test_register_hop.py:\d+ in \
     ("hop", "text"),
     [
         (called_once(label="a/b"), "nested gave 'a/b', and a label is a part of an address"),
-        (called_once(operands=()), "has 1 inputs, for which there are 0 indices and 1 roles"),
+        (called_once(operands=()), "has 1 inputs, but 0 indices and 1 roles"),
         (called_once(results=(3,)), r"has no results \[3\]: it has 1"),
         (called_once(back=((0, 1),)), r"back=\(\(0, 1\),\) names results and inputs that its"),
-        (called_once(param=("other",)), r"\('other',\) does not lead to what is stored"),
-        (called_once(stored=3, param=None), "what is stored is a int, not a jaxpr"),
+        (called_once(param=("other",)), r"\('other',\) does not lead to `stored`"),
+        (called_once(stored=3, param=None), "`stored` is a int, not a jaxpr"),
         (Hop(lambda eqn: [called(eqn, "jaxpr")] * 2, called_once().inject), "body, body, two the"),
         (Hop(lambda eqn: ["body"], called_once().inject), "nested gave 'body', which is no Nested"),
     ],
@@ -691,7 +691,7 @@ USES = {
         (
             in_a_scan(3),
             2,
-            r"emits of 3 stacked runs of 'body', and expected those of 2 .* as jax.lax.scan",
+            r"emits of 3 stacked runs of 'body', and expected emits of 2 .* as jax.lax.scan",
         ),
         (
             in_a_scan(2),
@@ -754,7 +754,7 @@ def test_emits_that_are_changed_are_refused():
         return ctx, outs, emits
 
     taxpr.register_hop(prim, called_once(one_of_them))
-    said = r"returned bool\[3\] for what is collected at body/t0, and expected float32\[\]"
+    said = r"returned bool\[3\] for the value collected at body/t0, and expected float32\[\]"
     with pytest.raises(taxpr.ArgumentError, match=said):
         program.collect()
 

@@ -130,10 +130,10 @@ def alone(ws, x):
 @pytest.mark.parametrize(
     ("fun", "text"),
     [
-        (changing, "changing has no loop of Python with four turns or more that are alike"),
+        (changing, "changing has no Python loop with four or more iterations that are alike"),
         (numbers, r"`for k in range\(6\)` .* are not alike: "),
         (remembering, "a turn reads a value of an earlier one than the last"),
-        (alone, "alone has no loop of Python with four turns or more"),
+        (alone, "alone has no Python loop with four or more iterations"),
     ],
 )
 def test_turns_that_are_not_alike_are_refused(fun, text):
@@ -177,7 +177,7 @@ def test_a_scan_in_the_place_of_a_loop_is_predicted_and_measured(block):
     assert row.code == code
     assert row.equations == guess.equations < 0.5 * use.asked.now.equations
     assert any(
-        "`turn` does one turn of `for w in ws` (test_rolled.py:" in n for n in found[1].notes
+        "`turn` does one iteration of `for w in ws` (test_rolled.py:" in n for n in found[1].notes
     )
 
 

@@ -245,7 +245,10 @@ def test_what_is_no_scope(wrong):
     [
         (scope("atention"), r"scope\('atention'\) matches none of the 9 .*Nearest: .*attention"),
         (jax.lax.tan_p, r"tan matches none .* the tagged values are made by cos, .*, sin\."),
-        (jax.lax.while_p, r"It selects tags on what while returns; the tagged values are made by"),
+        (
+            jax.lax.while_p,
+            r"It selects tags on the results of while; the tagged values are made by",
+        ),
         ([], r"where=\[\] is empty and selects nothing"),
         ([scope("block_0"), "nope"], "'nope' matches none of the 9 tags"),
     ],
@@ -315,7 +318,7 @@ def test_maybe_something():
 
 def test_selectors_that_depend_on_traced_values():
     p = taxpr.trace(many)(1.0)
-    message = "decided while tracing"
+    message = "happens while tracing"
     for where in (lambda x: x, lambda x: lambda *_: x > 0, lambda x: [x], lambda x: maybe(x)):
         with pytest.raises(taxpr.SelectorError, match=message):
             jax.jit(lambda x, where=where: p.collect(where(x))(1.0))(1)

@@ -27,7 +27,7 @@ def checkpointed(w):
 
 
 MESSAGE = (
-    rf"inject: tag 'h' {HERE}.*: the program was differentiated before .* inject first, "
+    rf"inject: tag 'h' {HERE}.*: the program was differentiated before .* inject first "
     r"and differentiate then"
 )
 

@@ -31,7 +31,7 @@ AROUND = {
 }
 KINDS = pytest.mark.parametrize("kind", [jax.custom_jvp, jax.custom_vjp])
 MATCH = (
-    r"uncurry: a derivative is taken of what depends on the write of the state 's' "
+    r"uncurry: a differentiated value depends on the write of the state 's' "
     r"\(test_state_rules.py:\d+ in .*\), which is in custom_[jv]+p_call.*"
     r"write it outside; or give jax.lax.stop_gradient"
 )

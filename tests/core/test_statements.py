@@ -229,7 +229,7 @@ def test_a_pyc_alone_has_variables_and_no_text(tmp_path, monkeypatch):
     f = importlib.import_module("only_compiled").f
     program = taxpr.trace(f, names=True)(X[0])
     assert {text for _, text, _ in told(program)} == {""}
-    assert "of which the source is not known: f, f.<locals>.step" in program.source()
+    assert "without a known source: f, f.<locals>.step" in program.source()
     assert [(one.short, one.line) for one in program.variables()] == [
         ("f.x", 3),
         ("f.y", 4),
@@ -246,7 +246,7 @@ def test_frozen_code_has_neither_variables_nor_text():
     exec(compile(LOOP, "<frozen model>", "exec"), made)
     program = taxpr.trace(made["f"], names=True)(X[0])
     assert {text for _, text, _ in told(program)} == {""}
-    assert "of which the source is not known: f, f.<locals>.step" in program.source()
+    assert "without a known source: f, f.<locals>.step" in program.source()
     assert program.variables() == []
     with pytest.raises(taxpr.SelectorError, match="Code without a file has none, as exec makes it"):
         program.collect(taxpr.var("new"))
@@ -312,7 +312,7 @@ def test_a_listing_takes_notes_and_counts_what_has_no_source():
 
     text = taxpr.trace(f)(1.0).source(notes=lambda found: f"{len(found)} here")
     assert "# f32[] · 1 equation · 1 here" in text
-    assert "of which the source is not known" in text
+    assert "without a known source" in text
 
 
 def test_a_listing_is_data():

@@ -92,8 +92,8 @@ ALL = (
             (X,),
             {"flag": True},
             jax.errors.TracerBoolConversionError,
-            "flagged was given flag=True, of which only the type is known while it is traced. If "
-            "it is to stay as it is, give functools.partial(flagged, flag=True) or jax.jit("
+            "flagged was given flag=True, and only its type is known during tracing. If "
+            "it is static, give functools.partial(flagged, flag=True) or jax.jit("
             "flagged, static_argnames='flag') instead.",
         ),
         (flagged, (X, True, 2.0), {}, jax.errors.TracerBoolConversionError, "give jax.jit(flagged"),
@@ -102,7 +102,7 @@ ALL = (
             (X, 3, {"rate": 2.0}),
             {},
             TypeError,
-            "sized was given n=3, of which only the type is known",
+            "sized was given n=3, and only its type is known",
         ),
         (
             applied,

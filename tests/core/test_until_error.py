@@ -342,7 +342,7 @@ def test_a_cell_of_a_notebook_is_called_as_people_call_it():
 
 def test_it_cannot_run():
     program = failed(bitwise, (X,), TypeError)[1]
-    with pytest.raises(taxpr.RefusedError, match="can be looked at and not run"):
+    with pytest.raises(taxpr.RefusedError, match="can be looked at, but not run"):
         program(X)
 
 

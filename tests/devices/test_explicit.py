@@ -430,4 +430,4 @@ def test_an_injector_that_does_not_say_a_sharding_is_told_tag_and_type():
     note = str(info.value)
     assert re.search(r"'first_rows' at tag 'a' \(test_explicit.py:\d+ in \S+, at t0\)", note)
     assert "where the token is float32[8@i,4@j]" in note
-    assert "by out_sharding=, or bring the token into another one by jax.sharding.reshard" in note
+    assert "by out_sharding=, or change the token's by jax.sharding.reshard" in note

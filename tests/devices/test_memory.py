@@ -38,7 +38,7 @@ def test_sizes_are_of_one_device_and_others_say_so():
     assert (act.bytes, act.iterations) == (act.arrays * 12 * 256 * 16 * 4 // 4, 12)
     [whole] = [row for row in use.residuals.rows if row.variable == "act"]
     assert (whole.bytes, whole.iterations) == (whole.arrays * 12 * 256 * 16 * 4, 12)
-    note = "the bytes of whole arrays, of which each of the 8 devices may have only a part"
+    note = "the bytes of whole arrays; each of the 8 devices may have only a part"
     assert note in use.residuals.notes[0]
     guess = taxpr.memory(gradient, compile=False)(*arguments())
     assert note in guess.notes[1]

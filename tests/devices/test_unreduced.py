@@ -167,7 +167,9 @@ def test_parts_of_which_the_greatest_counts():
         program = taxpr.trace(f)(x)
         out, values = jax.jit(program.collect())(x)
         assert_close((out, values["h"]), (np.sin(X).max(0),) * 2)
-        with pytest.raises(taxpr.InjectorError, match="each device along i has a part, which JAX"):
+        with pytest.raises(
+            taxpr.InjectorError, match="one part for each device along i, which JAX"
+        ):
             program.inject(taxpr.scale(2.0))
         with pytest.raises(
             taxpr.InjectorError, match=r"grad_at: tag 'h' .*at t0. asks for the grad"

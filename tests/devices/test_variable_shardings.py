@@ -140,9 +140,7 @@ def test_a_shard_map_has_the_types_of_its_parts_and_an_explicit_mesh_is_told():
 
     shardings = taxpr.compiled(by_hand)(put(jnp.ones((32, 64)), "i")).shardings
     assert "inside" not in {row.variable for row in shardings.rows}
-    assert shardings.notes == (
-        "Not told, as in a jax.shard_map types are those of the parts: inside.",
-    )
+    assert shardings.notes == ("Not told, as in a jax.shard_map types describe the parts: inside.",)
 
     def doubled(x):
         y = jnp.sin(x) * 2.0

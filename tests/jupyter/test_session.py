@@ -299,7 +299,7 @@ def test_a_derivative_that_stays_as_it_was_is_a_note_and_no_failure():
     assert seen[0].filename == __file__
     assert attached.error is None
     assert "tag 'h'" in attached.note
-    assert "the program was differentiated before this is changed" in attached.note
+    assert "the program was differentiated before this change" in attached.note
     assert session.injectors[attached.key] is attached
     session.set_value("h", "factor", 0.25)
     assert session.injectors[attached.key].note == attached.note

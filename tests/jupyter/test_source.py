@@ -89,7 +89,7 @@ def test_of_what_has_no_source_the_functions_are_named():
     exec("def g(x):\n    return jnp.sin(x)", made)
     source = SourceRows(taxpr.trace(made["g"])(1.0))
     assert source.rows == ()
-    assert source.rest == "1 equation from code of which the source is not known: g"
+    assert source.rest == "1 equation from code without a known source: g"
 
 
 def test_lines_of_what_is_in_a_picture(session):

@@ -339,7 +339,7 @@ def test_a_derivative_that_stays_as_it_was_is_said_with_the_injector():
     assert view.graph.controls["note"] == ""
     remote.send("attach", address, injector="scale")
     shown = view.graph.controls
-    assert "the program was differentiated before this is changed" in shown["note"]
+    assert "the program was differentiated before this change" in shown["note"]
     assert shown["failure"] == ""
     assert view.graph.marks == {}
     view.start_run()
