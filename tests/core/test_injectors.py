@@ -458,7 +458,7 @@ def test_the_token_keeps_its_dtype(injector, dtype, expected):
         (taxpr.add(3e9), jnp.int32(3), "add: value=3000000000 does not fit the token"),
         (taxpr.add(1), jnp.bool_(True), "add: the token is a bool, which has no"),
         (taxpr.replace(2), jnp.bool_(True), "replace: value=2 does not fit .* holds 0 to 1"),
-        (taxpr.clip(0, 2), jnp.bool_(True), "clip: the token is a bool, on which .* for the tag"),
+        (taxpr.clip(0, 2), jnp.bool_(True), "clip: the token is a bool, which .* for the tag"),
         (taxpr.scale(3.0), jnp.bool_(True), "scale: the token is a bool, which has no"),
         (taxpr.noise(0), jnp.int32(3), "noise: the token is int32, and noise is a fraction"),
         (taxpr.noise(0), jax.random.key(0), "noise: the token is key<fry>, and noise is a"),

@@ -686,7 +686,7 @@ USES = {
         (
             in_python(2),
             2,
-            r"emits of a single run of 'body', .* those of 2 stacked runs: nested says trips=2",
+            r"emits of a single run of 'body', .* emits of 2 stacked runs: nested says trips=2",
         ),
         (
             in_a_scan(3),
@@ -696,7 +696,7 @@ USES = {
         (
             in_a_scan(2),
             1,
-            r"emits of 2 stacked runs of 'body', .* those of 1 stacked run: nested says trips=1",
+            r"emits of 2 stacked runs of 'body', .* emits of 1 stacked run: nested says trips=1",
         ),
         (in_a_scan(2), None, r"no count of the runs of 'body' .*by later, from before_loop"),
         (in_python(1), None, r"no count of the runs of 'body' .*by later, from before_loop"),
