@@ -164,9 +164,19 @@ def is_of_jax(nested: introspect.Nested) -> bool:
     return pathlib.PurePath(_file_of(nested)).is_relative_to(_JAX)
 
 
+def function_of(nested: introspect.Nested) -> str:
+    """The name of the user's function that a nested jaxpr was traced from; "" of another one."""
+    name, _, place = _source_of(nested).partition(" at ")
+    return name if place and name.isidentifier() and not is_of_library(nested) else ""
+
+
 def _file_of(nested: introspect.Nested) -> str:
-    place = getattr(nested.jaxpr.debug_info, "func_src_info", None) or ""
-    return place.rpartition(" at ")[2].rpartition(":")[0]
+    return _source_of(nested).rpartition(" at ")[2].rpartition(":")[0]
+
+
+def _source_of(nested: introspect.Nested) -> str:
+    """`step at model.py:12`; "" where JAX does not know it."""
+    return getattr(nested.jaxpr.debug_info, "func_src_info", None) or ""
 
 
 # --- inside ---------------------------------------------------------------------------------------

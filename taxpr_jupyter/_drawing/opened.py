@@ -99,16 +99,16 @@ class Opened:
         """Draw a nested jaxpr, and register what it takes of the jaxpr around the equation."""
         item, loop = self._item, self._loop
         then, seen = None, SEEN
-        title: tuple[str, ...] = tuple(labels.block_lines(nested))
+        first, *facts = labels.block_lines(nested)
+        told = labels.source_lines(item.title)
+        title = (labels.with_functions(first, [nested], told), *facts)
         if loop:
-            title, then = labels.open_title(item.eqn, item.title), self._condition(loop, block)
+            inside = [nested for _, nested in item.blocks]
+            title = labels.open_title(item.eqn, item.title, inside)
+            then = self._condition(loop, block)
         elif item.title and self._outer == self._around:
             failure = introspect.failure_of(item.eqn)
-            title = (
-                (*labels.failure_lines(failure), *title[-1:])
-                if failure
-                else (*labels.source_lines(item.title), *title)
-            )
+            title = (*labels.failure_lines(failure), *title[-1:]) if failure else (*told, *title)
         if bar:
             used = block.flow.graph.used
             unused = (i for i, var in enumerate(block.jaxpr.invars) if var not in used)

@@ -32,12 +32,14 @@ class SourceStep(NamedTuple):
         key: Tells it from others.
         title: The source; the name of the function.
         note: From where a function was called; may be empty.
+        function: The user's function that it is in; "" of the one that was traced.
     """
 
     kind: GroupKind
     key: tuple[Any, ...]
     title: str
     note: str = ""
+    function: str = ""
 
 
 class Units:
@@ -219,6 +221,31 @@ class Units:
         called = all(path[-1:] and path[-1].kind == "function" for path in self.paths[start:stop])
         return steps[-1] if called and steps and steps[-1].kind == "statement" else None
 
+    def functions(self, start: int, stop: int) -> str:
+        """`fit › loss`: the user's functions that made all of some units, outermost first."""
+        rows = dict.fromkeys(self.paths[start:stop])
+        # A derivative begins and ends in the statement that asks for it.
+        outer = {row[:k] for row in rows for k in range(len(row))}
+        names = [
+            dict.fromkeys(step.function for step in row if step.function)
+            for row in rows
+            if row not in outer
+        ]
+        levels = zip(*names, strict=False)
+        shared = itertools.takewhile(lambda level: len({*level}) == 1, levels)
+        return " › ".join(level[0] for level in shared)
+
+    def called(self, start: int, stop: int, depth: int) -> str:
+        """The function of the user's that the step at this depth calls, if it does not name it."""
+        found: set[str] = set()
+        for path in self.paths[start:stop]:
+            if len(path) > depth + 1:
+                found.add(next((step.function for step in path[depth + 1 :] if step.function), ""))
+            if "" in found or len(found) > 1:
+                return ""
+        name = next(iter(found), "")
+        return "" if name in re.findall(r"\w+", self.paths[start][depth].title) else name
+
     def updates(self, start: int, stop: int) -> str:
         """`clip_by_global_norm → scale_by_adam`: the parts of an optimizer; "" of other units."""
         rows = dict.fromkeys(
@@ -303,7 +330,10 @@ def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Sou
                 for text, around in frame.loops:
                     key = frame.file, around, derived
                     yield SourceStep("loop", key, _derivative(text, derived))
-                yield SourceStep("statement", (*place, derived), _derivative(frame.text, derived))
+                text = _derivative(frame.text, derived)
+                named = frame is not own[-1] and not frame.function.endswith("<lambda>")
+                function = _called(frame) if named else ""
+                yield SourceStep("statement", (*place, derived), text, function=function)
             if frame.expression:
                 part = (*place, frame.part, derived)
                 yield SourceStep("expression", part, _derivative(frame.expression, derived))

@@ -115,7 +115,9 @@ class Groups:
         for name, a, b in runs:
             children = self._by_scope(a, b, 0)
             if name and b - a > 1 and len(runs) > 1:
-                children = [self._make.group("pass", f"{name} pass", a, b, children)]
+                function = self._units.functions(a, b)
+                title = f"{name} pass" + (f" of {function}" if function else "")
+                children = [self._make.group("pass", title, a, b, children)]
             elif b - a > 1 and not name and len(runs) > 1:
                 call = self._units.library_call(a, b)
                 note = self._units.updates(a, b)
@@ -207,7 +209,7 @@ class Groups:
             else:
                 is_loop = step.kind == "loop"  # its title stands around what repeats itself
                 children = self._by_source(a, b, depth + 1, not is_loop, "" if is_loop else None)
-                note = self._units.updates(a, b) or step.note
+                note = self._units.updates(a, b) or step.note or self._units.called(a, b, depth)
                 part = self._make.group(step.kind, step.title, a, b, children, note)
                 steps = self._units.paths[a][: depth + 1]
                 self._note(part, a, tuple(one.key[:-1] for one in steps))

@@ -9,6 +9,7 @@ from typing import Any
 import jax.extend.core.primitives as p
 
 from taxpr import introspect
+from taxpr_jupyter._analysis.names import function_of
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short
@@ -223,11 +224,17 @@ def tag_lines(eqn: introspect.JaxprEqn, typed: short.TypeOf = short.type_of) -> 
     return [*lines, *_result_lines(eqn, typed)]
 
 
-def open_title(eqn: introspect.JaxprEqn, source: str) -> tuple[str, ...]:
-    """The label of the box around an open equation, which is all of a statement."""
+def open_title(
+    eqn: introspect.JaxprEqn, source: str, jaxprs: Iterable[introspect.Nested] = ()
+) -> tuple[str, ...]:
+    """The label of the box around an open equation, which is all of a statement.
+
+    The jaxprs are those that have no box with a title of their own.
+    """
     if failure := introspect.failure_of(eqn):
         return tuple(failure_lines(failure))
-    return (*source_lines(source), short.visible(eqn.primitive.name))
+    lines, title = source_lines(source), short.visible(eqn.primitive.name)
+    return (*lines, with_functions(title, jaxprs, lines))
 
 
 def hop_title(eqn: introspect.JaxprEqn) -> str:
@@ -236,6 +243,15 @@ def hop_title(eqn: introspect.JaxprEqn) -> str:
     if len(nested) == 1 and takes_part(nested[0]):
         return block_lines(nested[0])[0].replace(" body", "", 1)
     return short.visible(eqn.primitive.name)
+
+
+def with_functions(
+    title: str, jaxprs: Iterable[introspect.Nested], told: Iterable[str] = ()
+) -> str:
+    """A title with the user's functions that it runs, but for those told: `scan ×5 · step`."""
+    words = {"", *re.findall(r"\w+", " ".join((title, *told)))}
+    names = [name for name in dict.fromkeys(map(function_of, jaxprs)) if name not in words]
+    return " · ".join(filter(None, (title, ", ".join(names))))
 
 
 def takes_part(nested: introspect.Nested) -> bool:
@@ -294,11 +310,13 @@ def hop_lines(
     """The label of a folded equation that holds so much, and is all of a statement or the rest."""
     if rest:
         return [rest, content(size), *_result_lines(eqn, typed, name)]
-    title = short.shortened(hop_title(eqn), short.LINE)
+    lines = source_lines(source)
+    title = with_functions(hop_title(eqn), introspect.nested_jaxprs(eqn), lines)
+    title = short.shortened(title, short.LINE)
     facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
-    return [*source_lines(source), title, *rules, content(size), *_result_lines(eqn, typed, name)]
+    return [*lines, title, *rules, content(size), *_result_lines(eqn, typed, name)]
 
 
 def group_lines(item: Item, size: Size, leaving: Sequence[Any], typed: short.TypeOf) -> list[str]:
@@ -310,7 +328,7 @@ def group_lines(item: Item, size: Size, leaving: Sequence[Any], typed: short.Typ
     lines = [*filter(None, (*notes, content(size), types))]
     if item.rest:
         return [item.rest, *lines]
-    if item.kind in SOURCE:
+    if item.kind in SOURCE or item.kind == "pass":
         return [*source_lines(item.title), *(short.shortened(line, short.LINE) for line in lines)]
     lines = [*filter(None, (item.title, *lines))]
     return [short.shortened(line, short.LINE) for line in lines]

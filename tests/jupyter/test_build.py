@@ -300,7 +300,7 @@ def test_scan():
 def test_while():
     picture = build_picture(PROGRAMS["while_both"]())
     assert lines(picture, "0:while/cond") == ("while condition",)
-    assert lines(picture, "0:while/body") == ("while",)
+    assert lines(picture, "0:while/body") == ("while · go_on",)
     assert picture.element_of("0:while") == picture.find("0:while/body")
     assert node(picture, "0:while/cond").parent == "0:while/body"
     predicate = node(picture, "0:while/cond/out0")
@@ -547,7 +547,7 @@ def test_a_small_program_is_open_and_can_be_folded():
     scan = node(folded, "0:jit/call/0:scan")
     assert scan.kind == "hop"
     assert scan.fold == scan.address
-    assert scan.lines[0] == "scan ×3"
+    assert scan.lines[0] == "scan ×3 · step"
     assert re.fullmatch(r"\d+ equations · 4 tags · while", scan.lines[1])
     assert folded.counts.folded[scan.address] == picture.counts.total - 2
     assert folded.unfolded == {"0:jit"}
@@ -845,7 +845,8 @@ def test_forward_and_backward_are_told_apart_and_paired():
     program = trace(jax.value_and_grad(lambda x: model(x, depth=2)), jnp.ones(4))
     picture = build_picture(program, ())
     forward, backward = (n for n in picture.nodes if n.kind == "group")
-    assert (forward.lines[0], backward.lines[0]) == ("forward pass", "backward pass")
+    titles = forward.lines[0], backward.lines[0]
+    assert titles == ("forward pass of model", "backward pass of model")
     assert "backward" in backward.marks
     assert "backward" not in forward.marks
     assert [e.kind for e in picture.edges if e.target == backward.id] == ["residual", "seed"]

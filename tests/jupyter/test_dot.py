@@ -167,7 +167,7 @@ def test_ids_and_classes_are_in_the_text():
     dot = to_dot(build_picture(PROGRAMS["scan_plain"](), marked=Marked({"0:scan/body/t0"})))
     assert '"0:scan/body/t0" [id="0:scan/body/t0" class="injected"' in dot
     assert 'subgraph "cluster_0:scan/body" {' in dot
-    assert 'graph [id="0:scan/body" class="jaxpr" margin="6" label="scan body ×3"' in dot
+    assert 'graph [id="0:scan/body" class="jaxpr" margin="6" label="scan body ×3 · step"' in dot
     assert 'class="back" style="dashed" constraint="false"' in dot
 
 

@@ -53,16 +53,8 @@ def made(name: str) -> Made:
     return PROGRAMS[name]()
 
 
-# Libraries that run functions of the user's, most of them in loops.
-CALLING = (
-    *("blackjax_nuts", "blackjax_smc", "diffrax_implicit", "jax_md_nve", "jaxopt_lbfgs"),
-    *("lineax_cg", "mctx_search", "numpyro_nuts", "numpyro_svi"),
-    *("optax_lbfgs", "optimistix_least_squares"),
-)
-
-
-@pytest.mark.parametrize("name", CALLING)
-def test_the_first_picture_names_the_functions_that_a_library_calls(name):
+@EACH
+def test_the_first_picture_names_the_functions_that_the_program_calls(name):
     program = made(name)
     drawing = draw(program.fun, *program.args)
     assert hidden_functions(drawing.builder.program, drawing.picture) == []
