@@ -18,8 +18,6 @@ from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.rules import is_of_rule
 from taxpr_jupyter._tree.tree import GroupKind, Item
 
-# A transformation of an optimizer, as optax makes them: `scale_by_adam.<locals>.update_fn`.
-_UPDATE = re.compile(r"(\w+)\.<locals>\.update\w*")
 _DOTTED = re.compile(r"\w+(\.\w+)+")
 
 
@@ -246,15 +244,15 @@ class Units:
         name = next(iter(found), "")
         return "" if name in re.findall(r"\w+", self.paths[start][depth].title) else name
 
-    def updates(self, start: int, stop: int) -> str:
-        """`clip_by_global_norm → scale_by_adam`: the parts of an optimizer; "" of other units."""
+    def updates(self, start: int, stop: int) -> Sequence[str]:
+        """`clip_by_global_norm`, `scale_by_adam`: the parts of an optimizer; none of other units."""
         rows = dict.fromkeys(
-            tuple(found[1] for step in path if (found := _update_of(step)))
+            tuple(maker for step in path if (maker := _update_by(step)))
             for path in self.paths[start:stop]
         )
         outer = {row[:k] for row in rows for k in range(len(row))}  # these combine others
-        names = dict.fromkeys(row[-1] for row in rows if row and row not in outer)
-        return " → ".join(names) if len(names) > 1 else ""
+        names = [*dict.fromkeys(row[-1] for row in rows if row and row not in outer)]
+        return names if len(names) > 1 else ()
 
     def sources(self, start: int, stop: int) -> list[introspect.Source]:
         """Where equations were made, as far as it is known."""
@@ -278,8 +276,15 @@ class Units:
         return self.scopes[unit], source and source.function, source and source.line
 
 
-def _update_of(step: SourceStep) -> re.Match[str] | None:
-    return _UPDATE.fullmatch(str(step.key[0])) if step.kind == "function" else None
+def _update_by(step: SourceStep) -> str:
+    """What made a part of an optimizer, `scale_by_adam.<locals>.update_fn`; "" of other steps."""
+    if step.kind == "function":
+        match str(step.key[0]).split("."):
+            case [*_, maker, "<locals>", name] if name.startswith("update"):
+                return maker
+            case _:
+                pass
+    return ""
 
 
 def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
@@ -300,9 +305,10 @@ def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Sou
     """
     library = list(itertools.takewhile(_of_library, stack))
     own = [frame for frame in stack[len(library) :] if not _of_library(frame)]
+    # Of functions that a library calls, from where: two calls in a row are of two lines.
     called = {
-        id(frame)
-        for frame, by in itertools.pairwise(stack)
+        id(frame): tuple((by.file, by.line) for by in itertools.takewhile(_of_library, stack[k:]))
+        for k, (frame, by) in enumerate(itertools.pairwise(stack), 1)
         if not _of_library(frame) and _of_library(by)
         # Between two functions of the user's, what only runs another one is no caller.
         if frame is own[-1] or not _runs_another(by, False)
@@ -322,7 +328,7 @@ def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[Sou
             continue
         handed = False
         if id(frame) in called:
-            key = frame.file, frame.function, derived
+            key = frame.file, frame.function, derived, called[id(frame)]
             yield SourceStep("callback", key, _derivative(_called(frame), derived))
         if frame.text:
             place = frame.file, frame.place

@@ -120,12 +120,10 @@ class Groups:
                 children = [self._make.group("pass", title, a, b, children)]
             elif b - a > 1 and not name and len(runs) > 1:
                 call = self._units.library_call(a, b)
-                note = self._units.updates(a, b)
-                children = (
-                    [self._make.group(call.kind, call.title, a, b, children, note)]
-                    if call and not self._plain
-                    else children
-                )
+                if call and not self._plain:
+                    group = self._make.group(call.kind, call.title, a, b, children)
+                    group.parts = self._units.updates(a, b)
+                    children = [group]
             made += children
         return self._make.arranged(made, start)
 
@@ -209,8 +207,9 @@ class Groups:
             else:
                 is_loop = step.kind == "loop"  # its title stands around what repeats itself
                 children = self._by_source(a, b, depth + 1, not is_loop, "" if is_loop else None)
-                note = self._units.updates(a, b) or step.note or self._units.called(a, b, depth)
+                note = step.note or self._units.called(a, b, depth)
                 part = self._make.group(step.kind, step.title, a, b, children, note)
+                part.parts = self._units.updates(a, b)
                 steps = self._units.paths[a][: depth + 1]
                 self._note(part, a, tuple(one.key[:-1] for one in steps))
                 items = [part]

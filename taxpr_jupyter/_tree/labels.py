@@ -322,10 +322,10 @@ def hop_lines(
 def group_lines(item: Item, size: Size, leaving: Sequence[Any], typed: short.TypeOf) -> list[str]:
     """The label of a folded group: its title, its note, its size, and its results."""
     types = short.types_text(leaving, typed, most=1, largest=True)
-    notes = [item.note]
-    if "→" in item.note:  # the parts of an optimizer
-        notes = textwrap.wrap(item.note, short.LINE, max_lines=_PARTS, placeholder=" …")
-    lines = [*filter(None, (*notes, content(size), types))]
+    parts = " → ".join(item.parts)
+    parts = textwrap.wrap(parts, short.LINE, max_lines=_PARTS, placeholder=" …")
+    note = "" if item.parts else item.note
+    lines = [*filter(None, (note, *parts, content(size), types))]
     if item.rest:
         return [item.rest, *lines]
     if item.kind in SOURCE or item.kind == "pass":
@@ -336,7 +336,8 @@ def group_lines(item: Item, size: Size, leaving: Sequence[Any], typed: short.Typ
 
 def group_title(item: Item) -> str:
     """The label of an open group."""
-    return short.shortened(" · ".join(filter(None, (item.title, item.note))), 2 * short.LINE)
+    note = " → ".join(item.parts) or item.note
+    return short.shortened(" · ".join(filter(None, (item.title, note))), 2 * short.LINE)
 
 
 def end_lines(name: str, role: str | None, kind: str, per_device: bool = False) -> list[str]:

@@ -48,8 +48,11 @@ class Lifts:
             return None
         places: dict[Any, list[Lifted]] = collections.defaultdict(list)
         for call in every:
-            places[call.item.called, call.item.function].append(call)
-        calls = [self._once(found) for found in places.values()]
+            places[call.item.function[:3]].append(call)
+        names = collections.Counter(found[0].item.called for found in places.values())
+        calls = [
+            self._once(found, names[found[0].item.called] > 1) for found in places.values()
+        ]
         if self._size(item) - sum(self._size(call.item) for call in calls) <= _REST:
             return None
         first, last = (item.eqns[k][0].short for k in (0, -1))
@@ -61,14 +64,24 @@ class Lifts:
     def _size(self, item: Item) -> int:
         return self._sizes.of_eqns(eqn for _, eqn in item.eqns).total
 
-    def _once(self, parts: Sequence[Lifted]) -> Lifted:
-        """One of the calls of a function, with a note on where it runs."""
+    def _once(self, parts: Sequence[Lifted], qualified: bool) -> Lifted:
+        """One of the calls of a function, with a note on where it runs.
+
+        Its name is with the class or function around it where another one has the same name.
+        """
         calls = _joined(parts)
         call = max(calls, key=lambda call: (_depth(call), self._size(call.item)))
         beside = sum(one.block is call.block for one in calls)
         note = "in " + " › ".join(_loops(call))
         note = f"{note}, 1 of {beside}" if beside > 1 else note
-        call.item.note = ", ".join(filter(None, (call.item.note, note)))
+        item = call.item
+        if qualified:
+            _, name, derived, _ = item.function
+            around = name.replace("<locals>.", "").split(".")[-2:]
+            full = ("∂ " if derived else "") + ".".join(around)
+            item.title = full if item.title == item.called else item.title
+            item.note = full if item.note == item.called else item.note
+        item.note = ", ".join(filter(None, (item.note, note)))
         return call
 
     def _calls(self, item: Item, way: tuple[Level, ...]) -> Iterator[Lifted]:
@@ -124,7 +137,8 @@ def _joined(parts: Sequence[Lifted]) -> list[Lifted]:
     for part in parts:
         stacks = (introspect.statements_of(eqn) for _, eqn in part.item.eqns)
         found = {stack[-1].place for stack in stacks if stack}
-        if calls and calls[-1][0].block is part.block and places.isdisjoint(found):
+        same = bool(calls) and calls[-1][0].item.function == part.item.function
+        if same and calls[-1][0].block is part.block and places.isdisjoint(found):
             calls[-1].append(part)
             places |= found
         else:

@@ -54,7 +54,9 @@ class Item:
         within_backward: Whether it is in a nested jaxpr of an equation of a backward pass.
         within_recomputed: Whether it is in one that `jax.checkpoint` computes again.
         called: The name of the user's function that a library calls here; else "".
-        function: The same function as a key, which others of that name do not have.
+        function: The same function as a key, which others of that name do not have: its file, its
+            qualified name, whether it is its derivative, and from where it is called.
+        parts: Of a call of an optimizer, the transformations that it chains.
         lift: The user's functions that a call of a library runs, to be drawn beside the rest.
     """
 
@@ -73,6 +75,7 @@ class Item:
     within_recomputed: bool = False
     called: str = ""
     function: tuple[Any, ...] = ()
+    parts: Sequence[str] = ()
     lift: Lift | None = None
 
     @property

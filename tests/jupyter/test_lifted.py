@@ -36,6 +36,15 @@ def split(first, second, y, args):
 
     return jax.lax.scan(one, (y, jnp.float32(0.1)), None, length=4)[0][0]
 
+def twice(field, y, args):
+    def one(state, _):
+        y, step = state
+        y = field(y, args)
+        y = field(y, args)
+        return (y, _controlled(step, y)), None
+
+    return jax.lax.scan(one, (y, jnp.float32(0.1)), None, length=4)[0][0]
+
 def until(field, y, args):
     def body(state):
         y, k = state
@@ -98,6 +107,19 @@ def test_a_function_in_a_loop_of_a_library_is_seen(library, name):
     loops = {"solve": "in scan ×4", "until": "in while › scan ×4"}[name]
     assert frame.lines == (f"field · {loops}, 1 of 2",)
     assert titled(picture, "drag = args").cluster == frame.id
+    assert eqns_in(picture) == picture.counts.total
+
+
+def test_two_calls_in_a_row_are_two(library):
+    picture = drawn(library, "twice").picture
+    frame = titled(picture, "field")
+    assert frame.lines == ("field · in scan ×4, 1 of 2",)
+    inside = [one.lines[0] for one in picture.nodes if one.cluster == frame.id]
+    assert [title.split()[0] for title in inside] == ["drag", "force"]
+    rest, drag, force = (titled(picture, title) for title in ("rest of", "drag =", "force ="))
+    assert {(rest.id, drag.id), (force.id, rest.id)} <= {
+        (edge.source, edge.target) for edge in picture.edges
+    }
     assert eqns_in(picture) == picture.counts.total
 
 
@@ -317,8 +339,9 @@ def test_methods_of_one_name_are_two_functions(library):
         return found
 
     picture = draw(run, Y, ARGS).picture
-    frames = [one.address for one in picture.clusters if one.lines[0].startswith("field · ")]
-    assert len(frames) == 2
+    frames = [one.address for one in picture.clusters if ".field · " in one.lines[0]]
+    names = [picture.element_of(frame).lines[0].partition(" · ")[0] for frame in frames]
+    assert names == ["Drift.field", "Kick.field"]
     inside = {
         frame: [
             one.lines[0] for one in picture.nodes if one.cluster == picture.element_of(frame).id
