@@ -245,7 +245,7 @@ class Units:
         return "" if name in re.findall(r"\w+", self.paths[start][depth].title) else name
 
     def updates(self, start: int, stop: int) -> Sequence[str]:
-        """`clip_by_global_norm`, `scale_by_adam`: the parts of an optimizer; none of other units."""
+        """The parts of an optimizer: `clip_by_global_norm`, `scale_by_adam`; () of other units."""
         rows = dict.fromkeys(
             tuple(maker for step in path if (maker := _update_by(step)))
             for path in self.paths[start:stop]

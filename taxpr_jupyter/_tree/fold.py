@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.names import is_of_jax
 from taxpr_jupyter._analysis.sizes import NOTHING, Size, Sizes, total
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._tree.focus import Only
@@ -205,7 +204,7 @@ class Fold:
             )
         if len(self.root.items) == 1 or (self._plain and not self._is_one_box(item)):
             return any(map(takes_part, introspect.nested_jaxprs(item.eqn)))
-        return _is_of_user(item.eqn)
+        return self._is_of_user(item.eqn)
 
     def _is_one_box(self, item: Item) -> bool:
         """Whether an equation is a call with little in it."""
@@ -224,7 +223,7 @@ class Fold:
 
     def _is_part(self, item: Item) -> bool:
         if not item.is_group:
-            return _is_of_user(item.eqn)
+            return self._is_of_user(item.eqn)
         return not self._is_of_library(item) if item.kind in _PARTS else self._has_parts(item)
 
     @staticmethod
@@ -247,6 +246,11 @@ class Fold:
             ),
         )
 
+    def _is_of_user(self, eqn: introspect.JaxprEqn) -> bool:
+        """Whether an equation runs functions of the user's, and not only those of a library."""
+        inside = introspect.nested_jaxprs(eqn)
+        return any(map(takes_part, inside)) and self._lifts.runs_users(eqn)
+
     def _weight(self, item: Item, level: int) -> float:
         """How much there is to see in it, for each node that it costs."""
         hidden = self.of_item(item).total
@@ -255,13 +259,6 @@ class Fold:
         backward = _BACKWARD if item.is_backward else 1
         dear = _DEEPER**level * backward * (_FUNCTION if function else 1)
         return hidden / dear / max(1, self.unfolded_cost(item))
-
-
-def _is_of_user(eqn: introspect.JaxprEqn) -> bool:
-    """Whether an equation holds more than a function of JAX, such as `jax.nn.relu`."""
-    return any(
-        takes_part(nested) and not is_of_jax(nested) for nested in introspect.nested_jaxprs(eqn)
-    )
 
 
 def _can_open(item: Item) -> bool:

@@ -50,9 +50,7 @@ class Lifts:
         for call in every:
             places[call.item.function[:3]].append(call)
         names = collections.Counter(found[0].item.called for found in places.values())
-        calls = [
-            self._once(found, names[found[0].item.called] > 1) for found in places.values()
-        ]
+        calls = [self._once(found, names[found[0].item.called] > 1) for found in places.values()]
         if self._size(item) - sum(self._size(call.item) for call in calls) <= _REST:
             return None
         first, last = (item.eqns[k][0].short for k in (0, -1))
@@ -86,7 +84,7 @@ class Lifts:
 
     def _calls(self, item: Item, way: tuple[Level, ...]) -> Iterator[Lifted]:
         """All calls of functions of the user's in an item of a library's code."""
-        if not introspect.is_hop(item.eqn) or not self._runs_users(item.eqn):
+        if not introspect.is_hop(item.eqn) or not self.runs_users(item.eqn):
             return
         for block, nested in self._tree.inside(item):
             if nested.idle:
@@ -98,7 +96,7 @@ class Lifts:
                 else:
                     yield from self._calls(one, here)
 
-    def _runs_users(self, eqn: introspect.JaxprEqn) -> bool:
+    def runs_users(self, eqn: introspect.JaxprEqn) -> bool:
         """Whether a function of the user's made something inside of an equation."""
         return any(
             self._runs.of(nested.jaxpr, self._has_users) for nested in introspect.nested_jaxprs(eqn)
@@ -106,7 +104,7 @@ class Lifts:
 
     def _has_users(self, jaxpr: Any) -> bool:
         return any(
-            bool(introspect.statements_of(eqn)) or self._runs_users(eqn) for eqn in jaxpr.eqns
+            bool(introspect.statements_of(eqn)) or self.runs_users(eqn) for eqn in jaxpr.eqns
         )
 
     @staticmethod

@@ -36,6 +36,19 @@ def split(first, second, y, args):
 
     return jax.lax.scan(one, (y, jnp.float32(0.1)), None, length=4)[0][0]
 
+@jax.jit
+def smoothed(y):
+    for _ in range(9):
+        y = jnp.tanh(y) * jnp.cos(y) + y
+    return y
+
+def applied(field, y, args):
+    for _ in range(9):
+        y = jnp.tanh(y) * jnp.cos(y) + y
+    return field(y, args)
+
+applied = jax.jit(applied, static_argnums=0)
+
 def twice(field, y, args):
     def one(state, _):
         y, step = state
@@ -108,6 +121,19 @@ def test_a_function_in_a_loop_of_a_library_is_seen(library, name):
     assert frame.lines == (f"field · {loops}, 1 of 2",)
     assert titled(picture, "drag = args").cluster == frame.id
     assert eqns_in(picture) == picture.counts.total
+
+
+def test_only_calls_that_run_functions_of_the_users_open_by_themselves(library):
+    def run(y, args):
+        smooth = library["smoothed"](y)
+        moved = library["applied"](field, smooth * 2.0, args)
+        return moved - smooth
+
+    picture = draw(run, Y, ARGS).picture
+    assert titled(picture, "smooth = library").kind == "hop"  # closed
+    opened = titled(picture, "moved = library")
+    assert opened in picture.clusters
+    assert titled(picture, "drag =")
 
 
 def test_two_calls_in_a_row_are_two(library):
