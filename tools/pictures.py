@@ -74,7 +74,7 @@ def numbered(name: str, drawing: Any) -> str:
 
 
 def _mark(number: int, box: Box) -> str:
-    left, top = (max(at, RADIUS) for at in box[:2])
+    left, top = (max(at - RADIUS / 2, RADIUS) for at in box[:2])
     circle = f"<circle cx='{left:.1f}' cy='{top:.1f}' r='{RADIUS}' fill='#8a1f5c' />"
     return f"{circle}<text x='{left:.1f}' y='{top + 3.6:.1f}' style='fill:#fff'>{number}</text>"
 
