@@ -280,6 +280,6 @@ def _as_wide(x: Any) -> Any:
 
 
 def _first(error: Exception) -> str:
-    """What an error says in one line; of one that holds the text of a traceback the last line."""
+    """An error's message in one line; if it holds a traceback, the last line."""
     lines = [*filter(str.strip, str(error).splitlines())] or [type(error).__name__]
     return lines[-1 if lines[0].endswith("Traceback (most recent call last):") else 0]

@@ -215,7 +215,7 @@ def _zeros(x: Any) -> Any:
 def _slopes(
     fun: _Function, derive: Callable[[int, Any, Sequence[Any]], list[float]], number: int
 ) -> list[list[Slope | None]]:
-    """For each direction the slope of each result; None where there is none to be known."""
+    """For each direction the slope of each result; None if it cannot be known."""
     x = fun.values[number]
     wide = x.dtype.itemsize
     h, kind = x.dtype.type(_STEPS[wide]), x.dtype.type

@@ -125,7 +125,7 @@ def lies_on(x: Any, index: Sequence[int], was: Any = None) -> tuple[str, int | N
     Args:
         x: The array.
         index: The place of the element.
-        was: The sharding that it had, where it is an array of NumPy now.
+        was: The sharding that it had, if it is an array of NumPy now.
     """
     sharding: Any = x.sharding if isinstance(x, jax.Array) and was is None else was
     if sharding is None or len(sharding.device_set) == 1 or sharding.is_fully_replicated:

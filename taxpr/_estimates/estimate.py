@@ -136,7 +136,7 @@ class _Simulation:
         life.stored = life.stored or stored or (not is_cheap and life.first < life.last)
 
     def _needed(self, position: int, one: Operation) -> None:
-        """When an operation needs what it reads: where it is fused, for what it is fused into."""
+        """When an operation needs its operands; a fused one needs them for its readers."""
         kind = one.eqn.primitive
         is_written, is_cheap = kind not in FUSIBLE, kind not in _EXPENSIVE
         first, last = (self._end + 1, -1) if one.makes else (position, position)

@@ -354,7 +354,7 @@ def _tooltip(part: _CanvasPart) -> str:
 
 
 def _value_of(edge: Edge) -> str:
-    """The address of the value that goes along an edge, or of what makes several."""
+    """The address of the value that goes along an edge, or of the maker of several."""
     return edge.made or edge.value or edge.source
 
 

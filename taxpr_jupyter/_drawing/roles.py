@@ -83,7 +83,7 @@ def result_roles(eqn: introspect.JaxprEqn) -> list[Role]:
 def joined(roles: Sequence[Role]) -> str:
     """The text at the end of an edge: the names of its values, or their number by kind.
 
-    Of many leaves it is the names of the trees: `m, v, p`.
+    For many leaves it has the names of the trees: `m, v, p`.
     """
     roles = list(dict.fromkeys(roles))
     names = [role.name for role in roles if role.name]

@@ -1,4 +1,4 @@
-"""Call values as the user would: by a variable, by its expression, or by what computes it."""
+"""Call values as the user would: by a variable, by its expression, or by its operation."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def summary(run: Run) -> str:
 
 
 def headline(run: Run) -> str:
-    """What became of the loss, or of the first output that is a single float; empty without one."""
+    """The change of the loss, or of the first output that is a float scalar; empty without one."""
     row = run.headline
     if row is None:
         return ""

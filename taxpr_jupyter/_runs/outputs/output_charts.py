@@ -71,7 +71,7 @@ def output_chart(before: Any, after: Any) -> OutputChart | None:
 
 
 def _numbers(value: Any) -> np.ndarray | None:
-    """Elements as float64, of a large array a sample; None of what holds no real numbers."""
+    """Elements as float64, of a large array a sample; None without real numbers."""
     if value is None or is_key(value) or value.dtype == jax.dtypes.float0:
         return None
     array = np.asarray(value)
