@@ -22,7 +22,7 @@ from taxpr._hops.past_errors import Raised
 from taxpr._hops.protocol import Emission
 from taxpr._hops.rebuild import Slots, slotted
 from taxpr._hops.silent import silent
-from taxpr._keeping.budget import PASSES, divided, free_on
+from taxpr._keeping.budget import PASSES, divided
 from taxpr._keeping.extent import axes_of, bytes_of, in_whiles, times_kept, type_of, whiles
 from taxpr._keeping.handing import Handing
 from taxpr._recordings.part import KeptValue
@@ -81,19 +81,20 @@ class Passes:
         reductions: Mapping[str, Reduction],
         how: tuple[bool, bool, bool],
         mesh: Mesh | None,
+        free: int,
     ) -> None:
         self._jaxpr, self._flat, self._reductions, self._mesh = jaxpr, flat, reductions, mesh
         self._how = how  # the last arguments of `Handing.made`
         *_, self._is_alone = how
         self.raised = Raised()
-        self._device, self._room, self._keep = device, room, keep
+        self._device, self._room, self._keep, self._free = device, room, keep, free
         self._again = silent(jaxpr)
         self._ran = False
         # Whether a second run has no effects that are seen, such as those of a callback.
         self.repeatable = not _compat.open_jaxpr(self._again).effects
         # What all values may have that are kept on the host, a pass at a time.
         is_beyond = keep == "host" and self.repeatable
-        self._beyond = free_on(jax.devices("cpu")[0]) // 2 if is_beyond else 0
+        self._beyond = free // 2 if is_beyond else 0
         self.notes: tuple[str, ...] = ()
         self.on_host = False  # whether what is kept is to stay in the memory of the host
         self.stopped = False
@@ -152,7 +153,7 @@ class Passes:
             return groups, [], True
         if self._keep == "values":
             fits = max(size.values()) <= self._room and self.repeatable
-            if self._device.platform == "cpu" or not fits or total > free_on(jax.devices("cpu")[0]):
+            if self._device.platform == "cpu" or not fits or total > self._free:
                 raise ArgumentError(
                     f"watch: the values have {size_text(total)}, more than the "
                     f"{size_text(self._room)} that they may take. Select fewer by where=, give "

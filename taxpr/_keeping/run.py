@@ -15,7 +15,7 @@ from taxpr._devices.devices_of import devices_of, mesh_of, processes_of, told_ap
 from taxpr._devices.fetched import fetched
 from taxpr._errors import ArgumentError
 from taxpr._hops.past_errors import Raised
-from taxpr._keeping.budget import budget
+from taxpr._keeping.budget import budget, free_on
 from taxpr._keeping.extent import are_small, bytes_of, type_of, whiles
 from taxpr._keeping.passes import SMALL, Passes, is_full, reduced_by, steps_wanted
 from taxpr._programs.program import Program
@@ -94,6 +94,9 @@ def run(
         # Each process may have another number of bytes free, and all go on in one way.
         asked = f"to run {program.name} with {len(values)} values, of digest {_digest(values)}"
         room = agreed(processes, asked, room)
+    free = free_on(jax.devices("cpu")[0]) if keep in ("host", "values") else 0
+    if free and len(processes) > 1:
+        free = agreed(processes, "how much the hosts have free", free)
     given = {"in": flat, "const": program.consts}
     kept: dict[str, KeptValue] = {}
     for one in values:
@@ -111,7 +114,7 @@ def run(
     quickly &= device.platform == "cpu" and are_small(rest, steps)
     how = past, quickly, len(devices) < 2
     mesh = mesh_of(program.jaxpr, (*flat, *program.consts))
-    passes = Passes(program.jaxpr, flat, device, room, keep, reductions, how, mesh)
+    passes = Passes(program.jaxpr, flat, device, room, keep, reductions, how, mesh, free)
     with told_apart(program.name, program.in_names, flat):
         out, found = passes.run(rest, steps)
     looped = [one for one in looped if one.address not in passes.closed]

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
+import jax
+
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
@@ -41,6 +43,10 @@ _MADE_BY = {
     "Vectorized version of ": "vmap",
 }
 _MOST = 8  # origins that are told
+_NO_DEVICE = (
+    "The device of the first such element is not known for {names}: memory did not allow to keep "
+    "the values. Give more by memory=."
+)
 _ENDED = "The run ended with an error: {error}. The rows end before it."
 
 
@@ -107,8 +113,8 @@ def find_nan(
             no result, such as a proposal that a sampler rejects; with how often that happens, and
             its effect on the results.
         memory: As for `watch`. If it is too little, it runs again, in at most 8 passes, for the
-            non-finite values, which the host then keeps. The answer is the same, but may not name a
-            device.
+            non-finite values, which the host then keeps. The answer is the same; a note says if the
+            host has no room either, so that no device is named.
 
     If a callback of the program raises an error, as solvers of lineax do for a non-finite solution,
     the rows are all places before it, and a note has the error.
@@ -222,6 +228,7 @@ class _Finding:
         notes = [f"Not read: {one}." for one in merged(self._skipped, ran.skipped)]
         notes += list(ran.notes)
         notes += _unsure(found, ran) + self._handed_in(seen, origins)
+        notes += self._on_no_device(rows, ran)
         notes += [] if self._everywhere else self._hidden(found)
         what = self._what(rows, found, error)
         notes += [] if error is None else [_ENDED.format(error=_said(error))]
@@ -313,6 +320,16 @@ class _Finding:
             return []
         names = ", ".join(map(self._words.short, bad[:3]))
         return [f"Arguments that were not finite: {names}{' …' if len(bad) > 3 else ''}."]
+
+    def _on_no_device(self, rows: Sequence[NanRow], ran: Ran) -> list[str]:
+        """A note on rows without a device since their values were not kept."""
+        arrays: Sequence[Any] = self._flat  # some may be of NumPy
+        if all(len(x.devices()) < 2 for x in arrays if isinstance(x, jax.Array)):
+            return []
+        left = [one.address for one in rows if not one.device]
+        reads = ((one, self._wanted[one].read.address) for one in left)
+        names = [self._words.short(one) for one, at in reads if ran.kept[at].value is None]
+        return [_NO_DEVICE.format(names=", ".join(names))] if names else []
 
     def _gave_nothing(self, address: str, ran: Ran) -> bool:
         """Whether a callback did not give a value, since an error had ended the run."""

@@ -21,6 +21,7 @@ from jax.sharding import PartitionSpec as P
 import taxpr
 from taxpr._devices import blocks
 from taxpr._devices.fetched import is_shared
+from taxpr._keeping import run
 
 X = np.linspace(0.5, 2.5, 64, dtype=np.float32).reshape(8, 8)
 FAULTY = np.where(np.arange(8)[:, None] == 5, -X, X).astype(np.float32)  # on the third device
@@ -161,7 +162,19 @@ def find_nan_everywhere(given):
 
 def find_nan_with_little_memory(given):
     found = taxpr.find_nan(given.fn(layers), memory=700)(*given.faulty)
-    return rows_of(found, "what", "variable", "iteration", "device")
+    return [rows_of(found, "what", "variable", "iteration", "device"), processes_of(found)]
+
+
+def find_nan_with_no_room(given):
+    """One host has none for the values: all processes answer from statistics, and say so."""
+    free = run.free_on
+    run.free_on = lambda device: 9 if jax.process_index() == 0 else free(device)
+    try:
+        found = taxpr.find_nan(given.fn(layers), memory=700)(*given.faulty)
+    finally:
+        run.free_on = free
+    rows = rows_of(found, "what", "variable", "iteration", "device", "elements")
+    return [rows, [note.partition(", of")[0] for note in found.notes]]
 
 
 def find_no_nan(given):
@@ -339,7 +352,13 @@ def saved(given, folder, kind):
 
 QUESTIONS = (
     *(watch_values, watch_stats, watch_with_little_memory, watch_a_while_loop, watch_gradients),
-    *(find_nan, find_nan_everywhere, find_nan_with_little_memory, find_no_nan),
+    *(
+        find_nan,
+        find_nan_everywhere,
+        find_nan_with_little_memory,
+        find_nan_with_no_room,
+        find_no_nan,
+    ),
     *(first_difference, no_difference, difference_of_precisions, difference_of_inputs),
     *(
         flow,
