@@ -395,6 +395,21 @@ def of_one(question):
         return f"ArgumentError: {error}"
 
 
+OF_LAYERS = {
+    "watch": taxpr.watch,
+    "first_difference": lambda fun: taxpr.first_difference(fun, fun),
+    "flow": taxpr.flow,
+    "check": taxpr.check,
+    "check_grad": taxpr.check_grad,
+    "compiled": taxpr.compiled,
+    "memory": taxpr.memory,
+    "summary": taxpr.summary,
+    "profile": taxpr.profile,
+    "sweep": lambda fun: taxpr.sweep(fun, "root", taxpr.scale, [0.5, 2.0]),
+    "every": lambda fun: taxpr.every(1, fun, print),
+}
+
+
 def disagreements(number, devices):
     """What both are told where they do not ask the same, and that they can go on."""
     given = Given(devices, "auto")
@@ -411,6 +426,10 @@ def disagreements(number, devices):
         "its own arrays": lambda: taxpr.watch(layers)(X, W) if first else "nothing",
         "both": lambda: taxpr.find_nan(layers)(*given.faulty).rows[0].device,
     }
+    for name, asks in OF_LAYERS.items():
+        found[f"{name} of one"] = lambda asks=asks: (asks if first else taxpr.find_nan)(layers)(
+            *given.args
+        )
     told = {}
     for name, question in found.items():
         multihost_utils.sync_global_devices(name)

@@ -150,6 +150,9 @@ def test_processes_that_do_not_ask_the_same_are_told(of_two):
             assert f"Process {1 - other} asks: {asks[1 - other]}" in told[name]
         assert told["another memory"].startswith("<recording of layers")
         assert told["both"] == "i=2"
+    for name in asked.OF_LAYERS:
+        for told, other in ((first, 1), (second, 0)):
+            assert f": process {other} asks something else." in told[f"{name} of one"], name
     late = "process 1 has not asked in 5 s what process 0 asks: "
     assert late in first["one alone"]
     assert late + "the value of an array float32[3, 8, 8]" in first["a value of one alone"]
