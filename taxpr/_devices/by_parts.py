@@ -4,7 +4,7 @@ XLA decides after the trace which device has which part, if the mesh axes are au
 back when it knows that, and devices exchange nothing for the reduction.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax.experimental.custom_partitioning import custom_partitioning
@@ -17,7 +17,9 @@ from taxpr._untyped import jnp, lax, np
 _DEVICE = "device"
 
 
-def by_parts(of: Callable[[Array], Array], mesh: Mesh) -> Callable[[Array], Array]:
+def by_parts(
+    of: Callable[[Array], Array], mesh: Mesh, lanes: Sequence[int] = ()
+) -> Callable[[Array], Array]:
     """A function of a value: its reductions on all devices, on a leading axis.
 
     If several devices have the same part, the first one has its reduction, the others have zeros.
@@ -26,6 +28,8 @@ def by_parts(of: Callable[[Array], Array], mesh: Mesh) -> Callable[[Array], Arra
     Args:
         of: The reduction; a zero means nothing to it.
         mesh: The mesh that the program runs on; the value is outside of a `jax.shard_map`.
+        lanes: The axes of the value that the reduction leaves, which come first in its result. A
+            device has zeros where it has no part of a lane.
     """
     line = Mesh(mesh.devices.ravel(), (_DEVICE,))
     in_rows = NamedSharding(line, PartitionSpec(_DEVICE))
@@ -38,13 +42,21 @@ def by_parts(of: Callable[[Array], Array], mesh: Mesh) -> Callable[[Array], Arra
         del mesh, result
         [value] = given
         sharding = _of_equal_parts(value) or NamedSharding(line, PartitionSpec())
-        places = [str(one) for one in sharding.devices_indices_map(value.shape).values()]
+        parts = [*sharding.devices_indices_map(value.shape).values()]
+        places = list(map(str, parts))
         is_first = np.array([one not in places[:k] for k, one in enumerate(places)])
+        begins = np.array([[one[k].start or 0 for k in lanes] for one in parts], np.int32)
 
         def part(x: Array) -> Array:
             with _compat.under_no_mesh():
-                found = of(x)[None]
-                return jnp.where(jnp.asarray(is_first)[lax.axis_index(_DEVICE)], found, 0)
+                device = lax.axis_index(_DEVICE)
+                found = jnp.where(jnp.asarray(is_first)[device], of(x), 0)
+                whole = [value.shape[k] for k in lanes]
+                if found.shape[: len(lanes)] != (*whole,):
+                    zeros = jnp.zeros((*whole, *found.shape[len(lanes) :]), found.dtype)
+                    at = [*jnp.asarray(begins)[device], *[np.int32(0)] * (found.ndim - len(lanes))]
+                    found = lax.dynamic_update_slice(zeros, found, at)
+                return found[None]
 
         return line, part, in_rows, (sharding,)
 

@@ -186,12 +186,14 @@ class Reduction(NamedTuple):
         joined: The result for a whole, made from the results for its parts of one size. They are
             on one further axis before `shape`, and zeros count as no part. None if it cannot be
             made from parts.
+        lanes: The axes of a value that it leaves, which come first in ``shape``.
     """
 
     of: Callable[[Any, int, Any], Any]
     shape: tuple[int, ...]
     takes: Callable[[Any], bool]
     joined: Callable[[Any], Any] | None = None
+    lanes: tuple[int, ...] = ()
 
 
 def _takes_none(dtype: Any) -> bool:
@@ -218,7 +220,11 @@ def by_lanes(lanes: tuple[int, ...], shape: tuple[int, ...]) -> Reduction:
         n = axes + len(lanes)
         return summary(of.moveaxis(x, [axes + k for k in lanes], range(axes, n)), n, of)
 
-    return Reduction(of_lanes, (*(shape[k] for k in lanes), WIDTH), has_stats)
+    def joined_lanes(table: Any) -> Any:
+        return joined(np.moveaxis(table, -2 - len(lanes), -2))
+
+    whole = (*(shape[k] for k in lanes), WIDTH)
+    return Reduction(of_lanes, whole, has_stats, joined_lanes, lanes)
 
 
 @functools.cache
@@ -248,7 +254,9 @@ def beside(reduction: Reduction, mesh: Mesh | None) -> Any:
     def of_all(x: Array) -> Array:
         return reduction.of(x, 0, jnp)
 
-    of_parts = None if mesh is None or reduction.joined is None else by_parts(of_all, mesh)
+    of_parts = None
+    if mesh is not None and reduction.joined is not None:
+        of_parts = by_parts(of_all, mesh, reduction.lanes)
 
     def run(x: Array) -> Array:
         if of_parts is None or _compat.is_manual(x):

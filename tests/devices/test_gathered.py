@@ -287,6 +287,40 @@ def of_many_kinds(x):
     return bad, whole, ints, signs, pairs, half, small, side
 
 
+SPREAD = P("d", None, None), P(("m", "d"), None, None), P(None, "m", "d"), P("m", None, "d"), P()
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("spec", SPREAD, ids=str)
+@pytest.mark.parametrize("kind", ["automatic", "explicit"])
+def test_batch_elements_of_a_while_loop_have_statistics_of_their_own(kind, spec):
+    """A device has parts of some of them, of all, or copies; each loop ends for itself."""
+    model = Model(kind, True)
+    x = jnp.sin(jnp.arange(8 * 16 * 8.0)).reshape(8, 16, 8) * jnp.arange(1.0, 9)[:, None, None]
+
+    def grown(row):
+        def more(c):
+            bigger = c * 1.5
+            return bigger
+
+        return lax.while_loop(lambda c: jnp.abs(c).max() < 9, more, row)
+
+    def every(x):
+        return jax.vmap(grown)(x)
+
+    def question(f):
+        return taxpr.watch(f, "more.bigger", keep="stats", memory=1)
+
+    expected = question(every)(x)["more.bigger"]
+    with model.set_mesh():
+        given = jax.device_put(x, NamedSharding(model.mesh, spec))
+        plain, found = alone(every, given), []
+        made = exchanged(lambda: found.append(question(every)(given)["more.bigger"]))
+    assert made == ([plain] if plain else [])
+    for each in (False, True):
+        assert_same_statistics(found[0].stats(each=each), expected.stats(each=each))
+
+
 def of_uneven_parts(x):
     uneven = jnp.concatenate([x, x[:3]]) * 2  # 11 rows of eight devices
     none = x[:0] * 3
