@@ -109,7 +109,9 @@ def errors() -> None:
             for layer in (attention, perceptron)
         ],
         "remat, unrolled": [
-            partial(unrolled, jax.checkpoint(layer)) for layer in (attention, perceptron)
+            partial(unrolled, wrap(layer))
+            for wrap in (jax.checkpoint, dots)
+            for layer in (attention, perceptron, gated)
         ],
     }
     for kind, losses in kinds.items():

@@ -2,11 +2,14 @@
 
 The model follows XLA's behaviour on all devices: elementwise values are fused into their readers
 and never written, unless a product reads them, they cost much and are read twice, or they leave a
-loop; a value dies with its last reader, and a fresh one may take its place. Layouts, copies, and
-the order that XLA chooses are not known before it compiles.
+loop; a value dies with its last reader, and a fresh one may take its place. Before a result is
+written, temporaries may lie in its memory. Layouts, copies, and the order that XLA chooses are not
+known before it compiles.
 """
 
 import dataclasses
+import itertools
+import operator
 import sys
 from collections.abc import Iterable
 
@@ -14,6 +17,7 @@ from jax import lax
 
 from taxpr import _compat
 from taxpr._estimates.flat import Datum, FlatProgram, Operation
+from taxpr._estimates.in_results import in_results
 from taxpr._questions.depends import EACH, REDUCES, named
 
 # What XLA fuses into what reads it: element by element, or only other indices.
@@ -60,6 +64,7 @@ def estimate(
     *,
     written: Iterable[int] | None = None,
     copied: Iterable[int] = (),
+    free: Iterable[int] = (),
 ) -> Estimate:
     """Estimate the temporaries of a program, without its arguments and results.
 
@@ -68,6 +73,7 @@ def estimate(
         written: For the body of a loop, or a branch, the positions of outputs that are written into
             an array, one for each iteration. The others are temporaries, too.
         copied: The positions of outputs that are temporaries first.
+        free: The positions of outputs with memory of their own, which temporaries use before.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -79,7 +85,7 @@ def estimate(
         (800, ['1:sin.0', '2:dot_general.0'])
     """
     own = range(len(program.outputs)) if written is not None else copied
-    return _Simulation(program, frozenset(written or ()), frozenset(own)).found
+    return _Simulation(program, frozenset(written or ()), frozenset(own), frozenset(free)).found
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -106,9 +112,16 @@ class _Life:
 
 
 class _Simulation:
-    def __init__(self, program: FlatProgram, written: frozenset[int], own: frozenset[int]) -> None:
+    def __init__(
+        self,
+        program: FlatProgram,
+        written: frozenset[int],
+        own: frozenset[int],
+        free: frozenset[int],
+    ) -> None:
         self._operations, self._inputs = program.operations, program.inputs
         outputs = program.outputs
+        self._free = {outputs[k] for k in free}
         self._written = {outputs[k] for k in written}
         self._elsewhere = {one for k, one in enumerate(outputs) if k not in own}
         self._kept = {one for k, one in enumerate(outputs) if k not in written}
@@ -167,6 +180,7 @@ class _Simulation:
     def _simulated(self) -> Estimate:
         found = Estimate()
         line, there, taken = found.line, list[_Life](), 0
+        position: list[int] = []  # of each operation on the line
         inner: dict[int, Estimate] = {}
         ending: dict[int, list[_Life]] = {}
         before = self._before()
@@ -189,11 +203,21 @@ class _Simulation:
                     (at + j, inside) for j, n in enumerate(inside.line) if n == inside.peak
                 )
                 line += [taken + n for n in inside.line]
+            position.append(len(line))
             line.append(taken)
             if one.is_loop:
                 found.loops.append((one.address, begins, len(line)))
             if k in ending:
                 taken -= _over(ending[k], len(line))
+        made = [self._lives[x] for x in self._free if x is not None and x in self._lives]
+        rooms = [(x.datum.bytes, position[x.maker]) for x in made if x.maker is not None]
+        inside = in_results([(x.datum.bytes, x.begin, x.end) for x in there], rooms, found.peak)
+        change = [0] * (len(line) + 1)
+        for life in (there[k] for k in inside):
+            change[life.begin] -= life.datum.bytes
+            change[min(life.end, len(line))] += life.datum.bytes
+        line[:] = map(operator.add, line, itertools.accumulate(change))
+        there = [one for k, one in enumerate(there) if k not in inside]
         at = line.index(found.peak) if line else 0
         found.alive = [one.datum for one in there if one.begin <= at < one.end]
         found.alive += inner[at].alive if at in inner else []

@@ -172,14 +172,15 @@ def guessed(program: Program) -> Used:
     kept = {k for k, one in enumerate(flat.inputs) if options.get("keep_unused") or one in read}
     reused = donated_results(program, flat, [k for k in donated if k in kept])
     copied = {one.number for one in reused if one.copied}
-    found = estimate(flat, copied=copied)
+    in_arguments = {one.number for one in reused}
+    free = [k for k in range(len(flat.outputs)) if k not in in_arguments]
+    found = estimate(flat, copied=copied, free=free)
     arguments = [one for k, one in enumerate(flat.inputs) if k in kept]
     results = [size_of(_compat.aval_of(atom)) for atom in program.outvars]
     alias = sum(one.bytes for one in reused)
     names = dict(zip(flat.inputs, program.in_names, strict=True))
     made_for = dict(zip(flat.outputs, program.out_names, strict=True))
     held = [Holding(one.bytes, UNKNOWN, "argument", names[one], one.address) for one in arguments]
-    in_arguments = {one.number for one in reused}
     for number, (datum, size) in enumerate(zip(flat.outputs, results, strict=True)):
         if number in in_arguments:
             continue
@@ -191,5 +192,5 @@ def guessed(program: Program) -> Used:
             held.append(Holding(one.bytes, Content(one.address, one.times > 1)))
     sizes = sum(one.bytes for one in arguments), sum(results), alias
     base = sizes[0] + sizes[1] - sizes[2]
-    line, notes = [base + n for n in found.line], doubts(flat)
+    line, notes = [base + n for n in found.line], doubts(flat, found.peak)
     return Used(*sizes, found.peak, held, line, found.loops, notes=notes)
