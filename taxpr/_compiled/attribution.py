@@ -9,7 +9,7 @@ from taxpr._address import Address
 from taxpr._places import names_apart, place_text
 from taxpr._programs.program import Program
 from taxpr._questions.lines import line_of
-from taxpr._sites.made_by import PROGRAM, PlacedEquation, Within, equations, inside, placed
+from taxpr._sites.made_by import PROGRAM, PlacedEquation, Within, files_of, inside, placed
 from taxpr._sites.values import ByAddress
 from taxpr._source.statements import Statement
 from taxpr._variables.variable import Variable
@@ -68,9 +68,6 @@ class Attributions:
         self._known: dict[str, Attribution] = {}
         self._made: dict[Address, _Made | None] = {}
         self._bound: dict[Statement, str] = {}
-        # The files of variables are mostly all that is told.
-        named = {one.file: None for one in program.variables() if one.file}
-        self._files, self._has_all = names_apart(named), False
 
     def of(self, address: str) -> Attribution:
         """The attribution of the equation or value at an address.
@@ -98,7 +95,7 @@ class Attributions:
 
     def place(self, file: str, line: int) -> str:
         """A line such as ``"one/layer.py:2"``, with enough of the path to know its file."""
-        name = self._name_of(file)
+        name = self._files.get(file)
         return place_text(file, line) if name is None else f"{name}:{line}"
 
     def _of(self, address: Address) -> Attribution:
@@ -176,18 +173,11 @@ class Attributions:
             found.setdefault((one.file, one.function), []).append(one)
         return found
 
-    def _name_of(self, file: str) -> str | None:
-        """The name of a file of its lines; None if there is no such file."""
-        if file not in self._files and not self._has_all:
-            self._has_all = True
-            every = dict.fromkeys(self._files)
-            for found, _, statements in equations(self._program):
-                source = None if statements else _compat.source_of(found.eqn)
-                every |= {source.file: None} if source else {}
-                every |= dict.fromkeys(one.file for one in statements)
-            # Lines have been told with the names that are known.
-            self._files = names_apart(filter(None, every)) | self._files
-        return self._files.get(file)
+    @functools.cached_property
+    def _files(self) -> dict[str, str]:
+        """The names of the files of its lines."""
+        files = dict.fromkeys(one.file for one in self._program.variables())
+        return names_apart(filter(None, files | dict.fromkeys(files_of(self._program.jaxpr))))
 
     def _equation(self, address: Address) -> _Made | None:
         """An equation, and the statements that made it, the innermost first."""

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._compat import StoredJaxpr
 from taxpr._hops.nested import Nested
 from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
@@ -67,6 +68,27 @@ def equations(
         yield found, not nested, statements
         for one in nested:
             yield from equations(one.jaxpr, inside(found, statements, one))
+
+
+def files_of(jaxpr: StoredJaxpr) -> list[str]:
+    """The files of the statements that made equations; of equations without any, of their line."""
+    found: dict[str, None] = {}
+    known, of_user = set[int](), set[int]()
+    waiting = [_compat.open_jaxpr(jaxpr)]
+    for inner in waiting:
+        for eqn in inner.eqns:
+            # There may be a hundred frames: no step of Python for each that is known.
+            codes, _ = _compat.frames_of(eqn)
+            numbers = set(map(id, codes))
+            for code in () if numbers <= known else codes:
+                if id(code) not in known and not is_library_file(code.co_filename):
+                    of_user.add(id(code))
+                    found[code.co_filename] = None
+            known |= numbers
+            if numbers.isdisjoint(of_user) and (source := _compat.source_of(eqn)):
+                found[source.file] = None
+            waiting += (one.jaxpr for one in nested_jaxprs(eqn))
+    return list(found)
 
 
 def placed(eqn: Any, local: str, within: Within) -> tuple[PlacedEquation, tuple[Statement, ...]]:
