@@ -7,7 +7,7 @@ import pathlib
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import jax
@@ -148,10 +148,8 @@ def _compiled(lowered: Any, options: dict[str, Any]) -> tuple[Any, bytes]:
 
 def _compiled_with_plan(lowered: Any, options: dict[str, Any]) -> tuple[Any, bytes]:
     """The executable, and the plan that XLA writes into a file while it compiles."""
-    with tempfile.TemporaryDirectory() as folder:
-        options |= {"xla_dump_to": folder, "xla_dump_hlo_as_proto": True}
-        executable = lowered.compile(options)
-        files = list(pathlib.Path(folder).glob("*after_optimizations.hlo.pb"))
+    with _writing(lowered, options, "xla_dump_hlo_as_proto", True) as (executable, folder):
+        files = list(folder.glob("*after_optimizations.hlo.pb"))
         # Beside the program there may be small ones, such as those that XLA tunes.
         largest = max(files, key=lambda file: file.stat().st_size, default=None)
         return executable, b"" if largest is None else largest.read_bytes()
@@ -159,11 +157,28 @@ def _compiled_with_plan(lowered: Any, options: dict[str, Any]) -> tuple[Any, byt
 
 def _compiled_with_shardings(lowered: Any, options: dict[str, Any]) -> tuple[Any, str]:
     """The executable, and the program that XLA writes into a file before it is divided."""
-    with tempfile.TemporaryDirectory() as folder:
-        options |= {"xla_dump_to": folder, "xla_dump_hlo_pass_re": "spmd-partitioning"}
-        executable = lowered.compile(options)
-        files = sorted(pathlib.Path(folder).glob("*.before_spmd-partitioning*.txt"))
+    with _writing(lowered, options, "xla_dump_hlo_pass_re", "spmd-partitioning") as written:
+        executable, folder = written
+        files = sorted(folder.glob("*.before_spmd-partitioning*.txt"))
         return executable, files[0].read_text(encoding="utf-8") if files else ""
+
+
+@contextlib.contextmanager
+def _writing(
+    lowered: Any, options: dict[str, Any], name: str, value: str | bool
+) -> Generator[tuple[Any, pathlib.Path]]:
+    """The executable, and the folder into which XLA has written while it compiled.
+
+    The folder is empty if the compiler of the platform does not take the options of XLA for that.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            executable = lowered.compile(options | {"xla_dump_to": folder, name: value})
+        except jax.errors.JaxRuntimeError as error:
+            if "xla_dump" not in str(error):
+                raise
+            executable = lowered.compile(options or None)
+        yield executable, pathlib.Path(folder)
 
 
 def _with_all_results(jaxpr: J) -> J:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,6 +11,7 @@ from taxpr._compiled.attribution import Attribution, Attributions
 from taxpr._compiled.compile_call import CompiledCall
 from taxpr._compiled.hlo import Computation, HloModule, Instruction
 from taxpr._kernels.hlo_dataflow import MOVES, maker, readers
+from taxpr._kernels.merged_products import merged_products
 
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 # What runs nothing: it names a value, groups values, waits, or runs a computation whose
@@ -85,6 +87,7 @@ class Kernels:
 
     def __init__(self, call: CompiledCall) -> None:
         self.call, self.words = call, Attributions(call.program)
+        self._merged = merged_products(call)
 
     @functools.cached_property
     def every(self) -> list[Kernel]:
@@ -100,6 +103,8 @@ class Kernels:
             every = read_by.pop() if len(read_by) == 1 else ()
         # A loop that keeps what an equation in it makes, or a jitted function around it.
         equations = tuple(one for one in every if not any(other.is_in(one) for other in every))
+        more = (self._merged.get(inner.name, ()) for inner in hlo.computed(one))
+        equations = tuple(dict.fromkeys(itertools.chain(equations, *more)))
         times = times_of(hlo, one)
         size = written(hlo, one) * (1 if times is None else times)
         is_added = not equations and one.operands and _moves(hlo, one)

@@ -12,11 +12,9 @@ from taxpr._costs.costs import Cost
 from taxpr._costs.placed_costs import placed
 from taxpr._kernels.hlo_dataflow import MOVES
 from taxpr._kernels.kernels import Kernel, written
+from taxpr._kernels.merged_products import CONTRACT, CONTRACTIONS, merged_products
 from taxpr._untyped import jnp as _jnp
-from taxpr._untyped import lax as _lax
 
-_CONTRACTIONS = _lax.dot_general_p, _lax.conv_general_dilated_p
-_CONTRACT = "dot", "convolution", "custom-call"
 _TAKE_PART = "dynamic-slice", "gather", "slice"
 # What computes nothing of an equation: another kernel does.
 _ARRANGE = frozenset(
@@ -75,10 +73,11 @@ class Work:
                 if cost is not None:
                     self._eqns[address] = eqn, cost
                     self._makers.update(((part.home, id(var)), address) for var in eqn.outvars)
+        self._merged = merged_products(call)
         self._contracting: dict[Address, set[str]] = {}
         for kernel in kernels:
             for address, opcode in self._computed(kernel):
-                if opcode in _CONTRACT:
+                if opcode in CONTRACT:
                     name = kernel.instruction.name
                     self._contracting.setdefault(address, set()).add(name)
 
@@ -108,15 +107,16 @@ class Work:
         for one in self._call.hlo.computed(kernel.instruction):
             stamp = self._call.hlo.stamp(one)
             addresses = () if stamp is None else (self._call.addresses[stamp],)
-            if one.opcode in _CONTRACT:
+            if one.opcode in CONTRACT:
                 # Where XLA writes one anew, what reads it has the name.
                 addresses = tuple(map(self._contraction, addresses or kernel.equations))
+                addresses += self._merged.get(one.name, ())
             yield from ((address, one.opcode) for address in addresses)
 
     def _contraction(self, address: Address) -> Address:
         """The contraction that an instruction computes, which XLA names after what moves it."""
         at = address
-        while at in self._eqns and self._eqns[at][0].primitive not in _CONTRACTIONS:
+        while at in self._eqns and self._eqns[at][0].primitive not in CONTRACTIONS:
             eqn, cost = self._eqns[at]
             made = (self._makers.get((at.home, id(atom))) for atom in eqn.invars)
             maker = next((one for one in made if one is not None), None)
@@ -127,7 +127,7 @@ class Work:
 
 
 def _dtype(eqn: JaxprEqn) -> str:
-    if eqn.primitive not in _CONTRACTIONS:
+    if eqn.primitive not in CONTRACTIONS:
         return _FLOAT
     dtype: Any = _compat.aval_of(eqn.invars[0]).dtype
     return str(dtype) if _jnp.issubdtype(dtype, _jnp.floating) else _FLOAT

@@ -427,16 +427,51 @@ class _Silent:
         return getattr(self._stats, name)
 
 
+@pytest.mark.parametrize("platform", ["gpu", "tpu", "unheard of"])
 @pytest.mark.parametrize("name", ["scanned", "nested", "branched", "jitted"])
-def test_a_plan_that_xla_writes_into_a_file_is_read_alike(name, monkeypatch):
+def test_a_plan_that_xla_writes_into_a_file_is_read_alike(name, platform, monkeypatch):
     expected = use_of(name)
     told = jax.stages.Compiled.memory_analysis
     monkeypatch.setattr(jax.stages.Compiled, "memory_analysis", lambda self: _Silent(told(self)))
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
     found = taxpr.memory(PROGRAMS[name])(*arguments(name))
     assert found.rows == expected.rows
     assert (found.line == expected.line).all()
     assert found.steps == expected.steps
+
+
+def test_a_compiler_that_writes_no_files_is_asked_for_the_sums_alone(monkeypatch):
+    expected = use_of("scanned")
+    told, compiled = jax.stages.Compiled.memory_analysis, jax.stages.Lowered.compile
+
+    def without_files(self, options=None, **kwargs):
+        if options and "xla_dump_to" in options:
+            message = "INVALID_ARGUMENT: No such compile option: 'xla_dump_to'"
+            raise jax.errors.JaxRuntimeError(message)
+        return compiled(self, options, **kwargs)
+
+    monkeypatch.setattr(jax.stages.Compiled, "memory_analysis", lambda self: _Silent(told(self)))
+    monkeypatch.setattr(jax.stages.Lowered, "compile", without_files)
+    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+    found = taxpr.memory(PROGRAMS["scanned"])(*arguments("scanned"))
+    assert (found.total, found.temporaries) == (expected.total, expected.temporaries)
+    [unknown] = [row for row in found.rows if row.bytes == found.temporaries]
+    assert unknown.why == "temporaries, of which this backend says no more"
+    with pytest.raises(ArgumentError, match="XLA says their sum alone"):
+        found.at(0)
+    monkeypatch.setattr(jax.stages.Compiled, "memory_analysis", lambda self: None)
+    with pytest.raises(RefusedError, match=r"compile=False\) estimates it from the program"):
+        taxpr.memory(PROGRAMS["scanned"])(*arguments("scanned"))
+
+
+def test_an_error_of_the_compiler_itself_is_not_hidden(monkeypatch):
+    def fails(self, options=None, **kwargs):
+        raise jax.errors.JaxRuntimeError("INTERNAL: no")
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", fails)
+    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL: no"):
+        taxpr.memory(PROGRAMS["scanned"])(*arguments("scanned"))
 
 
 STARTED = """HloModule jit_f, is_scheduled=true

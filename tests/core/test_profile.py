@@ -370,6 +370,22 @@ def test_an_error_ends_the_profile():
     assert taxpr.profile(straight, runs=1)(A, V).rows
 
 
+@pytest.mark.parametrize("platform", ["tpu", "unheard of"])
+def test_a_platform_without_options_of_its_own_is_profiled_with_none(platform, monkeypatch):
+    asked = []
+    told = jax.stages.Lowered.compile
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    monkeypatch.setattr(
+        jax.stages.Lowered,
+        "compile",
+        lambda self, options=None: asked.append(options) or told(self),
+    )
+    found = taxpr.profile(straight, runs=1)(A, V)
+    assert asked[0] is None
+    assert not any("Command buffers" in note for note in found.notes)
+    assert found.rows
+
+
 def test_without_a_profiler_it_says_so(monkeypatch):
     monkeypatch.delattr(jax.profiler, "ProfileData")
     with pytest.raises(RefusedError, match=r"hands out no times \(jax.profiler has no ProfileData"):
