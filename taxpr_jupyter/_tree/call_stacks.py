@@ -212,6 +212,36 @@ class Units:
             depth = min(depth, _common(first, path))
         return depth
 
+    @functools.cached_property
+    def _bodies(self) -> dict[tuple[str, str], str]:
+        """For the function and the file of the body of each loop, its primitive."""
+        found: dict[tuple[str, str], str] = {}
+        for eqn in self.eqns:
+            for nested in introspect.nested_jaxprs(eqn) if introspect.is_hop(eqn) else ():
+                inner = (_outermost(one) for one in nested.jaxpr.eqns) if nested.back else ()
+                if body := next(filter(None, inner), None):
+                    found[body] = eqn.primitive.name
+        return {body: name for body, name in found.items() if body not in self._own}
+
+    @functools.cached_property
+    def _own(self) -> set[tuple[str, str] | None]:
+        """The outermost functions of the loops themselves."""
+        return {_outermost(eqn) for eqn in self.eqns if introspect.is_hop(eqn)}
+
+    def moved_out(self, start: int, stop: int) -> str:
+        """`scan`, of units in the body of a loop that JAX computes before the loop; or "".
+
+        In a jaxpr of its own the frames of a body begin with its function. Those of all else here
+        begin with the function of this jaxpr.
+        """
+        found = {self._moved(unit) for unit in range(start, stop)} if self._bodies else {""}
+        return found.pop() if len(found) == 1 else ""
+
+    def _moved(self, unit: int) -> str:
+        eqn = self.eqns[unit]
+        first = None if introspect.is_hop(eqn) else _outermost(eqn)
+        return self._bodies.get(first, "") if first else ""
+
     def library_call(self, start: int, stop: int) -> SourceStep | None:
         """The statement of the user's that called a library for all of some units, if one did."""
         depth = self.common_steps(start, stop)
@@ -274,6 +304,12 @@ class Units:
         """From where an equation is, from the coarse to the fine: scopes, function, line."""
         source = next(iter(self.sources(unit, unit + 1)), None)
         return self.scopes[unit], source and source.function, source and source.line
+
+
+def _outermost(eqn: introspect.JaxprEqn) -> tuple[str, str] | None:
+    """The user's outermost function that made an equation, and its file."""
+    frames = introspect.statements_of(eqn)
+    return (frames[-1].function, frames[-1].file) if frames else None
 
 
 def _update_by(step: SourceStep) -> str:

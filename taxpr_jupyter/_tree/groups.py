@@ -215,6 +215,8 @@ class Groups:
                 items = [part]
             if step.kind in ("statement", "expression") and self._units.follows_rule(a, b, depth):
                 part.note = "custom rule"
+            if loop_of := self._units.moved_out(a, b):
+                part.title, part.note = self._units.made_by(a, b), f"moved out of the {loop_of}"
             parts.setdefault(step, []).append(part)
             made += items
         arranged = self._make.arranged(made, start)
@@ -224,6 +226,9 @@ class Groups:
         for step, several in parts.items():
             if not repeats:
                 _tell_apart(step, several)
+        runs_in = any(item.kind == "run" for item in arranged)
+        if loop and not (repeats or runs_in) and len(arranged) > 1:  # its title is around all
+            return [self._make.group("loop", loop, start, stop, arranged)]
         return arranged
 
     def _goes_on(self, step: SourceStep, a: int, b: int, depth: int, first: int, last: int) -> bool:

@@ -870,7 +870,9 @@ def test_a_model_is_open_before_its_derivative():
 
 def test_long_code_is_cut_into_groups():
     program = PROGRAMS["long_and_flat"]()
-    picture = build_picture(program, ())
+    (whole,) = (n for n in build_picture(program, ()).nodes if n.kind == "group")
+    assert (whole.lines[0], whole.address) == ("for i in range(steps)", "group:0-600")
+    picture = build_picture(program, {whole.address})
     groups = [n for n in picture.nodes if n.kind == "group"]
     spans = [tuple(map(int, re.findall(r"\d+", g.address))) for g in groups]
     assert spans[0][0] == 0
@@ -880,12 +882,12 @@ def test_long_code_is_cut_into_groups():
     assert groups[0].lines[0].startswith("x = jnp.sin(x) * (1.5 + i)")
     assert any(re.fullmatch(r"\d+ equations", line) for line in groups[0].lines)
     assert len([n for n in picture.nodes if n.kind == "tag"]) == 4
-    assert picture.unfolded == frozenset()
-    opened_one = build_picture(program, {groups[1].address})
+    assert picture.unfolded == {whole.address}
+    opened_one = build_picture(program, {whole.address, groups[1].address})
     box = node(opened_one, groups[1].address)
     assert box.kind == "group"
     assert {n.kind for n in opened_one.nodes if n.cluster == box.id} >= {"group"}
-    assert opened_one.unfolded == {groups[1].address}
+    assert opened_one.unfolded == {whole.address, groups[1].address}
 
 
 def test_tags_move_no_group():

@@ -163,3 +163,78 @@ def test_what_repeats_itself_is_paired_from_its_end():
     partner = drawn.element_of(first.forward)
     assert isinstance(partner, Node)  # the third one is folded, only the first one is open
     assert partner.lines[0].startswith("linear … other")
+
+
+def of_two(p, q, x):
+    def first(p):
+        h = jnp.tanh(x @ p)
+        return jnp.mean(h**2) + jnp.sum(jnp.sin(p))
+
+    def second(q):
+        h = jnp.cos(x @ q)
+        return jnp.mean(h**3) + jnp.sum(jnp.exp(q))
+
+    of_p = jax.grad(first)(p)
+    of_q = jax.grad(second)(q)
+    return p - 0.1 * of_p, q - 0.1 * of_q
+
+
+def test_passes_of_several_derivatives_say_of_which_they_are():
+    square = jnp.eye(4)
+    frames = draw(of_two, square, square, jnp.ones((3, 4))).picture.clusters
+    assert [frame.lines[0] for frame in frames if " pass" in frame.lines[0]] == [
+        "forward pass of first",
+        "backward pass of first",
+        "forward pass of second",
+        "backward pass of second",
+    ]
+
+
+def with_what_no_iteration_changes(w, xs):
+    def step(c, x):
+        scale = jnp.exp(w) / jnp.exp(w).sum()
+        c = jnp.tanh(scale * c + x) * jnp.sin(w)
+        return c, jnp.mean(c**2)
+
+    c, ys = jax.lax.scan(step, jnp.zeros(4), xs)
+    return jnp.sum(ys) + jnp.sum(c)
+
+
+def test_what_is_moved_out_of_a_loop_is_called_by_its_expression():
+    args = jnp.ones(4), jnp.ones((5, 4))
+    for fun, moved in (
+        (jax.value_and_grad(with_what_no_iteration_changes), True),
+        (with_what_no_iteration_changes, False),
+    ):
+        nodes = draw(fun, *args, budget=24).picture.nodes
+        lines = [node.lines for node in nodes if "moved out of the scan" in node.lines]
+        assert any(text[0] == "jnp.sin(w)" for text in lines) is moved
+        assert bool(lines) is moved
+
+
+def test_a_loop_in_a_body_of_the_same_name_moves_nothing():
+    def step(c, x):
+        def step(d, y):
+            d = jnp.tanh(d * y + jnp.sin(d) * 0.5)
+            return d, jnp.mean(d)
+
+        c = jnp.tanh(c + x) * jnp.exp(c) - jnp.cos(c) * 0.5 + jnp.sin(x)
+        c = c / (1.0 + jnp.sum(c**2)) + jnp.tanh(c) * jnp.exp(-c)
+        d, means = jax.lax.scan(step, c, jnp.ones((3, 4)))
+        return d, jnp.sum(means) * jnp.mean(c)
+
+    nodes = draw(jax.lax.scan, step, jnp.zeros(4), jnp.ones((5, 4))).picture.nodes
+    assert not [node for node in nodes if "moved out" in str(node.lines)]
+
+
+def in_a_loop(x, ws):
+    for i, s in enumerate([1.0, 0.5, 0.25]):
+        h = jnp.tanh(x @ ws[i]) * s
+        x = x + h / (1.0 + jnp.sum(h**2))
+        x = x - x.mean()
+    return x
+
+
+def test_a_loop_of_python_that_is_all_of_a_function_keeps_its_title():
+    frames = draw(in_a_loop, jnp.ones((2, 4)), [jnp.eye(4)] * 3).picture.clusters
+    assert [frame.lines for frame in frames] == [("for i, s in enumerate([1.0, 0.5, 0.25])",)]
