@@ -1,8 +1,9 @@
 """Find the products that XLA has merged into another one that shares an operand with them."""
 
+import math
+
 from taxpr import _compat
 from taxpr._address import Address
-from taxpr._compat import JaxprEqn
 from taxpr._compiled.compile_call import CompiledCall
 from taxpr._sites.walk import iter_eqns
 from taxpr._untyped import lax as _lax
@@ -33,7 +34,8 @@ def merged_products(call: CompiledCall) -> dict[str, tuple[Address, ...]]:
     without = every.keys() - set(own.values())
     if not without:
         return found
-    size = {at: _bytes(eqn) for at, eqn in every.items()}
+    # Numbers and not bytes: a compiler may multiply in another type than that of the result.
+    size = {at: _compat.aval_of(eqn.outvars[0]).size for at, eqn in every.items()}
     reading: dict[tuple[Address, int], list[Address]] = {}
     for at in (one for one in every if one in without):
         for atom in every[at].invars:
@@ -42,11 +44,6 @@ def merged_products(call: CompiledCall) -> dict[str, tuple[Address, ...]]:
         for atom in every[at].invars:
             others = reading.get((at.home, id(atom)), [])
             whole = size[at] + sum(size[one] for one in others)
-            if others and hlo.instructions[name].shapes[0].bytes == whole:
+            if others and math.prod(hlo.instructions[name].shapes[0].dims) == whole:
                 found[name] = tuple(others)
     return found
-
-
-def _bytes(eqn: JaxprEqn) -> int:
-    aval = _compat.aval_of(eqn.outvars[0])
-    return aval.size * aval.dtype.itemsize

@@ -321,7 +321,8 @@ def _rebinned(table: Any, low: Any, high: Any) -> Any:
     counts = table[..., len(_FIELDS) :]
     least, greatest = table[..., 2:3], table[..., 3:4]
     steps = np.arange(BINS + 1) / BINS
-    with np.errstate(invalid="ignore", divide="ignore"):  # where there are no numbers
+    # Where there are no numbers, or numbers of a part are very near each other.
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         edges = (low[..., None] + (high - low)[..., None] * steps)[..., None, :]
         share = np.where(greatest > least, (edges - least) / (greatest - least), edges > least)
         at = np.nan_to_num(share).clip(0, 1) * BINS

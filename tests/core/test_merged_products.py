@@ -9,6 +9,7 @@ import dataclasses
 import jax.numpy as jnp
 import pytest
 
+import taxpr
 from taxpr._compiled.compile_call import compile_call
 from taxpr._kernels.kernels import Kernels
 from taxpr._profile.work import Work
@@ -92,3 +93,16 @@ def test_a_product_of_another_size_is_not_taken_for_a_merged_one():
     call = of_text(MERGED.replace("(f32[64,64]{1,0}, s8", "(f32[64,60]{1,0}, s8"))
     work = Work(call, kernels := Kernels(call).every)
     assert sum(sum(work.of(one).flops.values()) for one in kernels) == 2 * 64 * 32 * 16
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_product_in_a_wider_type_computes_no_other_one(dtype):
+    def one(x, a, b):
+        used = x @ a
+        unused = x @ b
+        del unused
+        return used
+
+    args = [jnp.ones((16, 16), dtype)] * 3
+    rows = taxpr.compiled(one)(*args).rows
+    assert {at for row in rows for at in row.equations} == {"0:dot_general"}
