@@ -45,6 +45,7 @@ class Flow:
 
     Attributes:
         graph: Where the values of the jaxpr are made and used.
+        within_backward: The argument.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Flow:
         wanted: Callable[[], Collection[int]] | None = None,
     ) -> None:
         self.graph = DefUse(jaxpr, wanted)
-        self._within_backward = within_backward
+        self.within_backward = within_backward
         self._known: introspect.ByIdentity[InsAndOuts] = introspect.ByIdentity()
 
     def ends(self, eqns: Eqns, stop: int, others: Iterable[Any] = ()) -> InsAndOuts:
@@ -83,7 +84,7 @@ class Flow:
     def _between(self) -> set[int]:
         eqns, used = self.graph.eqns, self.graph.taken
         passes = self._passes
-        if self._within_backward or not {"forward", "backward"} <= set(passes):
+        if self.within_backward or not {"forward", "backward"} <= set(passes):
             return set()
         start, end = passes.index("forward"), len(passes) - passes[::-1].index("backward")
 
@@ -135,7 +136,7 @@ class Flow:
         """The last use of an equation's result, without uses as a residual; -1 without one."""
         kept = len(uses)
         returned = bool(uses) and uses[-1] == len(self.graph.eqns)
-        if not self._within_backward and not returned and pass_of(eqn) == "forward":
+        if not self.within_backward and not returned and pass_of(eqn) == "forward":
             backward = (k for k, i in enumerate(uses) if self._passes[i] == "backward")
             kept = next(backward, kept)
         return uses[kept - 1] if kept else -1

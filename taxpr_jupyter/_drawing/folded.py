@@ -43,7 +43,11 @@ class Folded:
         return self._words.of(
             block,
             lambda block: ValueWords(
-                block.flow.graph, block.address, block.names.known, self.tips.held
+                block.flow.graph,
+                block.address,
+                block.names.known,
+                self.tips.held,
+                block.flow.within_backward,
             ),
         )
 

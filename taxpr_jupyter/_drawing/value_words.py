@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.extend.core.primitives as p
+import jax.numpy as jnp
 
 import taxpr
 from taxpr import introspect
@@ -21,6 +24,9 @@ _DEEPEST = 12  # equations, one behind the other
 _AROUND = 64  # equations of one expression, at most
 _BLANK = "•"  # `introspect.statements_of` writes it for an operand that is computed
 
+_STAND_IN = "_blank_"  # for it in what Python parses
+_MODULES = frozenset({"jax", "jnp", "lax", "nn", "np", "numpy"})  # functions named like methods
+
 # How strongly operators bind.
 _COMPARES, _ADDS, _MULTIPLIES, _NEGATES, _RAISES, _WHOLE = range(6)
 
@@ -30,7 +36,6 @@ _OPERATORS: Mapping[Any, tuple[str, int]] = {
     p.sub_p: ("-", _ADDS),
     p.mul_p: ("*", _MULTIPLIES),
     p.div_p: ("/", _MULTIPLIES),
-    p.rem_p: ("%", _MULTIPLIES),
     p.pow_p: ("**", _RAISES),
     p.eq_p: ("==", _COMPARES),
     p.ne_p: ("!=", _COMPARES),
@@ -76,6 +81,7 @@ class ValueWords:
         home: Its address.
         known: The names of some of its values, by variable.
         held: Gives the variable of the source that held the value at an address, or "".
+        backward: Whether it is nested in an equation of a backward pass.
     """
 
     def __init__(
@@ -84,8 +90,10 @@ class ValueWords:
         home: taxpr.Address,
         known: Mapping[Any, str],
         held: Callable[[str], str],
+        backward: bool = False,
     ) -> None:
         self._graph, self._home, self._known, self._held = graph, home, known, held
+        self._backward = backward
         self._terms: dict[Any, _Term | None] = {}
 
     def of(self, var: introspect.Var) -> str:
@@ -96,7 +104,7 @@ class ValueWords:
     def _term(self, atom: introspect.Atom, depth: int) -> _Term | None:
         if introspect.is_literal(atom):
             text = literal_text(atom).removesuffix(".0")
-            return _Term(text, _NEGATES if text.startswith("-") else _WHOLE)
+            return _Term(text, _binds(text))
         if atom not in self._terms:
             found = self._found(atom, depth)
             self._terms[atom] = found if found and len(found.text) <= _LONGEST else None
@@ -125,7 +133,7 @@ class ValueWords:
     def _written(self, at: int, var: introspect.Var, depth: int) -> _Term | None:
         """The expression of the source, if its value is this one."""
         eqns, one = self._graph.eqns, _expression(self._graph.eqns[at])
-        if one is None or pass_of(eqns[at]) == "backward":
+        if one is None or self._is_backward(eqns[at]):
             return None
         inside = {at}
         for step in (-1, 1):
@@ -139,21 +147,27 @@ class ValueWords:
             """Whether it is used outside of the expression, by more than its derivative."""
             users = [i for i in self._graph.users(made) if i not in inside]
             last = len(eqns)
-            return any((i == last and not derived) or _is_forward(eqns, i) for i in users)
+            return any(not derived if i == last else not self._is_backward(eqns[i]) for i in users)
 
         leaving = [made for i in inside for made in eqns[i].outvars if leaves(made)]
         if len(leaving) != 1 or leaving[0] is not var:
             return None
-        text, blanks = one[0], one[0].count(_BLANK)
-        if blanks:
-            operands = [atom for atom in eqns[at].invars if not introspect.is_literal(atom)]
+        text = one[0]
+        if _BLANK in text:
+            operands = _operands(text, eqns[at])
             terms = [self._term(atom, depth + 1) for atom in operands]
-            if len(inside) > 1 or len(terms) != blanks or None in terms:
+            if len(inside) > 1 or not terms:
                 return None
             for term in terms:
-                assert term is not None
+                if term is None or re.search(rf"\b{re.escape(term.text)}\b", one[0]):
+                    return None
                 text = text.replace(_BLANK, term.within(_NEGATES), 1)
         return _Term(visible(text), _binds(text))
+
+    def _is_backward(self, eqn: introspect.JaxprEqn) -> bool:
+        """Whether it is of a backward pass; `jax.checkpoint` repeats others in there."""
+        inside = self._backward and not introspect.is_recomputed(eqn)
+        return inside or pass_of(eqn) == "backward"
 
     def _computed(self, at: int, k: int, eqn: introspect.JaxprEqn, depth: int) -> _Term | None:
         """An equation on its operands, as the source would have it."""
@@ -188,7 +202,8 @@ class ValueWords:
             if term is not None and term.binds == _WHOLE:
                 known[var] = term.text
         home = self._home / self._locals[at] / nested.label
-        inner = ValueWords(DefUse(nested.jaxpr), home, known, self._held)
+        backward = self._is_backward(eqn)
+        inner = ValueWords(DefUse(nested.jaxpr), home, known, self._held, backward)
         return inner._term(nested.jaxpr.outvars[j], depth + 1)
 
 
@@ -200,8 +215,43 @@ def _expression(eqn: introspect.JaxprEqn) -> tuple[Any, ...] | None:
     return found[0].expression, found[0].file, found[0].place, found[0].part, pass_of(eqn)
 
 
-def _is_forward(eqns: Sequence[introspect.JaxprEqn], at: int) -> bool:
-    return at < len(eqns) and pass_of(eqns[at]) != "backward"
+def _operands(text: str, eqn: introspect.JaxprEqn) -> list[introspect.Atom]:
+    """The operands of an equation that stand in the blanks of its expression; [] if unknown."""
+    if any(nested.back for nested in introspect.nested_jaxprs(eqn)):
+        return []  # of a loop: its first argument is a function
+    try:
+        tree = ast.parse(text.replace(_BLANK, _STAND_IN), mode="eval").body
+    except SyntaxError:
+        return []
+    match tree:
+        case ast.BinOp(left=one, right=other) | ast.Compare(left=one, comparators=[other]):
+            places = [one, other]
+        case ast.UnaryOp(operand=one) | ast.Attribute(value=one) | ast.Subscript(value=one):
+            places = [one]
+        case ast.Call(func=ast.Attribute(value=one), args=args) if _is_blank(one):
+            places = [one, *args]
+        case ast.Call(func=ast.Attribute(ast.Name(name), method)) if (
+            hasattr(jax.Array, method) and name not in _MODULES
+        ):
+            return []  # of an array with a name
+        case ast.Call(args=args):
+            places = args
+        case _:
+            return []
+    blanks = [_is_blank(place) for place in places]
+    if sum(blanks) != text.count(_BLANK):
+        return []
+    if len(places) == len(eqn.invars) and eqn.primitive is not p.select_n_p:
+        return [atom for atom, blank in zip(eqn.invars, blanks, strict=True) if blank]
+    # The others are no operands: `jnp.sum(•, 0)`.
+    others = [place for place, blank in zip(places, blanks, strict=True) if not blank]
+    named = any(isinstance(node, ast.Name) for other in others for node in ast.walk(other))
+    given = any(map(introspect.is_literal, eqn.invars))
+    return [] if named or given or len(eqn.invars) != sum(blanks) else [*eqn.invars]
+
+
+def _is_blank(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == _STAND_IN
 
 
 def _binds(text: str) -> int:
@@ -212,6 +262,8 @@ def _binds(text: str) -> int:
         return _COMPARES
     if isinstance(tree, ast.BinOp):
         return _BINDS.get(type(tree.op), _COMPARES)
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        return _NEGATES
     bound = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant)
     return _WHOLE if isinstance(tree, bound) else _COMPARES
 
@@ -221,7 +273,7 @@ def _operation(eqn: introspect.JaxprEqn, terms: Sequence[_Term]) -> _Term | None
     kind = eqn.primitive
     if is_plumbing(eqn) and terms:
         return terms[0]
-    if kind in _OPERATORS:
+    if kind in _OPERATORS and not (kind is p.div_p and _is_integer(eqn)):
         sign, binds = _OPERATORS[kind]
         one, other = terms
         # `a - b - c` needs no parentheses, `a - (b - c)` does; `a ** b` binds to the right.
@@ -247,6 +299,11 @@ def _operation(eqn: introspect.JaxprEqn, terms: Sequence[_Term]) -> _Term | None
         return _Term(f"where({which}, {one}, {other})")
     name = _FUNCTIONS.get(kind, kind.name)
     return _Term(f"{visible(name)}({', '.join(term.text for term in terms)})")
+
+
+def _is_integer(eqn: introspect.JaxprEqn) -> bool:
+    aval: Any = eqn.outvars[0].aval
+    return jnp.issubdtype(aval.dtype, jnp.integer)
 
 
 def _is_product(eqn: introspect.JaxprEqn) -> bool:

@@ -85,6 +85,55 @@ def test_a_tangent_is_not_called_by_the_expression():
     assert "jnp.sin(x)" not in [name for [name] in names[1:]]
 
 
+@pytest.mark.parametrize("wrap", [jax.jit, jax.checkpoint])
+def test_a_cotangent_out_of_a_call_is_not_called_by_the_expression(wrap):
+    fun = wrap(lambda x: jnp.sin(x * 2.0) * x)
+    names = words_of(jax.grad(lambda x: jnp.sum(fun(x))), V)
+    assert "x * 2.0" not in names[-1]
+
+
+def test_cotangents_in_a_call_are_not_called_by_expressions():
+    def fun(x):
+        y = x
+        for _ in range(9):
+            y = jnp.sin(y * 2.0)
+        return y * x
+
+    edges = draw(jax.grad(lambda x: jnp.sum(jax.jit(fun)(x))), V).picture.edges
+    assert {edge.source[0] for edge in edges if edge.name.startswith("y * 2.0")} == {"0"}
+
+
+def scaled(v):
+    return v * jnp.float32(0.5) + 1.0
+
+
+@pytest.mark.parametrize(
+    ("fun", "name"),
+    [
+        (lambda z: z * jnp.float32(0.5) + 1.0, "z * 0.5"),
+        (lambda z: scaled(z), "v * 0.5"),
+        (lambda z: jnp.sum(z, axis=abs(0)) + 1.0, "sum(z)"),
+        (lambda z: z ** abs(2) + 1.0, "z ** 2"),
+        (lambda z: z.astype("float16".lower()) + 1.0, "convert_element_type(z)"),
+    ],
+)
+def test_only_operands_stand_in_the_blanks_of_an_expression(fun, name):
+    assert words_of(fun, V)[0] == [name]
+
+
+def test_numbers_and_divisions_of_integers_are_written_as_python_reads_them():
+    def fun(z):
+        return jnp.real(jnp.sum(z * jnp.complex64(1 + 2j)))
+
+    names = words_of(jax.grad(fun), V.astype(jnp.complex64))
+    assert names[-1] == ["complex(1, 0) * (1+2j)"]
+    without_source = eval("lambda a, b: [lax.div(a, b) * b, lax.rem(a, b) * b]")
+    program = taxpr.trace(without_source)(jnp.arange(3), jnp.arange(1, 4))
+    held = {"in0": "a", "in1": "b"}
+    words = ValueWords(DefUse(program), taxpr.Address(), {}, lambda at: held.get(at, ""))
+    assert [words.of(var) for var in program.outvars] == ["div(a, b) * b", "rem(a, b) * b"]
+
+
 def test_signs_bind_as_in_python():
     def fun(a, b, c):
         return [a - (b - c), a - b - c, (a + b) * c, (-a) ** 2, a / (b * c), -(a + b)]
