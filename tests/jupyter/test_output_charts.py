@@ -64,6 +64,20 @@ def test_what_is_not_finite_is_left_out():
     assert output_chart(value, value).before == [0.0, 0.5, 1.0]
 
 
+@pytest.mark.parametrize("ends", [(1e20, 1e20), (0.1, np.nextafter(0.1, 1)), (-1.7e308, 1.7e308)])
+def test_bars_of_numbers_that_are_close_or_far_apart(ends):
+    low, high = (np.full((2, 2), end) for end in ends)
+    chart = output_chart(low, high)
+    assert max(chart.before) == max(chart.after) == 1.0
+    assert (chart.before == chart.after) == (ends[0] == ends[1])
+
+
+def test_a_run_of_large_equal_numbers_has_a_result():
+    run = Session(lambda x: x * jnp.full((2, 2), 1e20), (jnp.float32(1.0),)).run()
+    assert run.error is None
+    assert list(run.charts) == ["out"]
+
+
 def test_a_run_has_its_loss_first():
     def fun(x):
         return {"a": jnp.sin(x), "n": jnp.int32(3), "z": jnp.sum(x)}

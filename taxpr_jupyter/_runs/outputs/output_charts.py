@@ -87,19 +87,24 @@ def _line(numbers: np.ndarray, low: float, high: float) -> list[float]:
     means = np.array(
         [np.mean(part[np.isfinite(part)]) for part in parts if np.isfinite(part).any()]
     )
-    return _rounded((means - low) / (high - low) if high > low else np.full(means.shape, 0.5))
+    return _rounded(_shares(means, low, high))
 
 
 def _bars(
     before: np.ndarray, after: np.ndarray, low: float, high: float
 ) -> tuple[list[float], list[float]]:
-    ends = (low, high) if high > low else (low - 0.5, high + 0.5)
     old, new = (
-        np.histogram(one[np.isfinite(one)], BINS, ends)[0] / max(1, one.size)
+        np.histogram(_shares(one[np.isfinite(one)], low, high), BINS, (0, 1))[0] / max(1, one.size)
         for one in (before, after)
     )
     most = max(old.max(), new.max()) or 1.0
     return _rounded(old / most), _rounded(new / most)
+
+
+def _shares(numbers: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Where numbers are between two others, 0 to 1; the width of these may exceed all floats."""
+    width = high / 2 - low / 2
+    return (numbers / 2 - low / 2) / width if width else np.full(numbers.shape, 0.5)
 
 
 def _rounded(numbers: np.ndarray) -> list[float]:
