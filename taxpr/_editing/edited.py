@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from taxpr import _compat
 from taxpr._editing.alteration import shown
 from taxpr._editing.edited_function import EditedFunction
 from taxpr._errors import ArgumentError, name_of, refuse_no_function
@@ -96,7 +97,8 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
 
     vars(run)["_edited"] = edited
     if (jitted := getattr(fun, "_jit_info", None)) is not None:
-        vars(run)["_jit_info"] = jitted  # which of its arguments are static
+        numbers, names = _compat.static_arguments(fun)  # of a method those without its object
+        vars(run)["_jit_info"] = jitted._replace(static_argnums=numbers, static_argnames=names)
     return run
 
 

@@ -216,6 +216,36 @@ def test_values_in_a_jitted_method_are_its_own():
     np.testing.assert_allclose(taxpr.grad_at(layer.apply, taxpr.var("h"))(X)["h"], np.ones(3))
 
 
+def test_an_edited_method_has_the_static_arguments_of_the_method():
+    layer = Layer()
+    doubled = taxpr.edit(layer.apply, "h", taxpr.scale(2.0))
+    assert taxpr.trace(doubled)(X).in_names == ("x",)
+    np.testing.assert_allclose(taxpr.watch(doubled)(X)["h"].value, 2 * X)
+    moded = taxpr.edit(layer.moded, "moded.x", taxpr.scale(2.0))
+    for program in (taxpr.trace(moded)(X, "test"), taxpr.trace(moded)(X, mode="test")):
+        assert program.in_names == ("x",)
+        np.testing.assert_allclose(program(X), layer.moded(2 * X, "test"), rtol=1e-6)
+
+
+def stacked(w, x):
+    return jnp.tanh(jnp.tanh(x @ w) @ w)
+
+
+class Net:
+    @functools.partial(jax.jit, static_argnums=0)
+    def slope(self, w, x):
+        return jax.grad(lambda w: stacked(w, stacked(w, x)).sum())(w)
+
+
+def test_what_a_change_saves_in_a_jitted_method_is_that_in_a_function():
+    net, w = Net(), jnp.ones((16, 16))
+    of_method, of_function = (
+        taxpr.memory(fn)(w, w).what_if(checkpoint="stacked").rows
+        for fn in (net.slope, jax.jit(lambda w, x: net.slope(w, x)))
+    )
+    assert of_method == of_function
+
+
 def test_two_inputs_have_no_static_arguments():
     message = r"f has static arguments: mode and times\. .* functools\.partial\(f, name=value\)"
     for ask in (taxpr.patch(JITTED[0], taxpr.var("h")), taxpr.first_difference(JITTED[0])):
