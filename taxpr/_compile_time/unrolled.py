@@ -42,17 +42,23 @@ class Unrolled(NamedTuple):
 
 def unrolled(made: Sequence[MadeBy]) -> list[Unrolled]:
     """The Python loops that a program has unrolled."""
-    loops: dict[tuple[Statement, str, int], list[MadeBy]] = {}
+    loops: dict[tuple[Statement, str, int], list[tuple[MadeBy, bool]]] = {}
     jaxprs: dict[int, Jaxpr] = {}
     for one in made:
         jaxprs[id(one.jaxpr)] = one.jaxpr
+        innermost = next((held.loops[-1] for held in one.statements if held.loops), None)
         for statement in one.statements:
-            for head, place in statement.loops:
+            for around in statement.loops:
+                head, place = around
                 where = Statement(statement.file, statement.function, place[0], head)
-                loops.setdefault((where, head, id(one.jaxpr)), []).append(one)
+                key = where, head, id(one.jaxpr)
+                loops.setdefault(key, []).append((one, around is innermost))
     found: list[Unrolled] = []
-    for (where, head, home), inside in loops.items():
-        turns, turn = _turn(inside)
+    for (where, head, home), both in loops.items():
+        inside = [one for one, _ in both]
+        # A loop in it has more iterations in all, and a backward pass more products in each.
+        own = [one for one, is_own in both if is_own and not _compat.is_transposed(one.eqn)]
+        turns, turn = _turn(inside, own or inside)
         if turns >= _LEAST:
             piece = PieceOfPart(jaxprs[home], turn) if turn else None
             name = function_name(where.function)
@@ -61,11 +67,16 @@ def unrolled(made: Sequence[MadeBy]) -> list[Unrolled]:
     return found
 
 
-def _turn(inside: Sequence[MadeBy]) -> tuple[int, list[JaxprEqn]]:
-    """The number of iterations of a loop, and the equations of one if all are alike."""
+def _turn(inside: Sequence[MadeBy], own: Sequence[MadeBy]) -> tuple[int, list[JaxprEqn]]:
+    """The number of iterations of a loop, and the equations of one if all are alike.
+
+    Args:
+        inside: The equations in the loop.
+        own: Those that count the iterations: in no loop within it, and in no backward pass.
+    """
     counts = collections.Counter(map(_signature, inside))
     by_turns: collections.Counter[int] = collections.Counter()
-    for n in counts.values():
+    for n in collections.Counter(map(_signature, own)).values():
         by_turns[n] += n
     turns, _ = by_turns.most_common(1)[0]
     alike = {kind: n // turns for kind, n in counts.items() if n % turns == 0}

@@ -216,6 +216,25 @@ def test_the_scan_of_a_loop_is_told_in_a_gradient(monkeypatch):
     assert row.as_scan is None
 
 
+def layers_with_a_loop(ws, x):
+    for w in ws:
+        x = x @ w
+        for _ in range(3):
+            x = jnp.sin(x)
+    return x.sum()
+
+
+def test_the_iterations_of_a_loop_are_its_own_and_not_of_a_loop_in_it(monkeypatch):
+    monkeypatch.setattr(compile_time, "spent", equations_of)
+    monkeypatch.setattr(compile_time, "of_nothing", lambda: Spent(0.0, 0.0))
+    monkeypatch.setattr(compile_time, "spent_alone", lambda one: Spent(0.0, float(len(one.eqns))))
+    args = [jnp.eye(3)] * 20, jnp.ones((3, 3))
+    for one in (layers_with_a_loop, jax.value_and_grad(layers_with_a_loop)):
+        found = {row.code: row for row in taxpr.compile_time(one)(*args).loops}
+        assert found["for w in ws"].turns == 20
+        assert found["for w in ws"].as_scan is not None
+
+
 def test_turns_that_are_not_alike_have_no_scan():
     def shrinks(x):
         for _ in range(30):

@@ -32,6 +32,14 @@ def indexed(ws, x):
     return jnp.sum(x**2)
 
 
+def nested(ws, x):
+    for w in ws:
+        x = layer(x, w)
+        for _ in range(2):
+            x = jnp.sin(x) * 2
+    return jnp.sum(x**2)
+
+
 def trees(ws, x):
     for p in [{"w": w, "scale": w[0, 0]} for w in ws]:
         x = jax.nn.relu(x @ p["w"]) * p["scale"] + x
@@ -81,7 +89,7 @@ PROGRAMS = {
     one.__name__: (one, ws)
     for one, ws in (
         *((listed, WS), (indexed, STACKED), (trees, WS), (numbered, WS), (collected, WS)),
-        *((two_carries, WS), (summed, WS), (two_loops, WS)),
+        *((two_carries, WS), (summed, WS), (two_loops, WS), (nested, WS)),
     )
 }
 
@@ -205,5 +213,5 @@ def test_what_is_no_function_with_a_loop_is_refused():
     use = taxpr.memory(jax.grad(listed))(*LARGE)
     with pytest.raises(ArgumentError, match=r"scan='listed\.x' is a variable and no function"):
         use.what_if(scan="listed.x")
-    with pytest.raises(RefusedError, match=r"^what_if: scan: layer has no loop of Python"):
+    with pytest.raises(RefusedError, match=r"^what_if: scan: layer has no Python loop"):
         use.what_if(scan="layer")
