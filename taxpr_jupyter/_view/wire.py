@@ -111,7 +111,7 @@ def summary(run: Run) -> str:
         also += f"; {number} of {every} changed" if number else "; no gradient changed"
     if not changed:
         return f"no output changed{also}"
-    numbers = [row.max for row in changed if row.max is not None and not math.isnan(row.max)]
+    numbers = [row.max for row in changed if row.max and not math.isnan(row.max)]
     by = f", by {max(numbers):.3g} at most" if numbers else ""
     return f"{len(changed)} of {count_of(len(run.differences), 'output')} changed{by}{also}"
 
@@ -189,7 +189,9 @@ def _percent(share: float | None) -> str:
         return "–"
     if math.isinf(share):
         return "from 0"
-    return f"{100 * share:.2g} %" if share < 10 else f"{share:.3g} times"
+    if share >= 10:
+        return f"{share:.3g} times"
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
 def _record(record: Record) -> run_results.Recorded:

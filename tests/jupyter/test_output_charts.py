@@ -8,6 +8,7 @@ import pytest
 from taxpr_jupyter import Session
 from taxpr_jupyter._runs.outputs.array_diff import compare
 from taxpr_jupyter._runs.outputs.output_charts import BINS, POINTS, output_chart
+from taxpr_jupyter._view.wire import results_state
 
 
 def test_a_relative_difference_is_that_of_the_means():
@@ -76,6 +77,39 @@ def test_a_run_of_large_equal_numbers_has_a_result():
     run = Session(lambda x: x * jnp.full((2, 2), 1e20), (jnp.float32(1.0),)).run()
     assert run.error is None
     assert list(run.charts) == ["out"]
+
+
+def scaled_by(factor, rest, x):
+    def fun(x):
+        y = x * 1.0
+        return rest(y)
+
+    session = Session(fun, (x,))
+    [y] = [one for one in session.program.variables() if one.name == "y"]
+    session.tag(y.address, name="y")
+    session.attach("y", "scale", factor=factor)
+    return session.run()
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (0.0, "4 → 0 (−100 %)"),
+        (10.0, "4 → 10 (+150 %)"),
+        (3.0, "4 → 3 (−25 %)"),
+        (4.03, "4 → 4.03 (+0.75 %)"),
+        (80.0, "4 → 80 (+19 times)"),
+        (jnp.nan, "4 → nan"),
+    ],
+)
+def test_the_headline_of_a_run_says_the_change(after, words):
+    run = scaled_by(after / 4, lambda z: z, jnp.float32(4.0))
+    assert results_state(run, {})["headline"] == f"out {words}"
+
+
+def test_where_nan_ends_nothing_changes_by_zero():
+    run = scaled_by(jnp.inf, lambda z: jnp.log(z - 9.0), jnp.array([-1.0, 1.0]))
+    assert results_state(run, {})["summary"] == "Run 1: 1 of 1 output changed, 1 is not finite"
 
 
 def test_a_run_has_its_loss_first():
