@@ -99,7 +99,7 @@ def walked(opened):
 
 def test_a_click_shows_what_makes_and_what_uses_a_value(walked):
     walked.node(SCAN).locator("text").first.click()
-    expect(walked.inspector.locator("h3")).to_have_text("scan ×3")
+    expect(walked.inspector.locator("h3")).to_have_text("scan ×3 · step")
     expect(walked.inspector.locator(".tx-address")).to_have_text(SCAN)
     expect(walked.inspector).to_contain_text("scan")
     assert walked.classed("tx-producer") >= {"in0", "in1"}

@@ -47,7 +47,7 @@ def loss(params, x):
 
 def session():
     w = {"up": jnp.ones((4, 16)), "down": jnp.ones((16, 4))}
-    return Session(jax.grad(loss), ([w, w, w], jnp.ones((6, 4))))
+    return Session(jax.grad(loss), ([w, w, w], jnp.ones((6, 4))), budget=24)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_what_is_opened_folded_tagged_or_coloured_stays_where_it_is(panel):
 
 
 def test_frames_that_are_not_around_it_move_as_blocks(panel):
-    fold = closed(panel)[0]
+    fold = closed(panel)[1]
     picture = panel.session.picture()
     outer = {cluster.id: cluster.parent for cluster in picture.clusters}
     around = next(node.cluster for node in picture.nodes if node.fold == fold)
@@ -163,7 +163,7 @@ def test_in_either_pass_what_is_opened_and_folded_stays_where_it_is(panel, backw
 
 
 def test_at_the_border_of_the_stage_there_is_room(panel):
-    page, fold = panel.page, closed(panel)[0]
+    page, fold = panel.page, closed(panel)[1]
     box = panel.node(fold).bounding_box()
     stage = page.locator(".tx-stage").bounding_box()
     page.mouse.move(box["x"] + 20, box["y"] + 20)
