@@ -118,7 +118,7 @@ export const facts = (rows) =>
 export const table = (heads, rows, label) =>
   h(
     "div",
-    { class: "tx-scroll" },
+    { class: "tx-scroll", tabindex: "0", "data-lm-suppress-shortcuts": "true" }, // by keys, too
     h(
       "table",
       { "aria-label": label },

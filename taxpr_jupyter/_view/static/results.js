@@ -119,7 +119,7 @@ export function drawResults(run) {
   const changed = run.gradients.filter(({ same: equal }) => !equal);
   return [
     h(
-      "header",
+      "div",
       { class: "tx-head" },
       h("h3", {}, run.title),
       ...run.injectors.map(({ address, text }) => {
