@@ -410,7 +410,7 @@ MISTAKES = [
         "Meanwhile var.* was changed",
     ),
     (captured, {"where": "number"}, taxpr.errors.SelectorError, "a comprehension binds it"),
-    (generates, {"where": "generates.return"}, taxpr.errors.ArgumentError, "is a generator"),
+    (generates, {"where": "generates.return"}, taxpr.errors.ArgumentError, "returns a generator"),
     (model, {"where": block, "change": lambda b: 3}, taxpr.errors.ArgumentError, "made 3 of the"),
 ]
 

@@ -456,7 +456,7 @@ def test_a_compiler_that_writes_no_files_is_asked_for_the_sums_alone(monkeypatch
     found = taxpr.memory(PROGRAMS["scanned"])(*arguments("scanned"))
     assert (found.total, found.temporaries) == (expected.total, expected.temporaries)
     [unknown] = [row for row in found.rows if row.bytes == found.temporaries]
-    assert unknown.why == "temporaries, of which this backend says no more"
+    assert unknown.why == "temporaries; this backend says no more about them"
     with pytest.raises(ArgumentError, match="XLA says their sum alone"):
         found.at(0)
     monkeypatch.setattr(jax.stages.Compiled, "memory_analysis", lambda self: None)

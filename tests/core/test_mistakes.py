@@ -362,7 +362,11 @@ def with_power(token, power):
             r"with_none\(token\) is called with \(token, state\), .* takes token and state, and",
         ),
         ({}, with_state, r"with_state\(token, state\) .* given a state by state=lambda site"),
-        ({}, with_power, r"missing a required argument: 'power'\. .*declared: injector\("),
+        (
+            {},
+            with_power,
+            r"missing a required argument: 'power'\. Declare its other parameters: injector\(",
+        ),
         (
             {"state": lambda: 0},
             with_state,

@@ -728,7 +728,7 @@ def test_a_state_that_is_first_met_in_a_later_call():
     fn = lambda x: bump(a, x.sum()) if x.ndim else bump(b, x)
     pure, states = uncurry(fn, jnp.ones(2))
     with pytest.raises(
-        StateError, match=r"write of the state 'b'|read of the state 'b'.*only a is used"
+        StateError, match=r"write of the state 'b'|read of the state 'b'.*only used a"
     ):
         pure(states, X)
 

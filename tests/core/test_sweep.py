@@ -366,7 +366,7 @@ def test_what_jax_cannot_map_runs_one_by_one():
             "ArgumentError",
             "the metric is dict, not one real number",
         ),
-        (lambda: taxpr.sweep(model, "heads", taxpr.zero()), "ArgumentError", "one run only"),
+        (lambda: taxpr.sweep(model, "heads", taxpr.zero()), "ArgumentError", "a single run"),
         (lambda: taxpr.sweep(model, "head", taxpr.scale, [1.0]), "SelectorError", "heads"),
         (lambda: taxpr.sweep(model, "heads", taxpr.zero(), [1.0]), "InjectorError", "no parameter"),
         (

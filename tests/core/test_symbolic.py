@@ -148,7 +148,7 @@ def test_a_token_of_symbolic_shape_cannot_be_recorded():
         taxpr.InjectorError, match=r"tag 'h' \(.*at t0\) .* float32\[b,3\], whose size"
     ):
         program.inject(taxpr.record())
-    with pytest.raises(taxpr.InjectorError, match="Use collect, which returns them"):
+    with pytest.raises(taxpr.InjectorError, match="Use collect, which returns values"):
         program.inject(taxpr.record(slots=2))
 
 

@@ -428,7 +428,7 @@ def test_a_variable_that_holds_a_number_is_told_as_such():
     for ask in (taxpr.collect, taxpr.watch, taxpr.grad_at):
         for _ in range(2):  # the second time JAX knows the function
             for where in ("n", var("n"), "f.n", var("f.n")):
-                message = rf"f\.n holds the Python int 3 \(test_where.py:{begins + 1}\), of which"
+                message = rf"f\.n holds the Python int 3 \(test_where.py:{begins + 1}\), which is"
                 with pytest.raises(LookupError, match=message):
                     ask(f, where)(X)
         with pytest.raises(LookupError, match=r"f\.table holds an array .* float32\[3"):

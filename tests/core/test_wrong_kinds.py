@@ -622,7 +622,7 @@ ROWS = [
     ('taxpr.grad_at(f, "q")(X)', "where='q' matches none of the 1 tags. There"),
     (
         'taxpr.grad_at(lambda x: tag(x, name="h"), "h")(X)',
-        "grad_at: <lambda> returns float32[3]. A",
+        "grad_at: <lambda> returns float32[3]. Only",
     ),
     (
         'taxpr.grad_at(f, "h", custom_rules=3)(X)',
