@@ -51,7 +51,7 @@ PLAIN = {
 OWN_SCAN = "in the library's own scan, 10 steps"
 OWN_WHILE = "in the condition of its own while loop, 4 steps"
 DERIVATIVE = "`jax.grad` of a function that writes what it is differentiated by"
-MAPPED = "`jax.vmap` of a write that differs from lane to lane"
+MAPPED = "`jax.vmap` of a write that differs between batch elements"
 RIGHT = {name: count for name, (_, count) in PLAIN.items()} | {OWN_SCAN: 10, OWN_WHILE: 5}
 
 
