@@ -12,8 +12,8 @@ class Drawn(TypedDict):
     """
 
     kind: Literal["line", "bars"]
-    before: list[float]
-    after: list[float]
+    before: list[float | None]
+    after: list[float | None]
     words: str
 
 

@@ -170,7 +170,8 @@ def _output(row: ArrayDifference, chart: OutputChart | None = None) -> run_resul
         "after": _short(row.after),
         "largest": _difference(row.max),
         "mean": _difference(row.mean),
-        "relative": _percent(row.relative),
+        # Where only what is not finite differs, the distance of the others says nothing.
+        "relative": _percent(row.relative if row.relative or row.equal else None),
         "same": row.equal,
         "notFinite": row.not_finite,
         "note": row.note,

@@ -62,7 +62,7 @@ def test_charts_of_other_dtypes(dtype):
 
 def test_what_is_not_finite_is_left_out():
     value = jnp.array([0.0, 1.0, jnp.inf, jnp.nan, 2.0])
-    assert output_chart(value, value).before == [0.0, 0.5, 1.0]
+    assert output_chart(value, value).before == [0.0, 0.5, None, None, 1.0]  # at their places
 
 
 @pytest.mark.parametrize("ends", [(1e20, 1e20), (0.1, np.nextafter(0.1, 1)), (-1.7e308, 1.7e308)])

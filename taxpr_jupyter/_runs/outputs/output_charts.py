@@ -20,15 +20,15 @@ class OutputChart(NamedTuple):
 
     Attributes:
         kind: ``"line"`` or ``"bars"``.
-        before: Heights without the changes, 0 to 1.
+        before: Heights without the changes, 0 to 1; None where nothing of a line is finite.
         after: Heights with the changes, on the same scale.
         low: The least number: of the vertical axis of a line, of the horizontal one of bars.
         high: The greatest one.
     """
 
     kind: Literal["line", "bars"]
-    before: list[float]
-    after: list[float]
+    before: list[float | None]
+    after: list[float | None]
     low: float
     high: float
 
@@ -81,18 +81,19 @@ def _numbers(value: Any) -> np.ndarray | None:
     return flat[:: max(1, flat.size // _SAMPLE)].astype(np.float64)
 
 
-def _line(numbers: np.ndarray, low: float, high: float) -> list[float]:
-    """At most `POINTS` means of neighbours, from 0 to 1; what is not finite is left out."""
+def _line(numbers: np.ndarray, low: float, high: float) -> list[float | None]:
+    """At most `POINTS` means of neighbours, from 0 to 1; None if no neighbour is finite."""
     parts = np.array_split(numbers, min(POINTS, numbers.size))
-    means = np.array(
-        [np.mean(part[np.isfinite(part)]) for part in parts if np.isfinite(part).any()]
-    )
-    return _rounded(_shares(means, low, high))
+    known = [part[np.isfinite(part)] for part in parts]
+    return [
+        _rounded(_shares(np.array([part.mean()]), low, high))[0] if part.size else None
+        for part in known
+    ]
 
 
 def _bars(
     before: np.ndarray, after: np.ndarray, low: float, high: float
-) -> tuple[list[float], list[float]]:
+) -> tuple[list[float | None], list[float | None]]:
     old, new = (
         np.histogram(_shares(one[np.isfinite(one)], low, high), BINS, (0, 1))[0] / max(1, one.size)
         for one in (before, after)
@@ -107,5 +108,5 @@ def _shares(numbers: np.ndarray, low: float, high: float) -> np.ndarray:
     return (numbers / 2 - low / 2) / width if width else np.full(numbers.shape, 0.5)
 
 
-def _rounded(numbers: np.ndarray) -> list[float]:
+def _rounded(numbers: np.ndarray) -> list[float | None]:
     return [round(float(number), 3) for number in numbers]

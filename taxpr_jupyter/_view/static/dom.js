@@ -56,6 +56,9 @@ export const section = (title, ...children) =>
 /** @param {string} words @param {Attributes} more */
 export const hint = (words, more = {}) => h("p", { class: "tx-hint", ...more }, words);
 
+/** @param {number} number @param {string} word */
+export const counted = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+
 /** Words that are read out when they change. @param {string} name */
 export const spoken = (name) => h("span", { class: name, role: "status", "aria-live": "polite" });
 

@@ -5,7 +5,7 @@
  * @import { Drawn, Output, Results } from "./messages.js"
  */
 
-import { badMark, chip, facts, folded, h, hint, svgElement, table } from "./dom.js";
+import { badMark, chip, counted, facts, folded, h, hint, svgElement, table } from "./dom.js";
 
 const FIRST = 5; // outputs, or gradients, that are shown unfolded
 const CHART = { width: 180, height: 26 }; // in pixels
@@ -20,9 +20,6 @@ function kept(key, words, ...content) {
   part.addEventListener("toggle", () => (part.open ? open.add(key) : open.delete(key)));
   return part;
 }
-
-/** @param {number} number @param {string} word */
-const counted = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
 
 /** @param {number} seconds */
 const duration = (seconds) =>
@@ -48,12 +45,12 @@ function drawChart({ kind, before, after, words }, plain) {
   const { width, height } = CHART;
   const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width: String(width), height: String(height), role: "img", "aria-label": words });
   const y = (/** @type {number} */ one) => 1 + (height - 2) * (1 - one);
-  const sides = /** @type {[string, number[]][]} */ (plain ? [["before", after]] : [["before", before], ["after", after]]);
+  const sides = /** @type {[string, (number | null)[]][]} */ (plain ? [["before", after]] : [["before", before], ["after", after]]);
   for (const [side, heights] of sides) {
     const step = width / (kind === "line" ? Math.max(1, heights.length - 1) : heights.length);
     const points = kind === "line"
-      ? heights.map((one, k) => `${k * step},${y(one)}`)
-      : [`0,${height}`, ...heights.flatMap((one, k) => [`${k * step},${y(one)}`, `${(k + 1) * step},${y(one)}`]), `${width},${height}`];
+      ? heights.flatMap((one, k) => (one === null ? [] : [`${k * step},${y(one)}`]))
+      : [`0,${height}`, ...heights.flatMap((one, k) => [`${k * step},${y(one ?? 0)}`, `${(k + 1) * step},${y(one ?? 0)}`]), `${width},${height}`];
     svg.append(svgElement("polyline", { class: `tx-${kind} tx-${side}`, points: points.join(" ") }));
   }
   svg.append(svgElement("title", {}, document.createTextNode(words)));

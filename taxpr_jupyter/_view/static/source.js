@@ -13,7 +13,7 @@
  */
 
 import { eqnOf, outward } from "./address.js";
-import { badMark, button, fill, h, hint, textField } from "./dom.js";
+import { badMark, button, counted, fill, h, hint, textField } from "./dom.js";
 
 const LEAST = 0.005; // of all; a smaller share has no bar
 const HOW = "Click a variable to select its value, a line to light what it makes.";
@@ -30,9 +30,6 @@ const LEGEND = [
 
 /** @param {number} share */
 const percent = (share) => `${Math.round(100 * share)}%`;
-
-/** @param {number} number @param {string} word */
-const counted = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
 
 /** @param {HTMLElement} item */
 const isShown = (item) => item.getClientRects().length > 0;
