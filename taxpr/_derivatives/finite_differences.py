@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 
 from taxpr import _compat
-from taxpr._devices.blocks import Together, by_blocks
+from taxpr._devices.blocks import Processes, by_blocks
 from taxpr._untyped import jax as _jax
 from taxpr._untyped import np
 
@@ -144,7 +144,7 @@ class _Function:
     ) -> None:
         arrays = {k: x for k, x in enumerate(operands) if hasattr(x, "dtype")}
         self._rest = {k: x for k, x in arrays.items() if k not in chosen}
-        self.together = Together(operands)
+        self.together = Processes(operands)
         self.values = [
             x if isinstance(x, jax.Array) and len(x.devices()) > 1 else np.asarray(x)
             for x in (operands[k] for k in chosen)

@@ -32,7 +32,7 @@ class Block(NamedTuple):
     parts: tuple[Any, ...]
 
 
-class Together:
+class Processes:
     """The processes that have parts of some arrays; in most cases it is this one alone.
 
     All of them call its methods, and each gets the same result.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 
 from taxpr._address import Address
-from taxpr._devices.blocks import Together
+from taxpr._devices.blocks import Processes
 from taxpr._differences.choices import around
 from taxpr._differences.in_step import Pair, in_step, kinds
 from taxpr._hops.table import nested_jaxprs
@@ -25,7 +25,7 @@ def aligned(
     a: Sequence[Part],
     b: Sequence[Part],
     chosen: tuple[Mapping[str, str], Mapping[str, str]],
-    together: Together,
+    together: Processes,
 ) -> list[Pair]:
     """The values that belong together.
 
@@ -64,7 +64,7 @@ def _left(a: Sequence[Part], b: Sequence[Part], pairs: Sequence[Pair]) -> list[l
     return [[part for part in of if id(part) not in gone] for of in (a, b)]
 
 
-def _by_name(a: Sequence[Part], b: Sequence[Part], together: Together) -> list[Pair]:
+def _by_name(a: Sequence[Part], b: Sequence[Part], together: Processes) -> list[Pair]:
     """Variables that belong together."""
     named = _groups(_NAME, a, b)
     several = [[*ones, *twos] for ones, twos in named if len(ones) + len(twos) > 2]

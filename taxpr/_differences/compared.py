@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from taxpr import _compat
-from taxpr._devices.blocks import Together
+from taxpr._devices.blocks import Processes
 from taxpr._differences.aligned import order_of, reversed_loops, turns_of
 from taxpr._differences.in_both import InBoth, Numbers, extended, in_both, worst_of_all
 from taxpr._differences.in_step import Pair
@@ -36,7 +36,7 @@ class Compared:
         both: Sequence[Record],
         pairs: Sequence[Pair],
         tolerance: Tolerance,
-        together: Together,
+        together: Processes,
     ) -> None:
         self._both, self._pairs, self._tolerance = both, pairs, tolerance
         self._together = together

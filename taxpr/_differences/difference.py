@@ -7,7 +7,7 @@ from typing import Any
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._compat import PyTree
-from taxpr._devices.blocks import Together
+from taxpr._devices.blocks import Processes
 from taxpr._differences.aligned import aligned
 from taxpr._differences.compared import Compared
 from taxpr._differences.losses import Loss, losses
@@ -176,7 +176,7 @@ def first_difference(
         if not known:  # of one alone they would keep its values from their partners
             parts = [[dataclasses.replace(p, variable=None) for p in of] for of in parts]
             both = [dataclasses.replace(one, parts=of) for one, of in zip(both, parts, strict=True)]
-        together = Together([x for one in both for x in one.arrays()])
+        together = Processes([x for one in both for x in one.arrays()])
         pairs = aligned(parts[0], parts[1], (runs[0].choices, runs[1].choices), together)
         if not pairs:
             raise ArgumentError(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from taxpr._devices.blocks import Together
+from taxpr._devices.blocks import Processes
 from taxpr._differences.numbers import apart, comparable, words
 from taxpr._differences.rounding import Key
 from taxpr._differences.rows import Worst
@@ -42,7 +42,7 @@ class InBoth:
 
     def __init__(
         self,
-        together: Together,
+        together: Processes,
         values: tuple[Any, Any],
         axes: tuple[str, ...] = (),
         fired: tuple[Any, Any] = (None, None),
@@ -126,7 +126,7 @@ class InBoth:
         return found
 
 
-def worst_of_all(together: Together, own: Mapping[Key, Mapping[str, Any]]) -> dict[Key, Worst]:
+def worst_of_all(together: Processes, own: Mapping[Key, Mapping[str, Any]]) -> dict[Key, Worst]:
     """The greatest of the differences that `InBoth.worst` found in each process."""
     flat = {(key, name): x for key, one in own.items() for name, x in one.items()}
     each = together.everyones("where values differ most", flat)
@@ -138,7 +138,7 @@ def worst_of_all(together: Together, own: Mapping[Key, Mapping[str, Any]]) -> di
     return found
 
 
-def in_both(together: Together, one: Part, two: Part) -> InBoth:
+def in_both(together: Processes, one: Part, two: Part) -> InBoth:
     """The numbers of a value that two runs kept."""
     kept = one.kept, two.kept
     fired = kept[0].fired, kept[1].fired

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from taxpr._devices.blocks import Together
+from taxpr._devices.blocks import Processes
 from taxpr._differences.numbers import comparable, words
 from taxpr._differences.precision import EPS, coarsest
 from taxpr._recordings.part import Part
@@ -56,7 +56,7 @@ def _matches(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, in
     return found
 
 
-def kinds(groups: Sequence[Sequence[Part]], together: Together) -> Mapping[int, int]:
+def kinds(groups: Sequence[Sequence[Part]], together: Processes) -> Mapping[int, int]:
     """For the values of each group numbers that are equal where they agree, by their ids.
 
     Args:
@@ -80,7 +80,7 @@ def kinds(groups: Sequence[Sequence[Part]], together: Together) -> Mapping[int, 
     return found
 
 
-def _features(parts: Sequence[Part], together: Together) -> dict[int, Any]:
+def _features(parts: Sequence[Part], together: Processes) -> dict[int, Any]:
     """The size of each value, and two sums that are others where it has other numbers, by id."""
     arrays = {id(part): words(part.whole()) for part in parts}
 

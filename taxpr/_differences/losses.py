@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
-from taxpr._devices.blocks import Together
+from taxpr._devices.blocks import Processes
 from taxpr._differences.compared import Compared
 from taxpr._differences.in_both import InBoth, Numbers
 from taxpr._differences.rounding import Key
@@ -55,7 +55,7 @@ class Error:
     sizes: Any
 
 
-def losses(program: Program, compared: Compared, together: Together) -> tuple[list[Loss], float]:
+def losses(program: Program, compared: Compared, together: Processes) -> tuple[list[Loss], float]:
     """Statements by how much error they add, the worst first; and the greatest error of a result.
 
     Args:
@@ -80,7 +80,7 @@ def losses(program: Program, compared: Compared, together: Together) -> tuple[li
     return _ranked(each, compared), ends
 
 
-def errors(of: Mapping[Key, InBoth], together: Together) -> dict[Key, Any]:
+def errors(of: Mapping[Key, InBoth], together: Processes) -> dict[Key, Any]:
     """For each of the leading axes how far values are apart in both runs, measured by their size.
 
     A mask or a place has no size: it is how many of its elements are others.

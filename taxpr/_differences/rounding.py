@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from taxpr._compat import PyTree, map_leaves
-from taxpr._devices.blocks import Together, by_blocks
+from taxpr._devices.blocks import Processes, by_blocks
 from taxpr._untyped import jnp as _jnp
 from taxpr._untyped import np
 
@@ -62,7 +62,7 @@ def moved(given: PyTree, number: int) -> Any:
 
 
 def lasting(
-    found: BlockPairs, again: Callable[[int], BlockPairs], together: Together
+    found: BlockPairs, again: Callable[[int], BlockPairs], together: Processes
 ) -> dict[BlockKey, Any]:
     """For each number of each pair whether its difference stays when the arguments move.
 
