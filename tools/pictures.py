@@ -14,10 +14,11 @@ from typing import Any
 
 from taxpr_jupyter._layout.geometry import Box
 
-PAGES = Path(__file__).resolve().parent.parent / "docs" / "how-to"
+PAGES = Path(__file__).resolve().parent.parent / "docs"
 IMAGE = re.compile(r"!\[[^]]*\]\(([\w-]+\.svg)\)")
 # By picture, in the order of the numbers.
 NUMBERED = {
+    "concepts.svg": ("in0", "0:scan/body", "0:scan/body/3:tanh", "0:scan/body/5:sqrt"),
     "read-a-picture-gradient.svg": (
         "in0",
         "group:1-5",
@@ -37,13 +38,20 @@ NUMBERED = {
         "2:while/cond/out0",
         "4:convert_element_type",
     ),
+    "read-a-picture-kept.svg": (
+        "1:scan/body",
+        "1:scan/body/out1",
+        "12:scan/body",
+        "1:scan/body/out5->12:scan/body/group:in5-9",
+        "12:scan/body/group:in5-9",
+    ),
 }
 RADIUS = 7.0  # points
 
 
 def with_pictures() -> list[Path]:
     """The pages that have pictures."""
-    return [page for page in sorted(PAGES.glob("*.md")) if IMAGE.search(page.read_text("utf-8"))]
+    return [page for page in sorted(PAGES.rglob("*.md")) if IMAGE.search(page.read_text("utf-8"))]
 
 
 def drawn(page: Path) -> dict[str, Any]:
