@@ -156,7 +156,7 @@ def _ended(failure: introspect.Failure) -> str:
     advice = hint_of(failure.error, failure.message)
     advice = f" Hint: {advice}" if advice else ""
     reason = visible(failure.reason).rstrip(".")
-    return f"This is what was traced until an error{place}: {reason}.{advice}"
+    return f"Traced until an error{place}: {reason}.{advice}"
 
 
 @contextlib.contextmanager

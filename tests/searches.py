@@ -113,5 +113,5 @@ MISTAKES = [
         "foo:bar",
         "A search knows no foo: but prim: name: tag: dtype: shape: source: line: var: fn: scope:",
     ),
-    ("foo:bar", 'In quotes, "foo:bar" is looked for as it stands.'),
+    ("foo:bar", 'In quotes, "foo:bar" is searched literally.'),
 ]

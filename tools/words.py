@@ -2,10 +2,10 @@
 
     .envs/newest/bin/python tools/words.py [--where NAME]
 
-Reads README and pages, the docstrings and comments' neighbours of both packages, and the text cells
-of notebooks. Code is left out. Prints a table: a row for each phrase, a column for each kind of
-text. With `--where what` it prints each place of the phrase `what`. `tests/docs/test_words.py` has
-the most that there may be of each.
+Reads README and pages, the docstrings of both packages, the text cells of notebooks, and the
+messages in strings of Python and of the browser's modules. Code is left out. Prints a table: a row
+for each phrase, a column for each kind of text. With `--where what` it prints each place of the
+phrase `what`. `tests/docs/test_words.py` has the most that there may be of each.
 """
 
 import argparse
@@ -28,8 +28,10 @@ PHRASES = {
     "stands": r"\bstands?\b",
     "preposition-which": r"\b(?:of|in|by|from|with|to|at|for|on) (?:which|whose)\b",
     "of-first": r"(?:^|[.:] )Of [a-z]",
+    # Words that the field has others for: fix, batch element, iteration, remove tags.
+    "own-words": r"\b(?:cures?|mend(?:s|ed)?|lanes?|turns? of the|number of Python)\b",
 }
-KINDS = "documents", "docstrings", "notebooks"
+KINDS = "documents", "docstrings", "notebooks", "messages"
 
 
 def texts(kind: str) -> Iterator[tuple[str, int, str]]:
@@ -43,6 +45,12 @@ def texts(kind: str) -> Iterator[tuple[str, int, str]]:
         for package in ("taxpr", "taxpr_jupyter"):
             for file in sorted((ROOT / package).rglob("*.py")):
                 yield from _docstrings(file)
+    elif kind == "messages":
+        for package in ("taxpr", "taxpr_jupyter"):
+            for file in sorted((ROOT / package).rglob("*.py")):
+                yield from _messages(file)
+            for file in sorted((ROOT / package).rglob("*.js")):
+                yield from _quoted(file)
     else:
         for file in sorted((ROOT / "notebooks").glob("*.ipynb")):
             cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
@@ -63,6 +71,33 @@ def _docstrings(file: Path) -> Iterator[tuple[str, int, str]]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, holders) and (text := ast.get_docstring(node)):
             yield from _paragraphs(file, text, node.body[0].lineno)
+
+
+def _messages(file: Path) -> Iterator[tuple[str, int, str]]:
+    """Strings that read as sentences and are no docstring, with `x` for each value in them."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    passed = {id(node.value) for node in statements}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            passed.update(map(id, node.values))
+            parts = [getattr(one, "value", "") for one in node.values]
+            text = "".join(one if isinstance(one, str) else "`x`" for one in parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        else:
+            continue
+        if id(node) not in passed and text.count(" ") > 2:
+            yield _placed(file, node.lineno, text.split("\n"))
+
+
+def _quoted(file: Path) -> Iterator[tuple[str, int, str]]:
+    """Quoted strings of a module of the browser that read as sentences."""
+    for number, row in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
+        if not row.lstrip().startswith(("//", "*", "/*")):
+            for text in re.findall(r"\"([^\"]+)\"|`([^`]+)`", row):
+                if "".join(text).count(" ") > 2:
+                    yield _placed(file, number, ["".join(text)])
 
 
 def _paragraphs(file: Path, text: str, line: int) -> Iterator[tuple[str, int, str]]:

@@ -126,8 +126,8 @@ def register_library(name: str, library: Library) -> None:
     refuse_no_text("register_library", name, "the name of a library")
     if not isinstance(library, Library):
         raise ArgumentError(
-            f"register_library: {library!r} is a {type(library).__name__}. Give a name, and what "
-            "taxpr.libraries.objects returns, or a taxpr.libraries.Library."
+            f"register_library: {library!r} is a {type(library).__name__}. Give a name, and the "
+            "result of taxpr.libraries.objects, or a taxpr.libraries.Library."
         )
     if name in _OWN:
         raise ArgumentError(f"register_library: {name} is a library that taxpr knows by itself.")

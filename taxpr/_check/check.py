@@ -47,7 +47,7 @@ def check(
 
     Returns:
         A function of the arguments of ``fun``, which may be of `jax.ShapeDtypeStruct`. It returns
-        an `Answer`, whose rows have ``rule``, ``line``, ``variable``, ``what``, ``cure``,
+        an `Answer`, whose rows have ``rule``, ``line``, ``variable``, ``what``, ``fix``,
         ``statement``, ``file`` and ``address``; it is false if nothing was found. Findings of
         one expression, such as one in each layer, share a row, with the number of ``times`` and all
         ``addresses`` and ``variables``.
@@ -102,7 +102,7 @@ def _findings(program: Examined, rules: Iterable[Rule]) -> Findings:
         for one in rule.look(program):
             found = _finding(rule, one, program)
             place = found.rule, found.file, found.line
-            part = *place, _part(one), found.cure
+            part = *place, _part(one), found.fix
             # What a derivative adds to a line has no variable.
             known = (*place, found.variable) in said and part not in parts
             if known or (not found.variable and place in said):
@@ -143,7 +143,7 @@ def _finding(rule: Rule, one: Suspicion, program: Examined) -> Finding:
         place_text(file, line),
         one.variable,
         one.what,
-        one.cure or rule.cure,
+        one.fix or rule.fix,
         text,
         file,
         str(one.address),

@@ -18,7 +18,7 @@ class Finding:
         line: The line, such as ``"model.py:12"``; "" if it is not known.
         variable: The variable that it is about; "" if none is known.
         what: The finding, in words.
-        cure: The advice.
+        fix: The advice.
         statement: The statement of the line.
         file: The file, as Python names it.
         address: The address of the equation, or of the value.
@@ -31,7 +31,7 @@ class Finding:
     line: str
     variable: str
     what: str
-    cure: str
+    fix: str
     statement: str
     file: str
     address: str
@@ -49,14 +49,14 @@ class Suspicion(NamedTuple):
             argument.
         address: The address of the equation, or of the value.
         variable: The variable that it is about.
-        cure: The advice, if it is not the rule's.
+        fix: The advice, if it is not the rule's.
     """
 
     what: str
     statements: tuple[Statement, ...] = ()
     address: str = ""
     variable: str = ""
-    cure: str = ""
+    fix: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,20 +66,20 @@ class Rule:
     Attributes:
         name: Its name, to switch it off.
         finds: Its findings, in words.
-        cure: The advice.
+        fix: The advice.
         look: Finds it in a program.
     """
 
     name: str
     finds: str
-    cure: str
+    fix: str
     look: Callable[[Examined], Iterator[Suspicion]] = dataclasses.field(repr=False)
 
 
 class Findings(Answer):
     """The answer of `check`. Its rows are of `Finding`."""
 
-    _columns = ("rule", "times", "line", "variable", "what", "cure")
+    _columns = ("rule", "times", "line", "variable", "what", "fix")
 
     def _shown(self) -> list[dict[str, Any]]:
         times = ((row, row["times"]) for row in super()._shown())
@@ -89,7 +89,7 @@ class Findings(Answer):
         rows: list[Any] = list(self.rows)
         places = [
             f"{row.line or row.address}: {row.rule}{f' ×{row.times}' if row.times > 1 else ''}: "
-            f"{row.what} {row.cure}"
+            f"{row.what} {row.fix}"
             for row in rows
         ]
         return "\n".join([self.headline, *places, *self.notes])

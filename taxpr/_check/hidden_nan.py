@@ -23,12 +23,12 @@ class _Unsafe(NamedTuple):
     Attributes:
         operand: The operand that must stay away from them.
         at: These values; beyond them the operand may be out of the domain.
-        cure: The code to write, and the code that it replaces.
+        fix: The code to write, and the code that it replaces.
     """
 
     operand: int
     at: tuple[float, ...]
-    cure: tuple[str, str]
+    fix: tuple[str, str]
 
 
 def _of(function: str, condition: str = "x > 0", safe: float = 1.0) -> tuple[str, str]:
@@ -91,7 +91,7 @@ def _said(program: Examined, level: Level, op: Op, found: Op, shown: int) -> Sus
         op.statements,
         op.address,
         name,
-        "Choose the operand, too: {} instead of {}.".format(*_UNSAFE[found.eqn.primitive].cure),
+        "Choose the operand, too: {} instead of {}.".format(*_UNSAFE[found.eqn.primitive].fix),
     )
 
 

@@ -35,7 +35,7 @@ def _handed_back(program: Examined) -> Iterator[Suspicion]:
             of_argument.setdefault(k, []).append(out)
     for k, (out, *_) in sorted(of_argument.items()):
         name, before, after = traced.in_names[k], traced.in_avals[k], traced.out_avals[out]
-        what = "a number of Python" if not before.shape else before.str_short()
+        what = "a Python scalar" if not before.shape else before.str_short()
         comes = f"{name} comes in as {what} (weakly typed)"
         dtype = "" if before.dtype == after.dtype else f" of {after.dtype.name}"
         yield Suspicion(
@@ -43,7 +43,7 @@ def _handed_back(program: Examined) -> Iterator[Suspicion]:
             "the function is traced and compiled again.",
             variable=name,
             address=f"in{k}",
-            cure=_FULL if before.shape else "",
+            fix=_FULL if before.shape else "",
         )
 
 

@@ -37,10 +37,10 @@ ESSENTIAL = {
     "source_info_util.raw_frame_to_frame": _MARKS,
 }
 _DERIVATIVES = "what is tagged or changed while a derivative is traced"
-_OF_XLA = "`memory`, and what else reads what XLA made of a program"
+_OF_XLA = "`memory`, and the other questions about the compiled program"
 _LETTERS = "`var_names`, the letters of variables"
 _LINES_OF_RULES = "the lines of the rules of `jax.custom_jvp` and `jax.custom_vjp`"
-_RULES = "a tag or a change in what has a rule by `jax.custom_jvp` or `jax.custom_vjp`"
+_RULES = "a tag or a change in a function with `jax.custom_jvp` or `jax.custom_vjp`"
 _SHARDED = "a program with explicit mesh axes, or a `shard_map`"
 _UNTIL = "`until_error`, and a program up to the line that raised"
 
@@ -74,7 +74,7 @@ NEEDED_BY = {
     "linear_util.wrap_init": _RULES,
     "mesh.empty_abstract_mesh": _SHARDED,
     "mesh.get_concrete_mesh": _SHARDED,
-    "pjit._infer_params": "`edit` of many functions, for each of which JAX traces its own anew",
+    "pjit._infer_params": "`edit` of many functions: JAX traces its own again for each",
     "pretty_printer.nil": _LETTERS,
     "sharding_impls.UNSPECIFIED": "a tag or a change in a `jax.jit` within the program",
     "source_info_util.NameStack": "`scope_of`, the name scopes of equations",
@@ -85,7 +85,7 @@ NEEDED_BY = {
     "source_info_util.register_exclusion": "the lines of JAX's own errors, which name taxpr's",
     "state.types.AbstractRef": "a program with Refs",
     "traceback_util.api_boundary": _UNTIL,
-    "util.weakref_cache_key_types": "gradients of many functions, of each of which JAX keeps some",
+    "util.weakref_cache_key_types": "gradients of many functions: JAX keeps memory for each",
 }
 
 

@@ -34,7 +34,7 @@ class CallChange(NamedTuple):
 
 
 # Why a function is traced anew, and why one that was traced is compiled anew: the first that is
-# found is told first. Each with its cure.
+# found is told first. Each with its fix.
 TRACED = {
     "number of arguments": "Give the same arguments in each call: a default always or never.",
     "keyword": "Give the argument always by keyword, or always by position.",

@@ -32,7 +32,7 @@ _NEW_OBJECT = (
     "Call jax.jit once, outside of the loop or function, and keep what it returns: what it has "
     "compiled it finds by the object that it was given."
 )
-_CURES = {
+_FIXES = {
     **CURES,
     OUTSIDE: "It runs outside of jax.jit, where JAX compiles each operation for itself, and a loop "
     "anew each time: put jax.jit around the function that has it.",
@@ -61,7 +61,7 @@ class CompileRow:
         seconds: How long that took.
         line: The line that made the call.
         code: The statement there.
-        cure: How to avoid it.
+        fix: How to avoid it.
         more: Further changes; the cause alone would have been enough.
 
     Example:
@@ -82,7 +82,7 @@ class CompileRow:
     seconds: float
     line: str
     code: str
-    cure: str
+    fix: str
     more: tuple[CallChange, ...] = ()
 
 
@@ -195,8 +195,8 @@ class Recorder:
             cause = CallChange(OUTSIDE, "", "", "")
         if signature is not None and not stage.failed:
             known.add(signature)
-        cure = _NEW_OBJECT if cause.cause.startswith("new object") else _CURES[cause.cause]
-        row = CompileRow(name, *cause, (), 0.0, place, code, cure, tuple(more))
+        fix = _NEW_OBJECT if cause.cause.startswith("new object") else _FIXES[cause.cause]
+        row = CompileRow(name, *cause, (), 0.0, place, code, fix, tuple(more))
         return Entry(known, eager, row, key, signature, stage.failed)
 
     def _why(

@@ -11,7 +11,7 @@ from taxpr._errors import RefusedError
 
 _ASKED = re.compile(r"allocat\w* (\d[\d.]*) ?([KMGT]iB|bytes)")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_CURE = (
+_FIX = (
     "taxpr.memory(fun, compile=False) estimates which values hold the memory, without the device, "
     "and its .advice() says which changes make it less. Smaller arguments help, too."
 )
@@ -41,6 +41,5 @@ def saying_what_is_exhausted(name: str, doing: str) -> Generator[None]:
         if asked:
             size = f" for {size_text(int(float(asked[1]) * _UNITS[asked[2]]))} at once"
         raise RefusedError(
-            f"{doing} {name} takes more memory than the device has: XLA asked in vain{size}. "
-            f"{_CURE}"
+            f"{doing} {name} takes more memory than the device has: XLA asked in vain{size}. {_FIX}"
         ) from error

@@ -209,9 +209,9 @@ def first_difference(
             share = EPS * float(_jnp.finfo(least).eps)
             notes.insert(
                 0,
-                f"Tolerated in {least} are differences of {share:.3g} of the greatest number of a "
-                "value, 16 times its precision, also in what is computed from it; atol= and rtol= "
-                "say otherwise.",
+                f"Differences of up to {share:.3g} of the greatest number of a value are tolerated "
+                f"in {least} (16 times its precision), and in all values computed from it. "
+                "atol= and rtol= set other limits.",
             )
         rows = without_copies(found)
         values = len(without_copies({k: row for k, row in found.items() if isinstance(k, int)}))

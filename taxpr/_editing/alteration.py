@@ -87,7 +87,7 @@ class Alteration:
             raise ArgumentError(
                 f"edit: {self.text} makes truth values of {bound.text} ({bound.place}), which "
                 f"holds {shown(bound.value)}. For the numbers 0 and 1 say so: "
-                "'(x > 0).astype(x.dtype)'. The new value stands alone, or behind one '='."
+                "'(x > 0).astype(x.dtype)'. Write the new value alone, or behind one '='."
             )
         return new
 

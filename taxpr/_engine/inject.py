@@ -123,7 +123,7 @@ def handler_for(
         except InjectorError as error:
             raise InjectorError(f"{error} This is at {described(address, eqn)}.") from error
         except Exception as error:
-            say_where(error, f"raised by {where}" + _cure(error, token))
+            say_where(error, f"raised by {where}" + _fix(error, token))
             raise
         if not _is_pair(result):
             raise InjectorError(
@@ -159,7 +159,7 @@ def _is_pair(result: Any) -> TypeGuard[tuple[PyTree, PyTree]]:
     return issubclass(type(result), tuple) and len(result) == 2
 
 
-def _cure(error: Exception, token: Sequence[Array]) -> str:
+def _fix(error: Exception, token: Sequence[Array]) -> str:
     if _compat.is_sharding_error(error):
         shown = ", ".join(jax.typeof(x).str_short(short_dtypes=False) for x in token)
         return (
@@ -196,14 +196,14 @@ def _checked(
                 f"{_compat.type_text(aval)} is expected."
             ) from None
         if (array.shape, array.dtype) != (aval.shape, aval.dtype):
-            cure = (
+            fix = (
                 f"Convert it: x.astype({aval.dtype})."
                 if array.shape == aval.shape
                 else "The program goes on with it and needs the shape that it was traced with."
             )
             raise InjectorError(
                 f"inject: {where} changed {place}: expected {_compat.type_text(aval)}, got "
-                f"{_compat.type_text(jax.typeof(array))}. {cure}"
+                f"{_compat.type_text(jax.typeof(array))}. {fix}"
             )
         array = _compat.with_weak_type(array, aval.weak_type)
         if what == "token":

@@ -40,18 +40,18 @@ def _check_emission(
     loops = hop.loops and not one.once
     lead = (one.trips,) if loops and one.trips is not None else ()
     if loops and one.trips is None:
-        cure = "combine what the runs emit by later, from before_loop of the body's emitted()"
+        fix = "combine what the runs emit by later, from before_loop of the body's emitted()"
         each = each._replace(value=_loop_begins(each))
     elif loops:
-        cure = (
+        fix = (
             f"nested says trips={one.trips}, so stack what as many runs emit, as jax.lax.scan does"
         )
     else:
-        cure = "return what the run emits. For several runs give trips= and loops=True"
+        fix = "return what the run emits. For several runs give trips= and loops=True"
     counts = each.fired is not None or one.conditional or one.trips is None
     if counts and found.fired is None:
         text = f"inject returned no count of the runs of {one.label!r} (Emission.fired): "
-        raise wrong_entry(eqn, text + (cure if loops else "use counted and never of taxpr.hops"))
+        raise wrong_entry(eqn, text + (fix if loops else "use counted and never of taxpr.hops"))
     avals, own = _avals(each.value), _avals(found.value)
     expected = [((*lead, *aval.shape), aval.dtype) for aval in avals]
     if types_of(own) == expected:
@@ -62,7 +62,7 @@ def _check_emission(
     else:
         text = shown(own) + f" for the value collected at {key}, and expected "
         text += ", ".join(f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in expected)
-    raise wrong_entry(eqn, f"inject returned {text}: {cure}")
+    raise wrong_entry(eqn, f"inject returned {text}: {fix}")
 
 
 def _loop_begins(each: Emission) -> PyTree:

@@ -25,7 +25,7 @@ Unpack = Callable[[Sequence[Array]], tuple[list[Array], list[Array], Emits]]
 _NO_DERIVATIVE = (
     "inject: at {tags}: {place} has a derivative of its own, which does not cover a context. So "
     "nothing can be differentiated with respect to the context of an injector inside it, or to a "
-    "value that the injector closes over. {cure}select other tags with where=, or use "
+    "value that the injector closes over. {fix}select other tags with where=, or use "
     "jax.lax.stop_gradient on the context.{hint}"
 )
 _NO_DERIVATIVE_OF_STATES = (
@@ -69,7 +69,7 @@ def keep_derivative(
         name=name,
         tags=tags_in(thread),
         place=thread.place,
-        cure=_DROP if droppable else "Either ",
+        fix=_DROP if droppable else "Either ",
         hint=hint,
     )
     own_in, ctx_in = entering(thread, own, ctx, text)

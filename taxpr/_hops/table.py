@@ -188,8 +188,8 @@ def injectable(eqn: JaxprEqn, nested: Nested | None = None) -> str | None:
     hop = _entry(eqn)
     if hop is None:
         return (
-            "taxpr has no rule for this primitive, so it does not know in which order, or how "
-            "often, its jaxprs run (taxpr.register_hop adds one)"
+            "taxpr has no rule for this primitive, so it does not know the order in which its "
+            "jaxprs run, or how often (taxpr.register_hop adds one)"
         )
     if hop.refusal is not None or nested is None:
         return hop.refusal

@@ -29,7 +29,7 @@ def _check_call(
         return
     signature, error = wrong
     given = ", ".join((*first, *(f"{word}=" for word in sorted(words))))
-    cure = (
+    fix = (
         "It is given a state by state=lambda site: ..., and gives one back: (token, state)."
         if "state" in signature.parameters and "state" not in first
         else "With state= it takes token and state, and gives both back: (token, state)."
@@ -38,7 +38,7 @@ def _check_call(
     )
     raise InjectorError(
         f"injector: {what}{name or name_of(fun)}{signature} is called with ({given}), and that "
-        f"does not go: {error}. {cure}"
+        f"does not go: {error}. {fix}"
     )
 
 

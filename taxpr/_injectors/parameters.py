@@ -55,7 +55,7 @@ def with_values(
             keys = {one.key for one in found}
             if len(keys) == len(found):
                 raise ArgumentError(
-                    f"ctx_with: {name} may be {' or '.join(map(str, found))}. Say at which key: "
+                    f"ctx_with: {name} may be {' or '.join(map(str, found))}. Name the key: "
                     "ctx_with(key, ...)."
                 )
             named = [_in_ctx(ctx, one) for one in found]

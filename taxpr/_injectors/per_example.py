@@ -71,13 +71,14 @@ def per_example(
         )
     if isinstance(injector, Injector) and jax.tree.leaves(ctx):
         raise InjectorError(
-            f"per_example: {injector} has a context of its own; leave out ctx, which is that of a "
-            "function."
+            f"per_example: {injector} has a context of its own, so leave out ctx: it is the "
+            "context of a function."
         )
     one = injector if isinstance(injector, Injector) else from_function(injector, ctx)
     if isinstance(one, SiteInjector) and not one.of_examples:
         raise InjectorError(
-            f"per_example: {one.name} is told the tag at which it runs, and sees the whole batch."
+            f"per_example: {one.name} depends on its tag and needs the whole batch at once, so it "
+            "cannot run on single examples."
         )
     return _PerExample.of(one, name=f"per_example({one.name})", one=one)
 

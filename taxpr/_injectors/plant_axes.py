@@ -139,8 +139,8 @@ def _two_meanings(value: PyTree, site: Site, meanings: Sequence[tuple[int | None
         for parts, axes in meanings
     ]
     return (
-        f"plant: the value is {_shown(value)} and the token {_shown(site.avals)}. The leading axes "
-        f"may be those of {', or of '.join(read)}. Give the value all of the mesh axes, as by "
+        f"plant: the given value is {_shown(value)} and the tagged value {_shown(site.avals)}. Its "
+        f"leading axes may be {', or '.join(read)}. Give the value all of the mesh axes, as by "
         f"jnp.broadcast_to, or each tag a plant of its own. This is for the {site}."
     )
 
@@ -165,9 +165,8 @@ def _check_masks(values: Values, collected: type | None, site: Site, parts: int 
         if not _begins(lead, shape):
             shown = ", ".join("k" if size is None else str(size) for size in lead)
             raise InjectorError(
-                f"plant: the mask has shape {shape}, and its axes are the first of those of "
-                f"({shown}), the leading axes of the values or of the loops. This is for the "
-                f"{site}."
+                f"plant: the mask has shape {shape}, and must have the first axes of ({shown}), "
+                f"the leading axes of the values or of the loops. This is for the {site}."
             )
     if collected is None or not leaves:
         return

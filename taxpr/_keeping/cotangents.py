@@ -23,7 +23,7 @@ from taxpr._variables.table import Variables
 
 _SCALAR = (
     "watch(loss, grads=True) and flow(loss) differentiate the result of {name}, which is to be a "
-    "scalar of floats, or a tuple that begins with one; it is {found}. {cure}"
+    "scalar of floats, or a tuple that begins with one; it is {found}. {fix}"
 )
 _GIVE = "Give the loss itself, not its gradient."
 _NAME = "Name the result to differentiate, as in watch(f, grads={of!r}) and flow(f, of={of!r})."
@@ -134,9 +134,9 @@ def loss_of(program: Program, of: str | bool) -> int:
         first = first[0]
     if not _is_scalar(first):
         types = [aval.str_short() for aval in program.out_avals[:3]]
-        cure = _NAME.format(of=next(iter(scalars))) if scalars else _GIVE
+        fix = _NAME.format(of=next(iter(scalars))) if scalars else _GIVE
         found = ", ".join(types) or "nothing"
-        raise ArgumentError(_SCALAR.format(name=program.name, found=found, cure=cure))
+        raise ArgumentError(_SCALAR.format(name=program.name, found=found, fix=fix))
     return 0
 
 

@@ -21,7 +21,7 @@ from taxpr._kernels.collectives import CollectiveRow, Collectives
 from taxpr._kernels.shardings import ShardingRow, Shardings
 from taxpr._programs.divided import Division
 
-_MOVED = "What moves between devices, along which axes and for which statement: .collectives"
+_MOVED = "Values moved between devices, with mesh axes and statements: .collectives"
 _REMOVED = (
     "XLA has computed them beforehand, made one equation of them and others, or left them out; or "
     "they only give a value another shape."

@@ -141,14 +141,14 @@ def _refuse_misplaced_write(
     if "other" in kinds:
         names = ", ".join(layer.name for layer in layers if layer.kind == "other")
         raise StateError(f"{access}: inside of {names} it is not known what it would do. {WRAP}.")
-    for kind, what, cure in (
+    for kind, what, fix in (
         ("ad", "jax.grad, or the like, of", WRAP_GRAD),
         ("batch", "jax.vmap of", WRAP_VMAP),
     ):
         if kind in kinds and (bad := sorted(inside - _KEPT_BY[kind])):
             raise StateError(
                 f"{access} is inside of {what} {' and '.join(bad)}, which may move it, repeat it, "
-                f"or run it where it should not. {cure}."
+                f"or run it where it should not. {fix}."
             )
 
 

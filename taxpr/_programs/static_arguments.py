@@ -222,16 +222,16 @@ def say_static(
         of = name_of(fun)
         given = " and ".join(f"{name}={_shown(name, x)}" for name, x in found.items())
         names = repr(*found) if len(found) == 1 else repr(tuple(found))
-        cures = [f"jax.jit({of}, static_argnames={names})"]
+        fixes = [f"jax.jit({of}, static_argnames={names})"]
         if _may_bind(fun, found, len(args)):
             bound = ", ".join(f"{name}={_shown(name, x)}" for name, x in found.items())
-            cures.insert(0, f"functools.partial({of}, {bound})")
-        cure = " or ".join(cures)
+            fixes.insert(0, f"functools.partial({of}, {bound})")
+        fix = " or ".join(fixes)
         say_more(
             error,
             _HINT,
             f"{of} was given {given}, and only its type is known during tracing. If it is "
-            f"static, give {cure} instead.",
+            f"static, give {fix} instead.",
         )
 
 

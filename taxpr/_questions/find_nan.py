@@ -271,8 +271,8 @@ class _Finding:
         many, reaching = len(rows), len(found.origins)
         what = f"{rows[0].what} in {self._words.short(rows[0].address)}"
         if self._everywhere:
-            places = f"; {many} place{'s' * (many > 1)}, of which the results have "
-            return what + places + (str(reaching) if reaching else "nothing")
+            places = f"; {many} place{'s' * (many > 1)}, of them in the results: "
+            return what + places + (str(reaching) if reaching else "none")
         return what + (f"; {reaching} places" if reaching > 1 else "")
 
     def _hidden(self, found: Nonfinite) -> list[str]:
@@ -385,7 +385,7 @@ def _unsure(found: Nonfinite, ran: Ran) -> list[str]:
         reasons.append("memory did not allow to tell the elements of values apart")
     if found.guessed:
         names = ", ".join(sorted(found.guessed))
-        reasons.append(f"it is not known which elements {names} made of which")
+        reasons.append(f"it is not known which inputs of {names} made which elements")
     return [f"The first place may not have reached the results: {one}." for one in reasons]
 
 

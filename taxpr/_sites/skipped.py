@@ -25,8 +25,8 @@ class Skipped:
         >>> [site.address for site in program.tags()], program.skipped[0].addresses
         (['t0'], ('0:reduce/jaxpr/0:sin.0',))
         >>> print(program.skipped[0])
-        1 place in reduce: its jaxpr combines pairs of elements, and XLA chooses in which order \
-and how often
+        1 place in reduce: its jaxpr combines pairs of elements, and XLA chooses their order \
+and number
     """
 
     reason: str

@@ -69,36 +69,36 @@ def edited(
         if any(turn >= 0 for point in of[1] for turn in point.iteration):
             return None
 
-    def changed(one: Var, lane: Mapping[str, Any]) -> Alteration:
-        number, new = numbers[one], alteration(change(numbers[one], lane))
+    def changed(one: Var, place: Mapping[str, Any]) -> Alteration:
+        number, new = numbers[one], alteration(change(numbers[one], place))
         if of is None:
             return new
         axis = of[0].axis
 
         def at_the_place(bound: Bound) -> Any:
-            return _here(number, lane, axis, bound.value, new.of(bound))
+            return _here(number, place, axis, bound.value, new.of(bound))
 
         return dataclasses.replace(new, make=at_the_place)
 
-    return lambda lane: edit(fun, {one: changed(one, lane) for one in variables})
+    return lambda place: edit(fun, {one: changed(one, place) for one in variables})
 
 
-def with_values(ready: Injector, lane: Mapping[str, Any]) -> Injector:
+def with_values(ready: Injector, place: Mapping[str, Any]) -> Injector:
     """The injector with the parameters of a run."""
-    values = {name: lane.get(name, one) for name, one in ready.values.items()}
+    values = {name: place.get(name, one) for name, one in ready.values.items()}
     return dataclasses.replace(ready, values=values)
 
 
 def _here(
-    number: int, lane: Mapping[str, Any], axis: int | None, value: PyTree, other: PyTree
+    number: int, place: Mapping[str, Any], axis: int | None, value: PyTree, other: PyTree
 ) -> PyTree:
     """The other value, if the run is of this place, and only at its part along the axis."""
-    here = lane[SITE] == number
+    here = place[SITE] == number
 
     def one(old: Array, new: Array) -> Array:
         mask = here
         if axis is not None:
-            indices = jnp.arange(old.shape[axis]) == lane[INDEX]
+            indices = jnp.arange(old.shape[axis]) == place[INDEX]
             mask = here & indices.reshape(-1, *(1,) * (old.ndim - 1 - axis % old.ndim))
         return jnp.where(mask, new, old)
 

@@ -19,7 +19,7 @@ from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.program import Program
 from taxpr._sites.criteria import Each
 from taxpr._sweep.by_edit import NOTE, edited
-from taxpr._sweep.lanes import run_lanes
+from taxpr._sweep.many_runs import run_all
 from taxpr._sweep.points import AtPoint, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
 from taxpr._sweep.target import (
@@ -139,7 +139,7 @@ def patch(
             }
 
         by_edit = edited(
-            fun, of.where, named, sites, (of, points), lambda k, lane: lane[PLANTED][k]
+            fun, of.where, named, sites, (of, points), lambda k, place: place[PLANTED][k]
         )
         injected = (
             program if by_edit else program.inject(planting(taken[0]), custom_rules=custom_rules)
@@ -151,20 +151,20 @@ def patch(
             pairs = zip(sites, planting(run).values(), strict=True)
             return {str(site.address): one.initial([site]) for site, one in pairs}
 
-        def run_at(lane: dict[str, Any], both: PyTree) -> Any:
+        def run_at(place: dict[str, Any], both: PyTree) -> Any:
             ctx, flat = both
             if by_edit:
-                fun_at = by_edit({**lane, PLANTED: ctx})
+                fun_at = by_edit({**place, PLANTED: ctx})
                 return metric_of(of_flat(fun_at, named, args, {}), flat, metric)
             moved = {
-                key: {**part, "values": {**part["values"], **lane}} for key, part in ctx.items()
+                key: {**part, "values": {**part["values"], **place}} for key, part in ctx.items()
             }
             return metric_of(injected, [*jax.tree.leaves(moved), *flat], metric)
 
         into: dict[str, str] = {"clean": "corrupted", "corrupted": "clean"}
         settings = [(contexts(run), given[into[run]]) for run in taken]
         more: dict[str, Any] = {"memory": memory, "chunk": chunk, "progress": progress}
-        done = run_lanes("patch", run_at, places_of(points, sites), settings, once=once, **more)
+        done = run_all("patch", run_at, places_of(points, sites), settings, once=once, **more)
         if by_edit:
             done = done._replace(notes=(*done.notes, NOTE))
         places = place_rows(sites, points, of)

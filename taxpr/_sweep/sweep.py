@@ -26,7 +26,7 @@ from taxpr._programs.program import Program
 from taxpr._programs.trace import called_as
 from taxpr._sites.criteria import Each
 from taxpr._sweep.by_edit import NOTE, edited, with_values
-from taxpr._sweep.lanes import run_lanes
+from taxpr._sweep.many_runs import run_all
 from taxpr._sweep.points import AtPoint, Point, fired_at, places_of, points_of
 from taxpr._sweep.swept import Swept, answer, axes_of, place_rows, without_idle
 from taxpr._sweep.target import (
@@ -136,7 +136,7 @@ def sweep(
         if not has_state(ready):
             each_one = (of, points) if of else None
             by_edit = edited(
-                fun, selector, named, sites, each_one, lambda _, lane: with_values(ready, lane)
+                fun, selector, named, sites, each_one, lambda _, place: with_values(ready, place)
             )
         acting = AtPoint.around(ready, of, sites) if of else ready
         injected: Any = (
@@ -144,20 +144,20 @@ def sweep(
         )
         sizes = [len(jax.tree.leaves(one)[0]) for one in grid.values()]
         every = list(itertools.product(range(len(points)), *map(range, sizes)))
-        lanes = places_of([points[k] for k, *_ in every], sites) if of else {}
+        places = places_of([points[k] for k, *_ in every], sites) if of else {}
         for j, (name, one) in enumerate(grid.items()):
-            lanes[name] = _taken(one, [at[j + 1] for at in every])
+            places[name] = _taken(one, [at[j + 1] for at in every])
 
-        def run(lane: dict[str, Any], flat: list[Array]) -> Any:
+        def run(place: dict[str, Any], flat: list[Array]) -> Any:
             if by_edit:
-                return metric_of(of_flat(by_edit(lane), named, args, kwargs), flat, metric)
+                return metric_of(of_flat(by_edit(place), named, args, kwargs), flat, metric)
             ctx = injected.ctx
-            ctx["values"] |= lane
+            ctx["values"] |= place
             return metric_of(injected, [*jax.tree.leaves(ctx), *flat], metric)
 
         once = functools.partial(kept.once, program)
         more: dict[str, Any] = {"memory": memory, "chunk": chunk, "progress": progress}
-        done = run_lanes("sweep", run, lanes, [flat], once=once, **more)
+        done = run_all("sweep", run, places, [flat], once=once, **more)
         if by_edit:
             done = done._replace(notes=(*done.notes, NOTE))
         plain = plain_metric("sweep", program, flat, metric, kept)

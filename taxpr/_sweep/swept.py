@@ -10,7 +10,7 @@ from taxpr._answers.charts import Chart, Heat, Lines
 from taxpr._places import place_text
 from taxpr._sites.criteria import Each
 from taxpr._sites.site import Site
-from taxpr._sweep.lanes import Done
+from taxpr._sweep.many_runs import Done
 from taxpr._sweep.points import Point
 from taxpr._untyped import np
 

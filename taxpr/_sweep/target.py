@@ -22,7 +22,7 @@ from taxpr._programs.trace import Tracing
 from taxpr._recent import Recent
 from taxpr._sites.criteria import TagsOf
 from taxpr._sites.site import Site
-from taxpr._sweep.lanes import check_number
+from taxpr._sweep.many_runs import check_number
 from taxpr._untyped import jax as _jax
 from taxpr._where.pick import pick_tags
 from taxpr._where.select import telling

@@ -92,7 +92,7 @@ def var(
             raise SelectorError(f"var: {name}={value!r} is no number.")
         if value is not None and value < (name == "line"):
             first = "Lines count from 1." if name == "line" else "Occurrences count from 0."
-            raise SelectorError(f"var: {name}={value}: there is none. {first}")
+            raise SelectorError(f"var: {name}={value} does not exist. {first}")
     return Var(text.strip().replace('"', "'"), line, occurrence, inside)
 
 

@@ -49,7 +49,7 @@ def parse(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
                 raise PanelError(f"The argument {name.strip()} is given twice")
             kwargs[name.strip()] = _value(_tree(value), value)
         elif kwargs:
-            raise PanelError(f"{part} stands behind {next(iter(kwargs))}=…: keyword arguments last")
+            raise PanelError(f"{part} comes after {next(iter(kwargs))}=…: keyword arguments last")
         else:
             args.append(_value(_tree(part), part))
     return tuple(args), kwargs

@@ -57,7 +57,7 @@ _QUESTIONS = {
     ),
     "compiled": (
         "say what XLA made of each statement",
-        "Print the kernels that XLA made of a call, and what it moves between devices, by "
+        "Print the kernels of the compiled call, and the values moved between devices, by "
         "variable and line. The function is compiled, and not run.",
     ),
     "compile_time": (

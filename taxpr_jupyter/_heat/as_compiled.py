@@ -16,8 +16,8 @@ from taxpr_jupyter._model.model import count_of
 _SIGNED = 3  # kernels that a label has
 _TOLD = 4  # kernels, and collectives, that a tooltip tells
 _REMOVED = (
-    "XLA removed it: it is computed beforehand, is one with others, is not needed, or only has "
-    "another shape"
+    "XLA removed it: it is computed beforehand, merged with others, not needed, or only a change "
+    "of shape"
 )
 
 

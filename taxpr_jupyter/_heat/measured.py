@@ -16,7 +16,7 @@ from taxpr_jupyter._model.kinds import CostKind, MeasuredKind
 _ANSWERS: Mapping[MeasuredKind, tuple[str, str, str]] = {
     "time": ("profile", "of the run", "s"),
     "peak": ("memory", "of the memory", "B"),
-    "kept": ("memory", "of what is kept", "B"),
+    "kept": ("memory", "of all kept values", "B"),
     "compiled": ("compiled", "", ""),
 }
 

@@ -38,9 +38,9 @@ class Kind:
 
 
 KINDS: tuple[Kind, ...] = (
-    Kind("node input", "an argument, or what enters a nested jaxpr", "input"),
+    Kind("node input", "an argument, or an input of a nested jaxpr", "input"),
     Kind("node input many", "several arguments in one: “params · 37 arrays”", "input"),
-    Kind("node output", "a result, or what leaves a nested jaxpr", "output"),
+    Kind("node output", "a result, or an output of a nested jaxpr", "output"),
     Kind("node eqn", "an equation", "eqn"),
     Kind("node group", "equations folded into one, with their number", "group"),
     Kind("node hop", "an equation with jaxprs inside, folded: scan, jit, cond", "hop"),

@@ -112,7 +112,7 @@ QUESTIONS: Mapping[str, Question] = {
     ),
     "bfloat16": Question(
         "in bfloat16",
-        "Where it loses most, all floats among its arguments cast to bfloat16",
+        "The values that lose most precision when all float arguments are cast to bfloat16",
         "first_difference",
         _DIFFERENCE,
         "bfloat16",

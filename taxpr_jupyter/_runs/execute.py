@@ -298,5 +298,5 @@ def _structure(attached: Mapping[str, Attached], ctx: Any) -> Any:
 
 
 def _message(error: BaseException) -> str:
-    cure = hint(error)
-    return f"{one_line(error)} Hint: {cure}" if cure else one_line(error)
+    fix = hint(error)
+    return f"{one_line(error)} Hint: {fix}" if fix else one_line(error)

@@ -73,8 +73,8 @@ GRAMMAR: Grammar = {
     },
     "mistakes": {
         "empty": "Nothing follows {kind}: in the search. An example: {example}",
-        "unknown": "A search knows no {kind}: but {known}. In quotes, {quoted} is looked for as it "
-        "stands.",
+        "unknown": "A search knows no {kind}: but {known}. In quotes, {quoted} is searched "
+        "literally.",
         "shape": "{rest} is no shape. Examples: {example} shape:[...,64]",
         "line": "{rest} is no line. An example: {example}",
         "scope": "{rest} is no part of a name stack. An example: {example}",

@@ -349,7 +349,7 @@ class Navigator:
 
     def _no_path(self, start: str, stop: str) -> str:
         said = f"There is no path from {start} to {stop}"
-        return f"{said}; there is one from {stop} to {start}" if self.between(stop, start) else said
+        return f"{said}, only from {stop} to {start}" if self.between(stop, start) else said
 
 
 def _note(address: str, folded: tuple[str, ...]) -> str:

@@ -15,8 +15,8 @@ from taxpr_jupyter._store.store import Store
 from taxpr_jupyter._store.tracer import Tracer
 
 HOW = (
-    "A line that can be typed over is one in a function of yours that binds a variable, as "
-    "`x = f(y)` does, or returns something"
+    "You can type over a line of your own functions that binds a variable, as `x = f(y)` does, or "
+    "returns something"
 )
 
 

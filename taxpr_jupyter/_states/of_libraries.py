@@ -12,7 +12,7 @@ from taxpr_jupyter._states.pure_call import PureCall
 
 _CHANGED = (
     "{name} of {library} is {before} before the call and {after} after it. A state has to keep its "
-    "tree, shapes and dtypes: initialise it as what it becomes"
+    "tree, shapes and dtypes: initialise it with those it has after the call"
 )
 
 

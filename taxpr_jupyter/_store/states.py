@@ -213,8 +213,8 @@ class States:
         found = tuple((leaf, site.key) for leaf, site in sites if site is not None)
         if len(found) < len(writes):
             self._store.notes += (
-                f"Of the {count_of(len(writes), 'value')} written to the state {name}, "
-                f"{len(found)} are watched: session.watch_state({name!r}) watches all.",
+                f"{len(found)} of the {count_of(len(writes), 'value')} written to the state {name} "
+                f"are watched: session.watch_state({name!r}) watches all.",
             )
         return found
 

@@ -32,8 +32,8 @@ from taxpr_jupyter._tracing.trace import TracedCall
 
 _KEPT = 8  # programs, the untouched one besides
 EDITED = (
-    "The source is edited here (taxpr.edit), before anything differentiates: derivatives are those "
-    "of the changed function."
+    "The source is edited here (taxpr.edit) before it is differentiated, so derivatives are of the "
+    "changed function."
 )
 STAYS = "It stays an injection, since {why}"
 
@@ -206,8 +206,8 @@ class Tracer:
         if attached.variable is None and not names[0] <= names[1]:
             others = ", ".join(sorted({v.short for v in held.at(site.key)}))
             raise PanelError(
-                f"several variables hold the value ({others}), of which one line binds one: say "
-                "which, by session.attach(taxpr.var(...), ...)"
+                f"several variables hold the value ({others}), and the line binds only one of "
+                "them: say which by session.attach(taxpr.var(...), ...)"
             )
         return dataclasses.replace(edit, key=key), found
 

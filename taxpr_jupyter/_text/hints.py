@@ -74,7 +74,7 @@ _BY_MESSAGE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"carry input and carry output must have|body_fun output and input must have",
-        "What a loop's body returns as carry must have the shape and dtype that it was given: "
+        "The carry that a loop's body returns must have the shape and dtype of the carry it gets: "
         "look at the first value of the carry (`0` is int32, `0.0` is float32).",
     ),
     (
@@ -90,7 +90,7 @@ _BY_MESSAGE: tuple[tuple[str, str], ...] = (
     (
         r"not a valid JAX type|Error interpreting argument to .* as an abstract array",
         "A traced function takes and returns arrays and numbers, and lists, tuples and dicts of "
-        "these. What `jax.jit` is to take as it is, such as a string, is static: "
+        "these. Any other argument, such as a string, must be static: "
         "`jax.jit(f, static_argnames='NAME')`.",
     ),
     (

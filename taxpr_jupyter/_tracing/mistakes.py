@@ -25,12 +25,12 @@ def mistake(error: BaseException, lines: Collection[int | None]) -> str:
     shown = traceback.TracebackException(type(error), error, error.__traceback__, limit=0)
     meant = _MEANT.search("".join(shown.format_exception_only()))
     said += meant[0] if meant else ""
-    return " ".join(filter(None, [said, _place(error, lines), _cure(error)]))
+    return " ".join(filter(None, [said, _place(error, lines), _fix(error)]))
 
 
-def _cure(error: BaseException) -> str:
-    cure = hint(error)
-    return f"Hint: {cure}" if cure else ""
+def _fix(error: BaseException) -> str:
+    fix = hint(error)
+    return f"Hint: {fix}" if fix else ""
 
 
 def _place(error: BaseException, lines: Collection[int | None]) -> str:

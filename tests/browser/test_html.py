@@ -570,7 +570,7 @@ def measured(question, heat):
 BESIDE = {
     ("profile", "time"): "measured time: .*of the run",
     ("memory", "peak"): "bytes at the peak: .*of the memory",
-    ("memory", "kept"): "kept bytes: .*of what is kept",
+    ("memory", "kept"): "kept bytes: .*of all kept values",
     ("compiled", "compiled"): r"kernels of XLA: .*kernel \d",
 }
 

@@ -438,8 +438,8 @@ def test_the_cure_is_of_the_function_that_was_found_and_helps():
     def quotient(x):
         return jnp.where(x != 0, 1 / x, 0.0)
 
-    cures = [taxpr.check(fn)(X).rows[0].cure for fn in (root, log, quotient)]
-    assert cures == [
+    fixes = [taxpr.check(fn)(X).rows[0].fix for fn in (root, log, quotient)]
+    assert fixes == [
         "Choose the operand, too: jnp.sqrt(jnp.where(x > 0, x, 1.0)) instead of jnp.sqrt(x).",
         "Choose the operand, too: jnp.log(jnp.where(x > 0, x, 1.0)) instead of jnp.log(x).",
         "Choose the operand, too: y / jnp.where(x != 0, x, 1.0) instead of y / x.",
@@ -449,7 +449,7 @@ def test_the_cure_is_of_the_function_that_was_found_and_helps():
         total = total + jnp.sum(x)
         return total
 
-    assert "jnp.float32(0.0)" in taxpr.check(count)(0.0, X).rows[0].cure
+    assert "jnp.float32(0.0)" in taxpr.check(count)(0.0, X).rows[0].fix
     assert not taxpr.check(count)(jnp.float32(0.0), X)
 
 
@@ -467,7 +467,7 @@ def test_each_rule_finds_what_is_wrong_and_that_alone(rule, variable, bad, good,
     if line := marked_line(bad):
         assert row.line == f"test_check.py:{line}"
     assert row.file == __file__
-    assert row.cure
+    assert row.fix
     assert not taxpr.check(good)(*args), taxpr.check(good)(*args)
     assert not [one for one in taxpr.check(bad, ignore=rule)(*args).rows if one.rule == rule]
 
@@ -475,7 +475,7 @@ def test_each_rule_finds_what_is_wrong_and_that_alone(rule, variable, bad, good,
 def test_each_rule_has_a_pair_and_a_row_of_the_page():
     assert {param.values[0] for param in PAIRS} == set(RULES)
     page = (ROOT / "docs" / "how-to" / "check.md").read_text(encoding="utf-8")
-    rows = [f"| `{rule.name}` | {rule.finds} | {rule.cure} |" for rule in RULES.values()]
+    rows = [f"| `{rule.name}` | {rule.finds} | {rule.fix} |" for rule in RULES.values()]
     assert "\n".join(rows) in page
 
 
@@ -544,7 +544,7 @@ def test_findings_are_told_in_every_form():
     assert "promotion: bad.x (bf16[3,3]) becomes float32, as the number 1.414" in text[1]
     assert [row["rule"] for row in json.loads(found.to_json())["rows"]] == ["promotion", "unused"]
     assert "promotion" in found._repr_mimebundle_()["text/html"]
-    assert io.StringIO(found.to_csv()).readline().startswith("rule,line,variable,what,cure")
+    assert io.StringIO(found.to_csv()).readline().startswith("rule,line,variable,what,fix")
 
 
 def layer(p, x):

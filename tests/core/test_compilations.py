@@ -37,14 +37,14 @@ def test_a_row_says_what_where_and_what_to_do():
     why = taxpr.why_compiled(jax.jit(twice))
     assert np.all(two_calls(why) == 2)
     first, row = why.compiles.rows
-    assert (first.cause, first.before, first.cure) == ("first call", "", "")
+    assert (first.cause, first.before, first.fix) == ("first call", "", "")
     assert (row.function, row.before, row.now) == ("twice", "float32[3]", "float32[2]")
     assert row.stages == ("trace", "lower", "compile")
     assert row.seconds > 0
     source = inspect.getsource(compiled_again).splitlines()
     assert source[int(row.line.removeprefix("compiled_again.py:")) - 1].endswith("# this one")
     assert row.code == "return why(THREE[:2])"
-    assert "pad" in row.cure
+    assert "pad" in row.fix
     assert "2 compiles, 1 again" in why.compiles.headline
     assert why.__name__ == "twice"
 
@@ -83,7 +83,7 @@ def test_what_no_call_compiles_has_no_cause():
         lowered.compile()
     [row] = log.compiles.rows
     assert (row.cause, row.stages) == ("unknown", ("compile",))
-    assert ".compile() ahead of time" in row.cure
+    assert ".compile() ahead of time" in row.fix
 
 
 def test_it_hears_again_where_all_listeners_were_taken_away():

@@ -210,7 +210,7 @@ def test_proposals_that_a_sampler_rejects_are_counted():
     assert row.times == f"{times} of 20 times, {bad.sum()} of 40 elements"
     assert row.iteration == (np.argmax(bad.any(1)),)
     assert row.became == "rejected: a test saw it, and no result has it"
-    assert "; 1 place, of which the results have nothing" in found.headline
+    assert "; 1 place, of them in the results: none" in found.headline
     assert f"{row.times}, first in iteration {row.iteration[0]}" in str(found)
 
     keys = jax.random.split(jax.random.key(1), 3)
@@ -264,7 +264,7 @@ def test_what_became_of_each_place_is_told():
         ("root", (1,), "3 of 4", "in the results, of 1 of 3 times"),
         ("rest", (), "", "rejected: a test saw it, and no result has it"),
     ]
-    assert "; 3 places, of which the results have 1" in found.headline
+    assert "; 3 places, of them in the results: 1" in found.headline
     assert not any("no result" in note for note in found.notes)
     [row] = find_nan(f)(jnp.array([3.0, -1.0, 0.5, -2.0])).rows
     assert (row.variable, row.iteration, row.times, row.became) == ("root", (2,), "", "")

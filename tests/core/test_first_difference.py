@@ -302,7 +302,7 @@ def test_a_scan_and_a_loop_of_python_are_compared_by_their_results():
 
 
 def test_what_is_tolerated_is_said():
-    said = "Tolerated in bfloat16 are differences of 0.125 of the greatest"
+    said = "Differences of up to 0.125 of the greatest"
     assert said in str(first_difference(cancelling, "bfloat16")(X))
     assert "Tolerated" not in str(first_difference(cancelling, "bfloat16", rtol=0.1)(X))
     assert "Tolerated" not in str(first_difference(cancelling, "op by op")(X))

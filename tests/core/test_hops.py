@@ -308,7 +308,7 @@ DROPPED = {
     "custom_vmap": "custom_vmap_call .* its own rule for jax.vmap is dropped",
     "linear_call": "linear_call .* its own transpose is dropped",
     "transposed": "custom_transpose_call .* its own transpose is dropped",
-    "composite": "composite .* the name by which a compiler knows it is dropped",
+    "composite": "composite .* its name for a compiler is dropped",
     "partitioned": "custom_partitioning .* its own way to be partitioned is dropped",
 }
 HERE = [case for case in CASES if case.name in DROPPED]

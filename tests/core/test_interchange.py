@@ -266,7 +266,7 @@ def test_several_tags_get_their_own_part_or_all_the_same():
         (lambda: plant(1.0, at=1.5), r"at=1.5 is float32, not a number of an iteration"),
         (lambda: plant(1.0, mask=jnp.ones(2, bool)), r"the mask has shape \(2,\)"),
         (lambda: plant(1.0, mask=jnp.ones(3)), r"the mask is float32, not bool"),
-        (lambda: plant(1.0, mask=jnp.ones((3, 3, 1), bool)), r"first of those of \(3, 3\)"),
+        (lambda: plant(1.0, mask=jnp.ones((3, 3, 1), bool)), r"the first axes of \(3, 3\)"),
         (lambda: plant(taxpr.Last(1.0, 3)), r"Collect with max_steps="),
         (
             lambda: plant(taxpr.Steps(1.0, jnp.ones((3, 3), bool), 9)),

@@ -299,9 +299,9 @@ def test_the_input_of_a_loop_has_no_source_and_no_scope():
 
 
 @pytest.mark.parametrize(
-    ("word", "cure"), [("cotangent", r"taxpr\.tag_cotangent\(x"), ("keep", r"taxpr\.keep\(x")]
+    ("word", "fix"), [("cotangent", r"taxpr\.tag_cotangent\(x"), ("keep", r"taxpr\.keep\(x")]
 )
-def test_a_word_that_asks_for_another_function(word, cure):
+def test_a_word_that_asks_for_another_function(word, fix):
     for use in (
         lambda: PROGRAM.tag_at("0:scan.0", name="s", **{word: True}),
         lambda: taxpr.tag_at(PROGRAM, "0:scan.0", **{word: True}),
@@ -309,7 +309,7 @@ def test_a_word_that_asks_for_another_function(word, cure):
         lambda: taxpr.keep(1.0, **{word: False}),
         lambda: taxpr.tag_cotangent(1.0, **{word: True}),
     ):
-        with pytest.raises(taxpr.TagError, match=rf"{word}=\w+ would be a param .*{cure}"):
+        with pytest.raises(taxpr.TagError, match=rf"{word}=\w+ would be a param .*{fix}"):
             use()
     assert PROGRAM.tag_at("0:scan.0", keep="a").tags()[-1].params == {"keep": "a"}
 

@@ -221,5 +221,5 @@ def test_what_an_injector_of_one_example_must_keep(injector, message):
 
 
 def test_plant_is_told_its_tag():
-    with pytest.raises(taxpr.InjectorError, match="per_example: plant is told the tag"):
+    with pytest.raises(taxpr.InjectorError, match="per_example: plant depends on its tag"):
         per_example(taxpr.plant(1.0))

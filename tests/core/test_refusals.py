@@ -16,8 +16,8 @@ from taxpr._errors import name_of
 from taxpr._hops.table import registered
 
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
-COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order"
-PENDING = "it stands for a derivative that JAX has yet to transpose"
+COMBINER = "its jaxpr combines pairs of elements, and XLA chooses their order"
+PENDING = "it is a derivative that JAX has yet to transpose"
 REASONS = {
     **{p.name: COMBINER for p in (*_compat.combiners, _compat.scatter_p)},
     "pallas_call": "its jaxpr is a kernel, whose instances run side by side",

@@ -13,7 +13,7 @@ import taxpr
 from taxpr import maybe, tag
 
 X = jnp.asarray([0.3, -0.8, 1.1])
-COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order and how often"
+COMBINER = "its jaxpr combines pairs of elements, and XLA chooses their order and number"
 MATVEC = "matvec is there for derivatives and transposes, and a tag marks the primal only"
 
 

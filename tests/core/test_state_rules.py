@@ -190,8 +190,8 @@ def test_a_state_that_a_rule_reads_has_a_text_of_its_own():
     pure, states = uncurry(layer, X)
     match = (
         r"^uncurry: a derivative is taken with respect to a state: read of the state 'w' \(.*\), "
-        r"in custom_vjp_call.* \(.*at 0:custom_vjp_call\).*as an argument, for which its rule "
-        "has a derivative"
+        r"in custom_vjp_call.* \(.*at 0:custom_vjp_call\).*as an argument: its rule "
+        "has a derivative for arguments"
     )
     with pytest.raises(RefusedError, match=match) as error:
         jax.grad(pure, has_aux=True)(states, X)

@@ -9,7 +9,7 @@ import pytest
 
 import taxpr
 from taxpr import each, var
-from taxpr._sweep import lanes
+from taxpr._sweep import many_runs
 
 LAYERS, HEADS, WIDTH = 4, 3, 5
 WEIGHTS = 0.5 * jax.random.normal(jax.random.key(0), (LAYERS, HEADS, WIDTH, WIDTH))
@@ -302,14 +302,14 @@ def test_chunks_and_memory_change_nothing(monkeypatch):
         return taxpr.sweep(model, "heads", taxpr.scale, factors, metric=norm, **more)(X)
 
     sizes = []
-    compiled = lanes._compiled
+    compiled = many_runs._compiled
 
     def spied(*args):
         found = compiled(*args)
         sizes.append(found[0])
         return found
 
-    monkeypatch.setattr(lanes, "_compiled", spied)
+    monkeypatch.setattr(many_runs, "_compiled", spied)
     whole = ask()
     done = []
     same(ask(chunk=3, progress=lambda k, of: done.append((k, of))).values, whole.values)
@@ -317,7 +317,8 @@ def test_chunks_and_memory_change_nothing(monkeypatch):
     # The least that one run takes.
     with pytest.raises(taxpr.ArgumentError, match=r"one run takes .* bytes, and the memory.* is 1"):
         ask(memory=1)
-    monkeypatch.setattr(lanes, "_used", lambda program: 100 * program.in_avals[0][0]["factor"].size)
+    used = lambda program: 100 * program.in_avals[0][0]["factor"].size
+    monkeypatch.setattr(many_runs, "_used", used)
     same(ask(memory=450).values, whole.values)
     assert sizes[:2] == [7, 3]
     assert 2 <= sizes[2] <= 4

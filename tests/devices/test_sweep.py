@@ -7,7 +7,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import taxpr
-from taxpr._sweep import lanes
+from taxpr._sweep import many_runs
 
 X = np.linspace(-1.0, 1.0, 16, dtype=np.float32).reshape(8, 2)
 FACTORS = np.linspace(0.0, 2.0, 11, dtype=np.float32)
@@ -24,8 +24,8 @@ def by_hand(factor):
 
 def test_runs_are_divided_among_all_devices(monkeypatch):
     used = []
-    fetched = lanes.fetched
-    monkeypatch.setattr(lanes, "fetched", lambda x: [used.append(x.sharding), fetched(x)][1])
+    fetched = many_runs.fetched
+    monkeypatch.setattr(many_runs, "fetched", lambda x: [used.append(x.sharding), fetched(x)][1])
     found = taxpr.sweep(model, taxpr.var("h"), taxpr.scale, FACTORS)(X)
     np.testing.assert_allclose(found.values, list(map(by_hand, FACTORS)), rtol=1e-5, atol=1e-6)
     assert {len(one.device_set) for one in used} == {8}

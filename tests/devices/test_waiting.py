@@ -72,7 +72,7 @@ def test_a_way_that_would_differ_is_refused(body):
     message = (
         rf"the injector at tag 'n' {line}, at 0:shard_map/body/\S+\) the devices along i may no "
         rf"longer go the same way through the {kind} {line}\) in shard_map .*, at "
-        r"0:shard_map\), in which a collective waits for all of them: the program would hang. Make "
+        r"0:shard_map\). A collective in it waits for all devices: the program would hang. Make "
         "what it depends on the same on all devices"
     )
     with pytest.raises(taxpr.RefusedError, match=message):

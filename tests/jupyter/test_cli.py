@@ -358,7 +358,7 @@ def test_a_key_can_be_used():
         ("f32[3].shape", "cannot be read"),
         ("f32[3:4]", "a size is no number"),
         ("{**a}", "a key is no name"),
-        ("x=1 f32", "f32 stands behind x=…: keyword arguments last"),
+        ("x=1 f32", "f32 comes after x=…: keyword arguments last"),
         ("x=1 x=2", "The argument x is given twice"),
         ("-f32", "cannot be read"),
         ("b'bytes'", "cannot be read"),

@@ -98,12 +98,12 @@ CASES = [
     (
         lambda x: jax.lax.scan(lambda c, _: (jnp.stack([c, c]), c), x, None, length=2),
         (1.0,),
-        "the shape and dtype that it was given",
+        "shape and dtype of the carry it gets",
     ),
     (
         lambda x: jax.lax.while_loop(lambda c: True, lambda c: (c, c), x),
         (1.0,),
-        "the shape and dtype that it was given",
+        "shape and dtype of the carry it gets",
     ),
     (
         lambda x: jax.lax.cond(True, lambda x: x, lambda x: (x, x), x),
@@ -128,11 +128,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("fn", "args", "cure"), CASES)
-def test_hints_for_errors_of_tracing(fn, args, cure):
+@pytest.mark.parametrize(("fn", "args", "fix"), CASES)
+def test_hints_for_errors_of_tracing(fn, args, fix):
     with pytest.raises(Exception) as caught:  # noqa: PT011 - each has a class of its own
         panel(fn)(*args)
-    assert cure in hint(caught.value)
+    assert fix in hint(caught.value)
     assert not isinstance(caught.value, PanelError)
 
 

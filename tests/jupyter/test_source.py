@@ -159,7 +159,7 @@ def test_a_tag_says_where_it_is_not_finite(session):
     session.tag(log, name="log")
     waited(view)
     line = "return wide.sum() + jnp.log(sums.min())"
-    watched = {"watched": "has the tag log, at which a run records"}
+    watched = {"watched": "has the tag log: a run records it"}
     assert marks_of(session) == {line: watched}
     session.run()
     waited(view)

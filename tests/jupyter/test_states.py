@@ -759,7 +759,7 @@ FIRST, SECOND = "    total.value = total.value + x\n", "    z = x + jnp.float32(
     [
         (FIRST + SECOND, SECOND + FIRST, [2.0], None),
         (FIRST, FIRST.replace("+ x", "+ jnp.sin(x)"), [np.sin(np.float32(2))], None),
-        (FIRST, FIRST.replace("+ x", "* x"), [], "Of the 1 value written to the state total, 0"),
+        (FIRST, FIRST.replace("+ x", "* x"), [], "0 of the 1 value written to the state total"),
         (
             FIRST,
             "    s = total.value + x\n    total.value = s * 2\n",

@@ -92,7 +92,7 @@ def test_dot_colours_the_frames_that_were_not_finished():
 
 def test_the_note_says_what_happened_and_what_to_do():
     note = draw(failing()).note
-    assert note.startswith("This is what was traced until an error at test_until_error.py:")
+    assert note.startswith("Traced until an error at test_until_error.py:")
     assert "in layer: TypeError: dot_general requires" in note
     assert "Hint: Two shapes do not fit." in note
 
@@ -168,7 +168,7 @@ def test_a_cell_shows_it_and_then_the_error(notebook, magic):
     cell = notebook.run(magic.format(call))
     assert isinstance(cell.error, TypeError)
     assert "✗ y @ w" in cell.shown
-    before, _, after = cell.shown.partition("This is what was traced until an error")
+    before, _, after = cell.shown.partition("Traced until an error")
     assert "1:failed" in before
     assert "return y @ w" in after
     assert "Hint: Two shapes do not fit." in after

@@ -103,7 +103,7 @@ def test_check_answers(name):
     program = made(name)
     for row in taxpr.check(program.fun)(*program.args).rows:
         assert row.what
-        assert row.cure
+        assert row.fix
 
 
 @EACH

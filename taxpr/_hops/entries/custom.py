@@ -171,8 +171,8 @@ def _inject(
             "uncurry: a derivative is taken with respect to a state"
             + (f": {tags}" if tags else "")
             + f", in {thread.place}. {name} has a derivative rule, which does not cover states. "
-            f"Read the state before, and give {name} the value as an argument, for which its rule "
-            "has a derivative; or end the derivative with jax.lax.stop_gradient."
+            f"Read the state before, and give {name} the value as an argument: its rule has a "
+            "derivative for arguments; or end the derivative with jax.lax.stop_gradient."
         )
     else:
         text = (

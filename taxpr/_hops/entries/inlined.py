@@ -28,7 +28,7 @@ for _primitive, _params, _drops in (
     (_compat.custom_vmap_call_p, ("call",), "its own rule for jax.vmap"),
     (_compat.linear_call_p, ("callee",), "its own transpose"),
     (_compat.custom_transpose_p, ("call_jaxpr",), "its own transpose"),
-    (_compat.composite_p, ("jaxpr", "call_jaxpr"), "the name by which a compiler knows it"),
+    (_compat.composite_p, ("jaxpr", "call_jaxpr"), "its name for a compiler"),
     (_compat.custom_partitioning_p, ("call",), "its own way to be partitioned"),
 ):
     register(

@@ -23,7 +23,7 @@ _PART = (
     "solve, too: tag it there"
 )
 _STOPPED = "lineax stops the derivative of the solver's state, so that the solve itself has none"
-_UNKNOWN = "it maps a primitive of equinox of which taxpr has no rule"
+_UNKNOWN = "it maps a primitive of equinox, and taxpr has no rule for it"
 
 
 def _entries() -> Mapping[_compat.Kind, Hop] | None:

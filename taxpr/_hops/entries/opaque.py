@@ -12,7 +12,7 @@ from taxpr._hops.protocol import Hop
 from taxpr._hops.table import found_in_params, register, register_when_loaded
 from taxpr._primitives.tag_equation import is_tag
 
-_COMBINER = "its jaxpr combines pairs of elements, and XLA chooses in which order and how often"
+_COMBINER = "its jaxpr combines pairs of elements, and XLA chooses their order and number"
 _HIJAX = (
     "it is made by the flag {flag}, and its derivative is a function that JAX does not trace "
     "before it differentiates; without the flag it is an ordinary {name}"
@@ -21,7 +21,7 @@ _HIJAX = (
 _REFUSALS = {
     _compat.scatter_p: _COMBINER,  # that of `jax.numpy.ndarray.at[...].apply`
     _compat.call_hi_primitive_linearized_p: (
-        "it stands for a derivative that JAX has yet to transpose, and a tag marks the primal only"
+        "it is a derivative that JAX has yet to transpose, and a tag marks the primal only"
     ),
     _compat.CustomJVPTraced: _HIJAX.format(flag="jax_custom_jvp3", name="custom_jvp"),
     _compat.CustomVJPTraced: _HIJAX.format(flag="jax_custom_vjp3", name="custom_vjp"),

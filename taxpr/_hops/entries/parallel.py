@@ -149,10 +149,10 @@ def _check_waiting(
             raise RefusedError(
                 f"inject: with the injector at {tags_in(thread, 'body')} the devices along "
                 f"{', '.join(sorted(more))} may no longer go the same way through the "
-                f"{eqn.primitive.name}{_compat.source_note(source)} in {thread.place}, in which a "
-                "collective waits for all of them: the program would hang. Make what it depends on "
-                "the same on all devices, as by jax.lax.psum or jax.lax.pmax in the injector, or "
-                "select other tags with where=."
+                f"{eqn.primitive.name}{_compat.source_note(source)} in {thread.place}. A "
+                "collective in it waits for all devices: the program would hang. Make what it "
+                "depends on the same on all devices, as by jax.lax.psum or jax.lax.pmax in the "
+                "injector, or select other tags with where=."
             )
 
 

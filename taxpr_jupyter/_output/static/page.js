@@ -362,7 +362,7 @@ function showSelected() {
 // What a label can end in.
 const MARKS = [
   ["[kept]", "The forward pass keeps values of this node for the backward pass."],
-  ["[loss]", "The backward pass begins here: its result is what the derivative is of."],
+  ["[loss]", "The backward pass begins here: this result is differentiated."],
   ["[unused]", "Nothing uses what it makes."],
 ];
 

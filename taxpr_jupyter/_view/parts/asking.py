@@ -23,8 +23,8 @@ from taxpr_jupyter._view.jobs import ASKING, Jobs
 # What changes the answer of a question: states that of all that run, edits that of one.
 _OF_INJECTORS = ("tags", "injectors", "tried", "values")
 SINCE = "The injectors or states have changed since."
-SINCE_BARE = "This is of the program without its injectors, which have changed since."
-BARE = "Of the program without the injectors that are attached."
+SINCE_BARE = "This is about the program without its injectors, which have changed since."
+BARE = "This is about the program without the attached injectors."
 NO_LOSS = (
     "Sizes and gradients are of a loss, and no result here is a single number of floats: trace the "
     "function that returns the loss, as %%taxpr loss(params, batch), and ask there."

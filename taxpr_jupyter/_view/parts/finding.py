@@ -150,7 +150,7 @@ def _unsure(traced: Slice) -> str:
     if not traced.unsure:
         return ""
     named = ", ".join(traced.unsure[:3]) + (" …" if len(traced.unsure) > 3 else "")
-    return f"* What depends on what is not known in {named}, so all of it counts."
+    return f"* It is not known which inputs {named} uses for which outputs, so all are shown."
 
 
 def _lit(picture: Picture, traced: Slice) -> tuple[list[str], list[int]]:

@@ -75,7 +75,7 @@ def _kept(
         if site.key in there and there[site.key].value is not None:
             kept[address] = f"recorded at the tag {name}"
         elif not site.refused:
-            watched[address] = f"has the tag {name}, at which a run records"
+            watched[address] = f"has the tag {name}: a run records it"
     return {"recorded": kept, "watched": watched}
 
 

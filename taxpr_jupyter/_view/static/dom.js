@@ -91,7 +91,7 @@ export const searchField = (criteria, attributes) =>
   textField({
     role: "searchbox",
     title: [
-      "All words must match. What a word is about can stand before it:",
+      "All words must match. A prefix says which part a word must match:",
       ...criteria.map((one) => one.join("  ")),
     ].join("\n"),
     ...attributes,

@@ -25,7 +25,7 @@ const LEGEND = [
   ["bad", "not finite", "a value of the line is NaN or infinite"],
   ["changed", "changed", "a result made there differs from the run without changes"],
   ["recorded", "●", "a run recorded a value of the line"],
-  ["watched", "○", "a tag, at which the next run records"],
+  ["watched", "○", "a tag: the next run records its value"],
 ];
 
 /** @param {number} share */
@@ -202,7 +202,7 @@ export class SourceLines {
   #outdated() {
     const old = this.panel.classList.contains("tx-outrun") && this.panel.querySelector(".tx-marks .tx-of-run");
     this.legend.querySelector(".tx-outdated")?.remove();
-    if (old) this.legend.append(h("span", { class: "tx-outdated" }, "Of a run before the last change."));
+    if (old) this.legend.append(h("span", { class: "tx-outdated" }, "From a run before the last change."));
   }
 
   /** Which lines were typed over, and what is wrong with one. @param {SourceEdits | Empty} edits */

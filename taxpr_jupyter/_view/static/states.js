@@ -28,7 +28,7 @@ export class States {
       ...(state.more ? [h("tr", {}, h("td", { class: "tx-hint", colspan: "5" }, state.more))] : []),
     ]);
     const write = button("Set the states to this", () => this.send({ do: "writeStates" }), {
-      title: "Sets the objects in Python to what the last run ended with. A run does not.",
+      title: "Sets the objects in Python to the states after the last run. A run alone does not.",
       "data-focus": "write",
     });
     redraw(this.element, [

@@ -20,7 +20,7 @@ export class Views {
       placeholder: "name",
       keydown: (event) => event.key === "Enter" && keep(),
     });
-    const about = hint("A view is what is open, what is selected, and the zoom.");
+    const about = hint("A view keeps the open boxes, the selection and the zoom.");
     const form = h("div", { class: "tx-name" }, name, button("Keep this view", keep));
     this.element = folded("Views", this.list, form, about);
     this.element.classList.add("tx-views");

@@ -19,7 +19,7 @@ from taxpr._sites.walk import iter_eqns
 from taxpr._untyped import jax as _jax
 from taxpr._untyped import np
 
-_MOST = 1024  # lanes at once, so that progress shows
+_MOST = 1024  # settings at once, so that progress shows
 
 Run = Callable[[PyTree, PyTree], Any]
 Once = Callable[[Hashable, Callable[[], Any]], Any]
@@ -39,10 +39,10 @@ class Done(NamedTuple):
     complete: bool
 
 
-def run_lanes(
+def run_all(
     what: str,
     run: Run,
-    lanes: PyTree,
+    settings: PyTree,
     given: Sequence[PyTree],
     *,
     memory: int | None = None,
@@ -50,39 +50,39 @@ def run_lanes(
     progress: Tells = None,
     once: Once = lambda what, make: make(),
 ) -> Done:
-    """Run ``run(lane, args) -> number`` for each lane, along the leading axis of all leaves.
+    """Run ``run(setting, args) -> number`` for each setting, along the leading axis of all leaves.
 
     Args:
         what: The question, for messages.
-        run: The function, of one lane.
-        lanes: A tree of arrays.
-        given: The shared arguments; if there are several, of the same types, all lanes run with the
-            first, then with the second.
+        run: The function, of one setting.
+        settings: A tree of arrays.
+        given: The shared arguments; if there are several, of the same types, all settings run with
+            the first, then with the second.
         memory: The bytes that the chunks may take on a device.
-        chunk: The most lanes at once.
+        chunk: The most settings at once.
         progress: See `taxpr._answers.progress`.
         once: Returns what was made for the same key and run before.
 
     Raises:
-        ArgumentError: If the result is no real number, or one lane takes more than the memory.
+        ArgumentError: If the result is no real number, or one setting takes more than the memory.
     """
-    total: int = len(jax.tree.leaves(lanes)[0])
+    total: int = len(jax.tree.leaves(settings)[0])
     # JAX's compiler makes trees of other things than arrays, which a class may not take.
     tree = jax.tree.structure(given[0])
     given = [jax.tree.leaves(one) for one in given]
     run = _of_leaves(run, tree)
     if chunk is not None and (type(chunk) is not int or chunk < 1):
         raise ArgumentError(f"{what}: chunk={chunk!r} is no number of runs.")
-    one: PyTree = _first(lanes)
+    one: PyTree = _first(settings)
     check_number(what, _jax.eval_shape(run, one, given[0]))
     devices = _devices(run, one, given[0])
     own = jax.process_index()
     here = [one for one in devices if one.process_index == own] or jax.local_devices()
     both = {*(devices if len(devices) > 1 else ()), *_devices_of(given[0])}
     room = agreed(processes_of(both), f"{what} in {total} runs", budget(memory, here[0], what))
-    key = tree, *map(_types, (lanes, given[0])), tuple(devices), room if memory else None, chunk
+    key = tree, *map(_types, (settings, given[0])), tuple(devices), room if memory else None, chunk
     size, program, mapped = once(
-        key, lambda: _compiled(what, run, lanes, given[0], devices, room, chunk or _MOST)
+        key, lambda: _compiled(what, run, settings, given[0], devices, room, chunk or _MOST)
     )
     values: list[Any] = []
     share = _share(devices)
@@ -92,7 +92,7 @@ def run_lanes(
         for k, start in steps.over(chunks, size):
             if k not in placed:
                 placed = {k: _placed(given[k], share and share[1])}
-            part = _part(lanes, start, size)
+            part = _part(settings, start, size)
             part = _placed(part, share and share[0]) if mapped else _first(part)
             found = np.atleast_1d(fetched(program(part, placed[k])))
             values.append(found[: min(size, total - start)])
@@ -104,8 +104,8 @@ def run_lanes(
 def _of_leaves(run: Run, tree: _compat.TreeDef) -> Run:
     """The same, of the leaves of the arguments."""
 
-    def of_leaves(lane: PyTree, leaves: PyTree) -> Any:
-        return run(lane, jax.tree.unflatten(tree, leaves))
+    def of_leaves(setting: PyTree, leaves: PyTree) -> Any:
+        return run(setting, jax.tree.unflatten(tree, leaves))
 
     return of_leaves
 
@@ -116,18 +116,18 @@ def _types(tree: PyTree) -> Hashable:
     return structure, tuple((jax.typeof(x), getattr(x, "sharding", None)) for x in leaves)
 
 
-def _first(lanes: PyTree) -> PyTree:
-    return _compat.map_leaves(lambda x: x[0], lanes)
+def _first(settings: PyTree) -> PyTree:
+    return _compat.map_leaves(lambda x: x[0], settings)
 
 
-def _part(lanes: PyTree, start: int, size: int) -> PyTree:
-    """Some lanes; the last chunk has its last lane again, so that all have one shape."""
+def _part(settings: PyTree, start: int, size: int) -> PyTree:
+    """Some settings; the last chunk has its last setting again, so that all have one shape."""
 
     def one(x: Array) -> Array:
         part = x[start : start + size]
         return jnp.concatenate([part, jnp.repeat(part[-1:], size - len(part), 0)])
 
-    return _compat.map_leaves(one, lanes)
+    return _compat.map_leaves(one, settings)
 
 
 def check_number(what: str, aval: Any) -> None:
@@ -144,7 +144,7 @@ def check_number(what: str, aval: Any) -> None:
 
 
 def _devices(run: Run, one: PyTree, args: PyTree) -> list[Any]:
-    """The devices to divide the lanes among; the first one where the program has its own way."""
+    """The devices to divide the settings among; the first one where the program has its own way."""
     every: list[Any] = jax.devices()
     leaves: list[Any] = jax.tree.leaves(args)
     if len(every) == 1 or any(len(_devices_of([leaf])) > 1 for leaf in leaves):
@@ -161,13 +161,13 @@ def _devices_of(leaves: Sequence[Any]) -> set[Any]:
 
 
 def _share(devices: list[Any]) -> tuple[Any, Any] | None:
-    """How lanes are divided among the devices, and how the arguments are on all."""
+    """How settings are divided among the devices, and how the arguments are on all."""
     if len(devices) == 1:
         return None
     sharding = jax.sharding
-    mesh = sharding.Mesh(np.asarray(devices), ("lanes",))
+    mesh = sharding.Mesh(np.asarray(devices), ("runs",))
     spec = sharding.PartitionSpec
-    return sharding.NamedSharding(mesh, spec("lanes")), sharding.NamedSharding(mesh, spec())
+    return sharding.NamedSharding(mesh, spec("runs")), sharding.NamedSharding(mesh, spec())
 
 
 def _placed(tree: PyTree, sharding: Any) -> PyTree:
@@ -179,24 +179,24 @@ def _placed(tree: PyTree, sharding: Any) -> PyTree:
 
 
 def _compiled(
-    what: str, run: Run, lanes: PyTree, args: PyTree, devices: list[Any], room: int, most: int
+    what: str, run: Run, settings: PyTree, args: PyTree, devices: list[Any], room: int, most: int
 ) -> tuple[int, Any, bool]:
-    """How many lanes run at once, the program for so many, and whether it is mapped."""
+    """How many settings run at once, the program for so many, and whether it is mapped."""
     n = len(devices)
-    total: int = len(jax.tree.leaves(lanes)[0])
+    total: int = len(jax.tree.leaves(settings)[0])
     share = _share(devices)
     options = {} if share is None else {"in_shardings": share, "out_shardings": share[0]}
     size = -(-min(total, most) // n) * n
 
     def compiled(size: int) -> Any:
         avals = _compat.map_leaves(
-            lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), lanes
+            lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), settings
         )
         mapped: Any = jax.vmap(run, in_axes=(0, None))
         return _jax.jit(mapped, **options).lower(avals, args).compile()
 
-    # What one lane needs at least: the largest equation.
-    one = _first(lanes)
+    # A setting needs at least the memory of the largest equation.
+    one = _first(settings)
     least = _largest(_compat.make_jaxpr(run)(one, args))
     size = max(min(size, room // max(least, 1) * n // n * n), n)
     while True:
