@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._compat import Array, Jaxpr, JaxprEqn, StoredJaxpr
+from taxpr._derivatives.spread_again import spread_again
+from taxpr._devices.fetched import block_at
 from taxpr._hops.interpreter import Backwards, Forwards
 from taxpr._hops.nested import Nested
 from taxpr._hops.places import addresses_of, numbered
@@ -53,6 +55,7 @@ class DerivedCall:
         jaxpr: The jaxpr that has it.
         operands: For each of its operands the address of the value, or the value of a literal.
         outside: The addresses, outside of loops and calls, of operands that are only handed in.
+        spread: The `jax.shard_map` equations around it, the outermost first.
     """
 
     eqn: JaxprEqn
@@ -60,6 +63,7 @@ class DerivedCall:
     jaxpr: Jaxpr
     operands: tuple[Any, ...]
     outside: Mapping[str, str]
+    spread: tuple[JaxprEqn, ...]
 
     def addresses(self, operand: int) -> Iterator[str]:
         """The addresses of an operand, from the inside out; none of a literal."""
@@ -87,18 +91,19 @@ class DerivedCall:
             constvars=(),
             consts=(),
         )
-        return _compat.jaxpr_as_fun(_compat.closed(alone))
+        run = _compat.jaxpr_as_fun(_compat.closed(alone))
+        return spread_again(self.spread, invars, run) if self.spread else run
 
 
 def ruled_calls(program: Program) -> list[DerivedCall]:
     """The calls of functions with a rule of their own, inner ones after those around them."""
-    every = _calls(program.jaxpr, Address(), {})
+    every = _calls(program.jaxpr, Address(), {}, ())
     return [one for one in every if _compat.kind_of(one.eqn) in _RULED]
 
 
 def single_equations(program: Program) -> list[DerivedCall]:
     """The equations that hold no others, without those that a rule of the user's replaces."""
-    every = list(_calls(program.jaxpr, Address(), {}))
+    every = list(_calls(program.jaxpr, Address(), {}, ()))
     ruled = [f"{one.address}/" for one in every if _compat.kind_of(one.eqn) in _RULED]
     return [
         one
@@ -107,7 +112,9 @@ def single_equations(program: Program) -> list[DerivedCall]:
     ]
 
 
-def _calls(stored: StoredJaxpr, home: Address, outside: dict[str, str]) -> Iterator[DerivedCall]:
+def _calls(
+    stored: StoredJaxpr, home: Address, outside: dict[str, str], spread: tuple[JaxprEqn, ...]
+) -> Iterator[DerivedCall]:
     inner, at = _compat.open_jaxpr(stored), addresses_of(stored, home)
     for local, eqn in numbered(inner):
         if is_tag(eqn):
@@ -115,7 +122,8 @@ def _calls(stored: StoredJaxpr, home: Address, outside: dict[str, str]) -> Itera
         operands: list[Any] = [
             atom.val if _compat.is_literal(atom) else at.get(id(atom)) for atom in eqn.invars
         ]
-        yield DerivedCall(eqn, home / local, inner, tuple(operands), outside)
+        yield DerivedCall(eqn, home / local, inner, tuple(operands), outside, spread)
+        more = (eqn,) if eqn.primitive is _compat.shard_map_p else ()
         for nested in nested_jaxprs(eqn):
             if nested.rule or nested.idle:
                 continue
@@ -124,7 +132,7 @@ def _calls(stored: StoredJaxpr, home: Address, outside: dict[str, str]) -> Itera
                 if operand is not None and role in ("const", "arg"):
                     outer = operands[operand]
                     outside |= {f"{below}/in{k}": outer} if isinstance(outer, str) else {}
-            yield from _calls(nested.stored, below, outside)
+            yield from _calls(nested.stored, below, outside, (*spread, *more))
 
 
 class Differentiated(Forwards[bool]):
@@ -263,4 +271,7 @@ def _fired(one: KeptValue, where: dict[str, int]) -> bool:
 
 
 def _taken(one: KeptValue, where: dict[str, int]) -> Any:
-    return _jnp.asarray(one.value)[_index(one, where)]
+    index = _index(one, where)
+    if any(name.startswith("mesh ") for name in one.axes):
+        return block_at(one.value, index)
+    return _jnp.asarray(one.value)[index]

@@ -49,6 +49,14 @@ def fetched(x: Any) -> Any:
     return found
 
 
+def block_at(x: Any, index: Sequence[int]) -> Any:
+    """What an array has at an index of its first axes; nothing else is fetched."""
+    if not isinstance(x, jax.Array):
+        return x[tuple(index)]
+    [found] = on_all_devices(_block, [x], tuple(np.int32(k) for k in index))
+    return found if _jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key) else np.asarray(found)
+
+
 def fetched_together(arrays: Sequence[Any]) -> list[Any]:
     """Small arrays of one run, as `fetched` gives them; processes wait for each other once."""
     shared = [x for x in arrays if is_shared(x)]
@@ -99,6 +107,10 @@ def _on_automatic_axes(x: Any) -> Any:
 
 def _same(arrays: list[Any]) -> list[Any]:
     return arrays
+
+
+def _block(arrays: list[Any], index: tuple[Any, ...]) -> list[Any]:
+    return [x[index] for x in arrays]
 
 
 @functools.cache
