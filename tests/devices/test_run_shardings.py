@@ -7,6 +7,7 @@ from devices.by_hand import mesh
 from devices.test_shown_shardings import arguments, dense, put, type_of, words_of
 from jax.sharding import AxisType
 
+import taxpr
 from taxpr_jupyter import Session
 from taxpr_jupyter._view.wire import results_state
 
@@ -52,6 +53,28 @@ def test_a_run_tells_arguments_and_results(kind, injected):
         (name, type_of(x), words_of(x)) for name, x in expected.items()
     }
     assert {one["type"] for one in shown["outputs"]} == set(map(type_of, outs.values()))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_run_tells_states_before_and_after(kind):
+    with jax.set_mesh(mesh("4x2", kind)):
+        w, x = layer_arguments(kind)
+        start = put(jnp.zeros((128, 32)), "i", "j", kind=kind)
+        last = taxpr.State(start, name="last")
+
+        def step(w, x):
+            h = jnp.tanh(x @ w)
+            last.value = last.value + h
+            return h.sum()
+
+        run = Session(step, (w, x)).run()
+    assert run.ok, run.error
+    before, after = (row for row in run.divided if row.name == "states['last']")
+    assert (before.address, after.address) == ("in0", "out1")
+    for row, value in ((before, start), (after, run.final_states["last"])):
+        assert row.division.type == type_of(value) == "f32[128@i,32@j]"
+        assert row.division.words == words_of(value)
+        assert row.division.bytes == value.addressable_shards[0].data.nbytes
 
 
 def test_results_that_an_injector_divides_otherwise_have_both_types():
