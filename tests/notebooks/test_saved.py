@@ -55,10 +55,12 @@ def test_times_and_widgets_are_not_saved():
     assert book.metadata == {"language_info": {"name": "python"}}
 
 
-def test_addresses_and_temporary_files_get_constant_names():
+def test_addresses_and_places_of_files_get_constant_names():
     text = f"<function f at 0x7f3a12cd> at /tmp/ipykernel_71/3141592.py:2 taxpr-of-{'7f' * 16}"
+    text += " \x1b[32m/home/one/lib/python3.13/site-packages/jax/a.py"
     error = nbformat.v4.new_output("error", ename="E", evalue=text, traceback=[text])
     same = f"<function f at 0x000000000000> at /tmp/ipykernel/cell.py:2 taxpr-of-{'0' * 32}"
+    same += " \x1b[32msite-packages/jax/a.py"
     outputs = tool.normalised(book_with(stream(text), result(**{"text/plain": text}), error))
     printed, shown, raised = outputs.cells[0].outputs
     assert printed.text == shown.data["text/plain"] == raised.evalue == same
