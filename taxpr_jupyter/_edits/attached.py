@@ -10,6 +10,7 @@ from typing import Any
 import taxpr
 from taxpr_jupyter._edits.functions import injector_of, is_function
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._text.short import shortened
 
 _NOTHING = taxpr.from_function(lambda ctx, token, params: (token, ctx))
 
@@ -80,6 +81,11 @@ class Attached:
     variable: Any = dataclasses.field(default=None, repr=False, compare=False)
     edits: bool = False
 
+    def __str__(self) -> str:
+        """As a call: ``scale(factor=0.5)``."""
+        values = ", ".join(f"{name}={_number(value)}" for name, value in self.values.items())
+        return f"{self.name}({values})"
+
     @property
     def ctx(self) -> Any:
         """The first context of a function; ``()`` for other injectors."""
@@ -122,6 +128,11 @@ class Attached:
             return dataclasses.replace(self, unread=ctx)
         made = injector_of(self.source, ctx, self.values)
         return dataclasses.replace(self, injector=made, asks_ctx=True, unread=None)
+
+
+def _number(value: Any) -> str:
+    """A number in few digits; anything else as its `repr`, cut."""
+    return f"{value:.6g}" if isinstance(value, float) else shortened(repr(value), 60)
 
 
 def is_made_by(made: taxpr.injectors.Injector, kind: taxpr.injectors.InjectorKind) -> bool:

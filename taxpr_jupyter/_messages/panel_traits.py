@@ -2,7 +2,7 @@
 
 from typing import Literal, NotRequired, TypedDict
 
-from taxpr_jupyter._messages.run_results import Idle, Progress, Results, Said, StatesTab
+from taxpr_jupyter._messages.run_results import Idle, Progress, Results, RunStrip, Said, StatesTab
 from taxpr_jupyter._messages.selected import Controls, Empty, Facts, SelectedNode, Tag
 from taxpr_jupyter._messages.source_tab import (
     LineMark,
@@ -79,6 +79,7 @@ class Traits(TypedDict):
     message: Said | Empty
     progress: Progress | Idle
     results: Results | Empty
+    runs: RunStrip | Empty
     live: bool
     gradients: Literal["", "off", "on"]
     stale: bool

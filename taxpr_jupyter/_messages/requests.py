@@ -109,6 +109,25 @@ class StartRun(TypedDict):
     device: str
 
 
+class OfRun(TypedDict):
+    """Shows a run next to the one with the number ``against``, or the untouched program if it is 0.
+
+    Or gives the session again what it had in this run.
+    """
+
+    do: Literal["showRun", "restoreRun"]
+    run: int
+    against: int
+
+
+class NameRun(TypedDict):
+    """Gives a run a name."""
+
+    do: Literal["nameRun"]
+    run: int
+    name: str
+
+
 class AskValues(TypedDict):
     """Shows what the variables held in one iteration of the outermost loops; in all if it is -1.
 
@@ -148,6 +167,8 @@ Message = (
     | Between
     | ToggleBoth
     | StartRun
+    | OfRun
+    | NameRun
     | AskValues
     | EditLine
     | Ask

@@ -56,30 +56,52 @@ class Recorded(TypedDict):
     note: str
 
 
-class Injected(TypedDict):
-    address: str
-    text: str
+class RunChip(TypedDict):
+    """A run in the strip of runs; ``current`` if the session has again what it had then."""
+
+    number: int
+    title: str
+    name: str
+    loss: str
+    changes: str
+    failed: bool
+    current: bool
+
+
+class RunStrip(TypedDict):
+    """The runs, newest first; what the last one gave; and a table of them."""
+
+    runs: list[RunChip]
+    summary: str
+    csv: str
 
 
 class Results(TypedDict):
-    """A run; ``headline`` says what became of its loss, ``plain`` that nothing was changed."""
+    """A run next to the untouched program, or to the run with the number ``against``.
 
+    ``headline`` says what became of its loss, ``plain`` that nothing was changed. ``sides`` are the
+    names of what is compared, and ``recorded`` has what both runs recorded.
+    """
+
+    number: int
+    against: int
+    sides: list[str]
     title: str
     headline: str
     plain: bool
-    summary: str
     status: Literal["error", "cancelled", "done"]
     error: str
     cancelled: str
     times: list[tuple[str, float]]
     xla: list[str]
-    injectors: list[Injected]
+    changes: list[str]
     outputs: list[Output]
     unchanged: str
     divided: list[Divided]
     gradients: list[Output]
     gradientNote: str
     records: list[Recorded]
+    recorded: list[Output]
 
 
 class Progress(TypedDict):

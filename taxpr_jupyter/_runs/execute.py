@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -67,6 +68,9 @@ class Executor:
             device or next(iter(devices())),
             plan.code,
             plan.attached,
+            _names(plan.sites),
+            program=plan.program,
+            edits=plan.edits,
             edition=plan.edition,
         )
         try:
@@ -115,7 +119,7 @@ class Executor:
         self._refuse_shapes()
         target = self._target(device)
         # Use the site itself: the name of a tag may equal the address of another one.
-        written_at = {key for pairs in plan.watched.values() for _, key in pairs}
+        written_at = {key for pairs in plan.edits.watched.values() for _, key in pairs}
         watched = {
             row.site: _watched(row, _slots(row) if row.key in written_at else None)
             for row in plan.sites
@@ -261,6 +265,13 @@ class Executor:
         found = device_named(device)
         spread = any(len(placed_on(leaf)) > 1 for leaf in jax.tree.leaves(self._inputs))
         return None if spread and device == next(iter(devices())) else found
+
+
+def _names(sites: Iterable[SiteRow]) -> dict[str, str]:
+    """The names of the tags that have an injector, by key; with the key where two have one."""
+    names = {site.key: site.name or site.key for site in sites if site.injector}
+    times = collections.Counter(names.values())
+    return {key: name if times[name] == 1 else f"{name}, {key}" for key, name in names.items()}
 
 
 def _own_copy(leaf: Any) -> Any:

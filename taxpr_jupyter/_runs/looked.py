@@ -64,7 +64,7 @@ def looked_at(
         states=state_runs(
             plan.program,
             (plan.states, before_states, after_states),
-            {} if live else written(plan.watched, plan.sites, records),
+            {} if live else written(plan.edits.watched, plan.sites, records),
             compared,
         ),
         final_states=after_states,

@@ -14,7 +14,8 @@ from taxpr_jupyter._runs.state_runs import WriteRun
 from taxpr_jupyter._text.short import aval_text
 
 KEPT_BYTES = 2**28  # of large results, for all runs before the last one
-SMALL = 2**14  # bytes of an array that is never released
+SMALL = 2**14  # bytes of an array that the last runs do not release
+_NUMBER = 16  # bytes of one
 
 
 class Released:
@@ -95,6 +96,11 @@ def trimmed(
     return new
 
 
+def summary_of(run: Run) -> Run:
+    """The run with its texts, statistics, differences and single numbers, without arrays."""
+    return _released(run, (), _NUMBER)
+
+
 def _clear_frames(error: BaseException | None) -> None:
     """Clear the local variables in the frames of an error, such as the inputs of a run."""
     todo, seen = [error], set()
@@ -106,13 +112,13 @@ def _clear_frames(error: BaseException | None) -> None:
             todo += [one.__cause__, one.__context__]
 
 
-def _large(run: Run) -> list[Any]:
-    """The large arrays of a run."""
+def _large(run: Run, most: int = SMALL) -> list[Any]:
+    """The arrays of a run with more bytes than this."""
     found: list[Any] = []
 
     def look(tree: Any) -> Any:
         for leaf in jax.tree.leaves(tree):
-            if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.nbytes > SMALL:
+            if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.nbytes > most:
                 found.append(leaf)
         return tree
 
@@ -120,9 +126,9 @@ def _large(run: Run) -> list[Any]:
     return found
 
 
-def _released(run: Run, kept: Collection[int]) -> Run:
+def _released(run: Run, kept: Collection[int], most: int = SMALL) -> Run:
     """The run without its large arrays, except those whose ids are in `kept`."""
-    gone = {id(array): array for array in _large(run) if id(array) not in kept}
+    gone = {id(array): array for array in _large(run, most) if id(array) not in kept}
     if not gone:
         return run
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
+import taxpr
 from taxpr import introspect
 from taxpr_jupyter._edits.attached import Attached
+from taxpr_jupyter._edits.edits import Edits
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._runs.outputs.array_diff import (
+    GONE,
     NOT_FINITE,
     ArrayDifference,
-    by_interest,
+    Differing,
     stats,
     value_text,
 )
@@ -39,7 +42,6 @@ LEFT: Mapping[str, str] = {
     "run": _XLA.format("The program on the device"),
     "look": _PYTHON.format("The comparison"),
 }
-LOSS = re.compile(r"b?f\d+\[\]")  # the type of a single float
 HOW_AGAIN = (
     "`print(run.code)` shows Python that makes it again, and `session.kept_bytes` is how much the "
     "runs before the last one keep"
@@ -101,7 +103,7 @@ class Record:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Run(Differing):
     """One run of the untouched program and of the program with injectors.
 
     Attributes:
@@ -109,6 +111,10 @@ class Run:
         device: Where it ran.
         code: Python that does the same without the session.
         injectors: The injectors at the time of the run, by key.
+        names: The names of their tags, by key.
+        program: The program with the changes of its source.
+        edits: The changes that the session had.
+        name: The name that it was given; may be empty.
         outputs: The result with injectors, in the structure of the function's result.
         baseline: The result of the untouched program.
         differences: The difference of each flat output.
@@ -141,6 +147,10 @@ class Run:
     device: str
     code: str
     injectors: Mapping[str, Attached]
+    names: Mapping[str, str]
+    program: taxpr.Program = dataclasses.field(repr=False, compare=False)
+    edits: Edits = dataclasses.field(repr=False, compare=False)
+    name: str = ""
     outputs: Any = None
     baseline: Any = None
     differences: tuple[ArrayDifference, ...] = ()
@@ -172,19 +182,36 @@ class Run:
         return dataclasses.replace(self.finish(), times=self.times, reused=self.reused)
 
     @property
-    def by_interest(self) -> tuple[ArrayDifference, ...]:
-        """The differences: first what changed, most first, or is not finite."""
-        return by_interest(self.differences)
+    def title(self) -> str:
+        """Its name, or its number."""
+        return self.name or f"run {self.number}"
+
+    @property
+    def setup(self) -> dict[str, str]:
+        """The changes of the session in words: injectors, lines and states, by their names."""
+        edits = self.edits
+        return {
+            **{self.names[key]: str(one) for key, one in self.injectors.items()},
+            **{one.place.place: one.line for one in edits.written},
+            **{
+                f"initial {name}": ", ".join(map(value_text, jax.tree.leaves(value)))
+                for name, value in edits.states.items()
+            },
+        }
+
+    def by_name(self) -> dict[str, Any]:
+        """The outputs with injectors by their names; without those that were released."""
+        names = [row.name for row in self.differences if row.after != GONE]
+        leaves = [leaf for leaf in jax.tree.leaves(self.outputs) if hasattr(leaf, "shape")]
+        if len(leaves) != len(names):  # a class of the user took no placeholders
+            return {}
+        pairs = zip(names, leaves, strict=True)
+        return {name: leaf for name, leaf in pairs if isinstance(leaf, jax.Array | np.ndarray)}
 
     @property
     def plain(self) -> bool:
         """Whether there is nothing to compare: nothing was injected, and nothing differs."""
         return not self.injectors and all(row.equal for row in self.differences)
-
-    @property
-    def headline(self) -> ArrayDifference | None:
-        """The first output that is a single float, as a loss is; None without one."""
-        return next((row for row in self.differences if LOSS.match(row.aval)), None)
 
     @property
     def ok(self) -> bool:
@@ -204,12 +231,12 @@ class Run:
             return f"Run {self.number} on {self.device} {state}{left}"
         seconds = ", ".join(f"{name} {self.times[name]:.3f} s" for name in PHASES)
         lines = [
-            f"Run {self.number} on {self.device} with "
+            f"Run {self.number} {f'({self.name}) ' * bool(self.name)}on {self.device} with "
             f"{count_of(len(self.injectors), 'injector')} ({seconds})"
         ]
         lines += [f"  {line}" for line in self.xla_lines]
-        lines += [f"  {_difference_text(difference)}" for difference in self.by_interest]
-        lines += [f"  {_difference_text(difference)}" for difference in self.gradients]
+        lines += [f"  {difference}" for difference in self.by_interest]
+        lines += [f"  {difference}" for difference in self.gradients]
         lines += [f"  No gradients: {self.gradient_note}"] if self.gradient_note else []
         lines += [f"  {leaf}" for state in self.states if state.written for leaf in state.leaves]
         if self.released:
@@ -253,16 +280,3 @@ def record_of(site: SiteRow, seen: Mapping[str, Any], report: Mapping[str, Any])
         note=note,
         report=report,
     )
-
-
-def _difference_text(difference: ArrayDifference) -> str:
-    head = f"{difference.name} {difference.aval}"
-    if difference.equal:
-        return ", ".join(
-            filter(None, [f"{head}: unchanged", difference.after, difference.not_finite])
-        )
-    apart = []
-    if difference.max is not None and difference.mean is not None:
-        apart.append(f"max |Δ| {difference.max:.6g}, mean |Δ| {difference.mean:.6g}")
-    apart += filter(None, [difference.note, difference.not_finite])
-    return f"{head}: {difference.before} → {difference.after} ({'; '.join(apart)})"

@@ -8,7 +8,9 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._edits.attached import Attached
+from taxpr_jupyter._edits.edits import Edits
 from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._tracing.changed import numbers_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,12 +23,10 @@ class Plan:
         untouched: The program as traced at first.
         program: The program with the changes of its source.
         edited: The same with the added tags.
+        edits: The changes.
         sites: The tags of ``edited``.
         code: Python that does the same.
-        tags: The added tags, as a hashable object.
         states: The initial values of the states by name.
-        watched: The writes to the states, as in `Edits`.
-        numbers: Further arguments of the program: the numbers of the changes of its source.
         gradients: Whether to compare the gradients of the first result that is a single float.
     """
 
@@ -34,14 +34,22 @@ class Plan:
     edition: int
     untouched: taxpr.Program
     program: taxpr.Program
+    edits: Edits
     edited: taxpr.Program
     sites: Sequence[SiteRow]
     code: str
-    tags: Any
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
-    numbers: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     gradients: bool = False
+
+    @property
+    def tags(self) -> Any:
+        """The added tags, as a hashable object."""
+        return tuple((key, *params.items()) for key, params in self.edits.tags.items())
+
+    @property
+    def numbers(self) -> Mapping[str, Any]:
+        """The numbers of the changes of the source: further arguments of the program."""
+        return numbers_of(self.edits.changes)
 
     @property
     def attached(self) -> dict[str, Attached]:

@@ -18,20 +18,21 @@ from taxpr_jupyter._runs.clock import OnPhase
 from taxpr_jupyter._runs.devices import devices
 from taxpr_jupyter._runs.execute import Executor
 from taxpr_jupyter._runs.gradients import is_loss
-from taxpr_jupyter._runs.released import Released, trimmed
+from taxpr_jupyter._runs.released import Released, summary_of, trimmed
 from taxpr_jupyter._runs.run import LEFT, PHASES, Phase, Run
 from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._runs.switches import calls_out
+from taxpr_jupyter._session.kept_runs import KeptRuns
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._stoppable import CancelledError, stoppable
 from taxpr_jupyter._store.states import States
 from taxpr_jupyter._store.store import Store
-from taxpr_jupyter._tracing.changed import numbers_of
 
 T = TypeVar("T")
 
-_RUNS_KEPT = 10
+_KEPT = 50  # runs without a name
+_WHOLE = 10  # runs that keep arrays, as far as there is room for them
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -39,7 +40,7 @@ class Runner:
     """Runs the program, and keeps the last runs.
 
     Attributes:
-        runs: The last runs, oldest first.
+        kept: The last runs, oldest first.
         count: The number of the last run.
     """
 
@@ -50,7 +51,7 @@ class Runner:
     _executor: Executor
     _device: str | None
     _kept_bytes: float
-    runs: tuple[Run, ...] = dataclasses.field(default=(), init=False)
+    kept: tuple[Run, ...] = dataclasses.field(default=(), init=False)
     count: int = dataclasses.field(default=0, init=False)
     _under_way: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
 
@@ -62,9 +63,18 @@ class Runner:
         return sorted(devices(), key=lambda name: name != self._device)
 
     @property
+    def runs(self) -> KeptRuns:
+        """The runs that are kept, oldest first: to be compared, named, restored, and exported.
+
+        All with a name, and the last 50; see `kept_bytes` for the values that older ones keep. A
+        run is ``session.runs["run 3"]``, or ``session.runs[-1]``; see `KeptRuns`.
+        """
+        return KeptRuns(self.kept, self._store, self._rename)
+
+    @property
     def last(self) -> Run | None:
         """The last run, or None."""
-        runs = self.runs
+        runs = self.kept
         return runs[-1] if runs else None
 
     @property
@@ -96,10 +106,10 @@ class Runner:
     def kept_bytes(self) -> float:
         """How large the results of the runs before the last one may be, together.
 
-        The last run that came to its end keeps all, and every run its texts, statistics,
-        differences, and arrays of up to 16 KiB. The larger arrays of earlier runs are released, the
-        oldest first: a placeholder then says how to get them again. A `Run` that you hold yourself
-        stays unchanged.
+        The last run that came to its end keeps all, every run its texts, statistics and
+        differences, and the last 10 runs arrays of up to 16 KiB. The other arrays of earlier runs
+        are released, the oldest first: a placeholder then says how to get them again. A `Run` that
+        you hold yourself stays unchanged.
 
         Example:
             >>> import jax.numpy as jnp
@@ -125,7 +135,7 @@ class Runner:
         """
         with self._store.lock:
             self._executor.release()
-            self.runs = tuple(trimmed(self.runs, -1, keep_last=False))
+            self.kept = tuple(trimmed(self.kept, -1, keep_last=False))
 
     def run(
         self,
@@ -176,7 +186,8 @@ class Runner:
             1.0 3.0
         """
         with self._alone():
-            again = live and self.last is not None and self.last.live
+            last = self.last
+            again = live and last is not None and last.live and not last.name
             left = self._settled(on_phase, cancel)
             plan = dataclasses.replace(
                 self._plan(again),
@@ -185,7 +196,7 @@ class Runner:
             run = self._executor.run(plan, device or self._device, on_phase, cancel, live)
             run = dataclasses.replace(run, left=run.left or left)
         with self._store.change("run"):
-            self.runs = (*(self.runs[:-1] if again else self.runs), run)
+            self.kept = (*(self.kept[:-1] if again else self.kept), run)
             self._trim()
         divided = {one.address: one.division for one in run.divided}
         if run.ok and self._renderer.note_results(plan.program, divided):
@@ -233,7 +244,7 @@ class Runner:
         whole = run.whole()
         with self._store.change("run"):
             if whole is not run and self.last is run:
-                self.runs = (*self.runs[:-1], whole)
+                self.kept = (*self.kept[:-1], whole)
                 self._trim()
         return whole
 
@@ -278,7 +289,16 @@ class Runner:
 
     def _trim(self) -> None:
         kept = self._executor.trimmed(self._kept_bytes)
-        self.runs = tuple(trimmed(self.runs[-_RUNS_KEPT:], self._kept_bytes, kept))
+        few = [run for run in self.kept[:-_KEPT] if run.name] + list(self.kept[-_KEPT:])
+        new = trimmed(few[-_WHOLE:], self._kept_bytes, kept)
+        self.kept = (*map(summary_of, few[:-_WHOLE]), *new)
+
+    def _rename(self, run: Run, name: str) -> None:
+        with self._store.change("named"):
+            self.kept = tuple(
+                dataclasses.replace(one.whole(), name=name) if one.number == run.number else one
+                for one in self.kept
+            )
 
     def _settled(self, on_phase: OnPhase | None, cancel: threading.Event | None) -> str:
         """Tries out attached injectors; if cancelled, returns the work that goes on, in words."""
@@ -303,15 +323,11 @@ class Runner:
                 edition=self._store.edition,
                 untouched=self._store.untouched,
                 program=self._store.program,
+                edits=self._store.edits,
                 edited=self._store.edited.program,
                 sites=self._store.edited.sites,
                 code=self._renderer.code(),
-                tags=tuple(
-                    (key, *params.items()) for key, params in self._store.edits.tags.items()
-                ),
                 states=self._states.initial_states,
-                watched=self._store.edits.watched,
-                numbers=numbers_of(self._store.edits.changes),
             )
 
 

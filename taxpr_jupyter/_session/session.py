@@ -24,7 +24,6 @@ from taxpr_jupyter._output.view import View
 from taxpr_jupyter._runs.devices import device_named
 from taxpr_jupyter._runs.execute import Executor
 from taxpr_jupyter._runs.released import KEPT_BYTES
-from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.asker import Asker
 from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.editor import Editor
@@ -197,6 +196,7 @@ class Session:
     save = of("_renderer", Renderer.save)
     run = of("_runner", Runner.run)
     running = of("_runner", Runner.running)
+    runs = of("_runner", Runner.runs)
     last = of("_runner", Runner.last)
     stale = of("_runner", Runner.stale)
     changes_values = of("_runner", Runner.changes_values)
@@ -337,11 +337,6 @@ class Session:
         found = self._renderer.measured("peak")
         answer = None if found is None else found.answer
         return answer if isinstance(answer, taxpr.questions.MemoryUse) else None
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """The last runs, oldest first; see `kept_bytes` for the values that older ones keep."""
-        return self._runner.runs
 
     def __repr__(self) -> str:
         return self._store.summary(self._runner.count if self.runs else 0)

@@ -10,7 +10,7 @@ import anywidget
 import traitlets
 
 from taxpr_jupyter._messages.panel_traits import Goes, Traits
-from taxpr_jupyter._messages.run_results import Idle, Progress, Results, Said, StatesTab
+from taxpr_jupyter._messages.run_results import Idle, Progress, Results, RunStrip, Said, StatesTab
 from taxpr_jupyter._messages.selected import Controls, Empty, SelectedNode
 from taxpr_jupyter._messages.source_tab import RecordedValues, SourceEdits, SourceHeat, SourceText
 from taxpr_jupyter._messages.tabs import (
@@ -94,6 +94,7 @@ class Graph(anywidget.AnyWidget):
     message: Shown[Said | Empty] = _dict()
     progress: Shown[Progress | Idle] = _dict({"running": False})
     results: Shown[Results | Empty] = _dict()
+    runs: Shown[RunStrip | Empty] = _dict()
     live = traitlets.Bool(False).tag(sync=True)
     gradients = traitlets.Enum(("", "off", "on"), "").tag(sync=True)
     stale = traitlets.Bool(False).tag(sync=True)

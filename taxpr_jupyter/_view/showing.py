@@ -103,10 +103,7 @@ class Showing:
     def run(self) -> None:
         """Shows the last run."""
         self._fields.refresh()
-        if self._session.last:
-            names = {site.key: site.name for site in self._session.sites()}
-            self._graph.results = wire.results_state(self._session.last, names)
-            self._graph.stale = self._session.stale
+        self._graph.stale = self._session.stale
 
     def picture(self, svg: str | None) -> None:
         """Shows a picture, or the outline."""

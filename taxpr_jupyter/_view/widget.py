@@ -20,6 +20,7 @@ from taxpr_jupyter._view.parts.asking import AskView
 from taxpr_jupyter._view.parts.comparing import CompareView
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
+from taxpr_jupyter._view.parts.run_strip import RunStripView
 from taxpr_jupyter._view.parts.sourcing import SourceView
 from taxpr_jupyter._view.parts.state_fields import StateFields
 from taxpr_jupyter._view.running import Running
@@ -64,7 +65,8 @@ class PanelView(ipywidgets.VBox):
         self._asking = AskView(known, graph, jobs)
         self.showing = Showing(graph, jobs, finding, controls, fields)
         self._running = Running(graph, jobs)
-        parts = controls, finding, fields, self._comparing, self._sourcing, self._asking
+        self._runs = RunStripView(known, graph)
+        parts = controls, finding, fields, self._comparing, self._sourcing, self._asking, self._runs
         handles = [*(part.handle for part in parts), self._on_page]
         self.messages = messages = Messages(graph, jobs, self._running, *handles)
         super().__init__([ipywidgets.VBox([graph]).add_class("taxpr-grid")])
@@ -79,6 +81,7 @@ class PanelView(ipywidgets.VBox):
         self.showing.picture(session.svg())
         self.showing.program()
         self.showing.run()
+        self._runs.ran()
         graph.views = list(session.views)
         self._look(graph.view)
         graph.observe(self._sourcing.refresh, "svg")
@@ -102,6 +105,7 @@ class PanelView(ipywidgets.VBox):
                 self.close()
             elif change == "run":
                 showing.run()
+                self._runs.ran()
                 self._sourcing.ran()
                 self._running.another_ended()
             elif change == "error":
@@ -124,6 +128,8 @@ class PanelView(ipywidgets.VBox):
                 self._sourcing.reread()
                 self._asking.changed("injectors")
                 graph.stale = session.stale
+            elif change == "named":
+                self._runs.again()
             elif change == "views":
                 graph.views = list(session.views)
             else:
@@ -139,6 +145,8 @@ class PanelView(ipywidgets.VBox):
                 self._asking.changed(change)
             if change in ("values", "states"):
                 self._running.live()
+            if change != "run":
+                self._runs.refresh()
             if not session.error:
                 self.jobs.say("")
 

@@ -4,10 +4,10 @@ They contain only text, numbers and lists, so that they are JSON. `_messages` de
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
-from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.inspect import Inspection, ValueRow
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._lines.jaxpr_text import jaxpr_rows
@@ -15,8 +15,11 @@ from taxpr_jupyter._lines.line import ProgramLine
 from taxpr_jupyter._lines.rows import outline_rows
 from taxpr_jupyter._messages import run_results, selected, tabs
 from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._runs.compared_runs import ComparedRuns
+from taxpr_jupyter._runs.outputs.array_diff import ArrayDifference, Differing
 from taxpr_jupyter._runs.outputs.output_charts import OutputChart
-from taxpr_jupyter._runs.run import ArrayDifference, Record, Run
+from taxpr_jupyter._runs.run import Record, Run
+from taxpr_jupyter._session.kept_runs import KeptRuns
 from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._text.short import shortened
 
@@ -62,28 +65,27 @@ def tag_state(site: SiteRow) -> selected.Tag:
         "type": site.avals,
         "where": ", ".join(filter(None, (site.where, fires))),
         "added": site.added,
-        "injector": describe(site.injector) if site.injector else "",
+        "injector": str(site.injector or ""),
     }
 
 
-def results_state(run: Run, names: Mapping[str, str | None]) -> run_results.Results:
+def results_state(run: Run) -> run_results.Results:
     """One run: outputs against the untouched run, what was recorded, and the times."""
     return {
-        "title": f"Run {run.number} on {run.device}",
+        "number": run.number,
+        "against": 0,
+        "sides": ["untouched", "changed"],
+        "title": f"{_capital(run.title)} on {run.device}",
         "headline": headline(run),
         "plain": run.plain,
-        "summary": f"Run {run.number}: {summary(run)}",
         "status": "error" if run.error else "cancelled" if run.cancelled else "done",
         "error": run.error or "",
         "cancelled": f"This run was cancelled. {run.left}".strip() if run.cancelled else "",
-        "injectors": [
-            {"address": key, "text": f"{names.get(key) or key}: {describe(injector)}"}
-            for key, injector in run.injectors.items()
-        ],
+        "changes": [f"{name}: {words}" for name, words in run.setup.items()],
         "xla": list(run.xla_lines),
         "times": [(phase, seconds) for phase, seconds in run.times.items()],
         "outputs": [_output(row, run.charts.get(row.name)) for row in run.by_interest],
-        "unchanged": _unchanged(run),
+        "unchanged": _unchanged(run.differences, run.live),
         "divided": [
             {"name": one.name, "type": one.division.type, "devices": one.division.words}
             for one in run.divided
@@ -91,7 +93,65 @@ def results_state(run: Run, names: Mapping[str, str | None]) -> run_results.Resu
         "gradients": [_output(row) for row in run.gradients],
         "gradientNote": f"No gradients: {run.gradient_note}." if run.gradient_note else "",
         "records": [_record(record) for record in run.records.values()],
+        "recorded": [],
     }
+
+
+def compared_state(found: ComparedRuns) -> run_results.Results:
+    """Two runs, next to each other."""
+    before, after = found.before, found.after
+    shown = results_state(after)
+    records = [row for row in found.records if not row.quiet]
+    return {
+        **shown,
+        "against": before.number,
+        "sides": [before.title, after.title],
+        "title": f"{_capital(before.title)} → {after.title}",
+        "headline": headline(found),
+        "plain": False,
+        "changes": list(found.changes),
+        "xla": [],
+        "times": [],
+        "outputs": [_output(row, found.charts.get(row.name)) for row in found.by_interest],
+        "unchanged": _unchanged(found.differences),
+        "divided": [],
+        "gradients": [],
+        "gradientNote": "",
+        "records": [],
+        "recorded": [_output(row) for row in records],
+    }
+
+
+def runs_state(runs: KeptRuns) -> run_results.RunStrip:
+    """The runs of a session, newest first."""
+    last, current = runs[-1], {run.number for run in runs.current}
+    return {
+        "summary": f"{_capital(last.title)}: {summary(last)}",
+        "csv": runs.csv(),
+        "runs": [
+            {
+                "number": run.number,
+                "title": run.title,
+                "name": run.name,
+                "loss": _outcome(run),
+                "changes": ", ".join(f"{name}: {words}" for name, words in run.setup.items()),
+                "failed": not run.ok,
+                "current": run.number in current,
+            }
+            for run in reversed(runs)
+        ],
+    }
+
+
+def _outcome(run: Run) -> str:
+    """The outcome of a run, as short as can be: its loss, if it has one."""
+    if not run.ok:
+        return "cancelled" if run.cancelled else "failed"
+    return run.headline.after if run.headline else summary(run)
+
+
+def _capital(words: str) -> str:
+    return f"R{words[1:]}" if re.fullmatch(r"run \d+", words) else words
 
 
 def summary(run: Run) -> str:
@@ -116,7 +176,7 @@ def summary(run: Run) -> str:
     return f"{len(changed)} of {count_of(len(run.differences), 'output')} changed{by}{also}"
 
 
-def headline(run: Run) -> str:
+def headline(run: Differing) -> str:
     """The change of the loss, or of the first output that is a float scalar; empty without one."""
     row = run.headline
     if row is None:
@@ -130,25 +190,12 @@ def headline(run: Run) -> str:
     return f"{change} ({sign}{_percent(row.relative)})"
 
 
-def _unchanged(run: Run) -> str:
+def _unchanged(rows: Iterable[ArrayDifference], live: bool = False) -> str:
     """A note about the folded outputs: those that are unchanged and finite."""
-    count = sum(row.quiet for row in run.differences)
-    if run.live:
+    count = sum(row.quiet for row in rows)
+    if live:
         return f"{count_of(count, 'output')} with the same first elements, not compared while Live"
     return f"{count_of(count, 'output')} unchanged"
-
-
-def describe(injector: Attached) -> str:
-    """An attached injector as a call: `scale(factor=0.5)`."""
-    values = ", ".join(f"{name}={number(value)}" for name, value in injector.values.items())
-    return f"{injector.name}({values})"
-
-
-def number(value: Any) -> str:
-    """A number in few digits; anything else as its `repr`, cut."""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return _short(repr(value), 60)
 
 
 def _value(row: ValueRow) -> selected.NodeValue:

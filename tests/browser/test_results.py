@@ -94,3 +94,55 @@ def test_a_run_leaves_the_source_in_sight(page, it):
     expect(source).to_have_attribute("aria-selected", "true")
     page.locator(".tx-ran").get_by_role("button").click()
     expect(page.get_by_role("tabpanel", name="Results")).to_be_visible()
+
+
+def test_runs_are_compared_restored_and_named_in_a_strip(page, it):
+    session = it.session
+    hidden = next(one for one in session.program.variables() if one.name == "hidden")
+    session.tag(hidden.address, name="hidden")
+    for factor in (0.5, 0.9, 0.1):
+        session.attach("hidden", "scale", factor=factor)
+        session.run()
+    it.look()
+    page.get_by_role("tab", name="Results").click()
+    results = page.get_by_role("tabpanel", name="Results")
+    strip = results.get_by_role("group", name="Runs, the newest first")
+    chips = strip.get_by_role("button")
+    expect(chips).to_have_count(3)
+    expect(chips.first).to_contain_text("run 3now")
+    expect(chips.first).to_contain_text("hidden: scale(factor=0.1)")
+    chips.nth(2).click()
+    expect(results.locator("h3")).to_have_text("Run 1 on cpu:0")
+    expect(chips.nth(2)).to_have_attribute("aria-pressed", "true")
+    expect(results.locator(".tx-outdated")).to_be_hidden()  # it is not the last one
+    chips.nth(1).click(modifiers=["Shift"])
+    expect(results.locator("h3")).to_have_text("Run 2 → run 1")
+    expect(results.locator(".tx-head")).to_contain_text("scale(factor=0.9) → scale(factor=0.5)")
+    before, after = (session.runs[k].headline.after for k in (1, 0))
+    expect(results.locator(".tx-headline")).to_contain_text(f"out[1] {before} → {after}")
+    table = results.get_by_role("table", name="Outputs")
+    heads = ["output", "run 2", "run 1", "relative", "max |Δ|"]
+    expect(table.get_by_role("columnheader")).to_have_text(heads)
+    it.root.screenshot(path=BUILD / "runs.png")
+    assert found(page, ".taxpr-panel") == []
+    results.get_by_label("Compared with").select_option("run 3")
+    expect(results.locator("h3")).to_have_text("Run 3 → run 1")
+    results.get_by_role("button", name="Restore").click()
+    expect(chips.nth(2)).to_contain_text("now")
+    expect(results.get_by_role("button", name="Restore")).to_have_count(0)
+    it.take_sent()
+    assert session.injectors[session.sites()[0].key].values == {"factor": 0.5}
+    name = results.get_by_label("Name of the run")
+    name.fill("half <b>")
+    name.press("Enter")
+    expect(chips.nth(2)).to_contain_text("half <b>")
+    run(page)
+    expect(results.locator("h3")).to_have_text("Run 3 → run 4")  # as it was chosen
+    results.get_by_text("Table", exact=True).click()
+    expect(results.locator(".tx-runs pre")).to_contain_text(
+        "run,device,status,hidden,hidden.factor"
+    )
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 700, "height": 1100})
+    it.root.screenshot(path=BUILD / "runs-narrow-dark.png")
+    assert found(page, ".taxpr-panel") == []

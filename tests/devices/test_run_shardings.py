@@ -48,7 +48,7 @@ def test_a_run_tells_arguments_and_results(kind, injected):
     assert {row.name: row.aval for row in run.differences} == {
         f"out['{name}']": type_of(x) for name, x in outs.items()
     }
-    shown = results_state(run, {})
+    shown = results_state(run)
     assert {(one["name"], one["type"], one["devices"]) for one in shown["divided"]} == {
         (name, type_of(x), words_of(x)) for name, x in expected.items()
     }
@@ -123,4 +123,4 @@ def test_a_run_on_one_device_tells_nothing_new():
     assert run.divided == ()
     assert told == ["run"]
     assert "each" not in str(run)
-    assert results_state(run, {})["divided"] == []
+    assert results_state(run)["divided"] == []

@@ -8,7 +8,7 @@ import pytest
 from taxpr_jupyter import Session
 from taxpr_jupyter._runs.outputs.array_diff import compare
 from taxpr_jupyter._runs.outputs.output_charts import BINS, POINTS, output_chart
-from taxpr_jupyter._view.wire import results_state
+from taxpr_jupyter._view.wire import results_state, summary
 
 
 def test_a_relative_difference_is_that_of_the_means():
@@ -104,12 +104,12 @@ def scaled_by(factor, rest, x):
 )
 def test_the_headline_of_a_run_says_the_change(after, words):
     run = scaled_by(after / 4, lambda z: z, jnp.float32(4.0))
-    assert results_state(run, {})["headline"] == f"out {words}"
+    assert results_state(run)["headline"] == f"out {words}"
 
 
 def test_where_nan_ends_nothing_changes_by_zero():
     run = scaled_by(jnp.inf, lambda z: jnp.log(z - 9.0), jnp.array([-1.0, 1.0]))
-    assert results_state(run, {})["summary"] == "Run 1: 1 of 1 output changed, 1 is not finite"
+    assert summary(run) == "1 of 1 output changed, 1 is not finite"
 
 
 def test_a_run_has_its_loss_first():

@@ -467,7 +467,7 @@ def test_what_is_not_finite_is_told_apart():
     assert ("-inf", "3") in record.facts
     assert {"nonfinite", "nan"} <= {name for name, _ in record.facts}
     assert "-inf 3" in str(run)
-    assert ("first_nan", "-1") in results_state(run, {})["records"][0]["facts"]
+    assert ("first_nan", "-1") in results_state(run)["records"][0]["facts"]
     session.detach("scores")
     [record] = session.run().records.values()
     assert ("-inf", "3") in record.facts
@@ -830,7 +830,7 @@ def test_only_shapes():
 def test_only_the_last_runs_are_kept(session):
     for _ in range(12):
         session.run()
-    assert [run.number for run in session.runs] == list(range(3, 13))
+    assert [run.number for run in session.runs] == list(range(1, 13))
 
 
 def test_the_report_as_text(session):

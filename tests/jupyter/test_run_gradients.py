@@ -9,7 +9,7 @@ import taxpr
 from taxpr_jupyter import Session
 from taxpr_jupyter._runs.outputs.array_diff import compare
 from taxpr_jupyter._view.widget import view_for
-from taxpr_jupyter._view.wire import results_state
+from taxpr_jupyter._view.wire import results_state, summary
 
 P = {"w": jnp.array([[0.5, -0.2], [0.1, 0.7]]), "b": jnp.array([[0.3, -0.1]]), "n": jnp.array(3)}
 X = jnp.array([[1.0, 0.5], [-1.0, 2.0]])
@@ -61,9 +61,9 @@ def test_the_gradients_before_and_after_a_line_was_typed_over():
     text = str(run)
     assert "∂out/∂p['b'] f32[1,2]: [" in text
     assert "→ [0, 0]" in text
-    state = results_state(run, {})
+    state = results_state(run)
     assert [row["name"] for row in state["gradients"]] == list(pairs)
-    assert state["summary"].endswith("3 of 3 gradients changed")
+    assert summary(run).endswith("3 of 3 gradients changed")
     session.undo()
     assert ran(session).gradients == ()
 
@@ -73,7 +73,7 @@ def test_an_edit_that_leaves_gradients_as_they_are_says_so():
     session.edit("loss.return", "(y**2).mean() + 1.0")
     run = ran(session)
     assert [row.equal for row in run.gradients] == [True] * 3
-    assert results_state(run, {})["summary"].endswith("no gradient changed")
+    assert summary(run).endswith("no gradient changed")
 
 
 def test_a_slider_compiles_nothing_and_changes_them():
@@ -168,7 +168,7 @@ def test_where_there_are_none_the_run_says_why(fun, edit, said):
     assert bool(run.gradients) == (not said)
     if said:
         assert f"No gradients: {run.gradient_note}" in str(run)
-        assert run.gradient_note in results_state(run, {})["gradientNote"]
+        assert run.gradient_note in results_state(run)["gradientNote"]
 
 
 def test_a_function_with_a_state_and_an_injector_that_is_no_edit():

@@ -345,7 +345,7 @@ def test_a_derivative_that_stays_as_it_was_is_said_with_the_injector():
     view.start_run()
     assert view.wait(SECONDS)
     assert view.graph.results["status"] == "done"
-    assert view.graph.results["summary"].startswith("Run 1: ")
+    assert view.graph.runs["summary"].startswith("Run 1: ")
     remote.send("attach", address, injector="count")
     assert view.graph.controls["note"] == ""
     view.close()
@@ -362,8 +362,8 @@ def test_an_injector_that_changes_a_shape_is_marked(session, view, remote):
     assert view.wait(SECONDS)
     assert view.graph.results["status"] == "error"
     assert "cut" in view.graph.results["error"]
-    assert re.match(r"Run \d+: failed: .*", view.graph.results["summary"])
-    assert len(view.graph.results["summary"]) < 70
+    assert re.match(r"Run \d+: failed: .*", view.graph.runs["summary"])
+    assert len(view.graph.runs["summary"]) < 70
     remote.send("attach", f"{TANH}.0", injector="scale")
     assert view.graph.marks == {}
 
@@ -375,7 +375,7 @@ def test_a_run(session, view, remote):
     assert session.last.ok
     shown = view.graph.results
     assert shown["title"] == "Run 1 on cpu:0"
-    assert shown["injectors"] == [{"address": f"{TANH}.0", "text": "h: scale(factor=0.5)"}]
+    assert shown["changes"] == ["h: scale(factor=0.5)"]
     assert [row["name"] for row in shown["outputs"]] == ["out['total']", "out['h']"]
     assert not any(row["same"] for row in shown["outputs"])
     assert {row["name"] for row in shown["records"]} == {"h", "sum"}
@@ -542,7 +542,7 @@ def test_results_that_are_not_finite_are_not_folded_away():
     view = view_for(session)
     assert view.start_run().wait(SECONDS)
     shown = view.graph.results
-    assert shown["summary"] == "Run 1: no output changed, 1 is not finite"
+    assert view.graph.runs["summary"] == "Run 1: no output changed, 1 is not finite"
     assert [(row["name"], row["same"], row["notFinite"]) for row in shown["outputs"]] == [
         ("out['log']", True, "not finite: 3 of 3 elements"),
         ("out['loss']", True, ""),
@@ -553,7 +553,7 @@ def test_results_that_are_not_finite_are_not_folded_away():
     assert view.start_run().wait(SECONDS)
     shown = view.graph.results
     assert shown["outputs"][0]["notFinite"] == "not finite: 1 of 1 element with the changes"
-    assert shown["summary"] == "Run 2: 1 of 3 outputs changed, 2 are not finite"
+    assert view.graph.runs["summary"] == "Run 2: 1 of 3 outputs changed, 2 are not finite"
     view.close()
 
 

@@ -6,6 +6,7 @@ of JAX: integers, booleans, bfloat16 and smaller floats, complex numbers, PRNG k
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ _SHOWN = 6  # elements of an array in a short text
 _BLOCK = 2**15  # elements that are looked at together: some copies of them fit a cache
 _COPIED = 2**16  # the most bytes of an array that `glance` copies to the host
 NOT_FINITE = ("nan", "+inf", "-inf", "nonfinite")  # counted by `stats`; the last one is the sum
+GONE = "–"  # an output that one of two programs has
+LOSS = re.compile(r"b?f\d+\[\]")  # the type of a single float
 _OF_FINITE = ("mean", "std", "min", "max", "norm")  # told by `stats` where something is finite
 
 
@@ -58,6 +61,17 @@ class ArrayDifference:
     not_finite: str = ""
     relative: float | None = None
 
+    def __str__(self) -> str:
+        head = f"{self.name} {self.aval}"
+        if self.equal:
+            same = "unchanged" if self.compared else "the same first elements"
+            return ", ".join(filter(None, [f"{head}: {same}", self.after, self.not_finite]))
+        apart = []
+        if self.max is not None and self.mean is not None:
+            apart.append(f"max |Δ| {self.max:.6g}, mean |Δ| {self.mean:.6g}")
+        apart += filter(None, [self.note, self.not_finite])
+        return f"{head}: {self.before} → {self.after} ({'; '.join(apart)})"
+
     @property
     def quiet(self) -> bool:
         """Whether there is nothing to look at: it is equal, and finite as far as is known."""
@@ -67,6 +81,26 @@ class ArrayDifference:
     def scalar(self) -> bool:
         """Whether the output is a single number."""
         return self.aval.endswith("[]")
+
+
+class Differing:
+    """Two results of a program, next to each other.
+
+    Attributes:
+        differences: The difference of each output.
+    """
+
+    differences: tuple[ArrayDifference, ...]
+
+    @property
+    def by_interest(self) -> tuple[ArrayDifference, ...]:
+        """The differences: first what changed, most first, or is not finite."""
+        return by_interest(self.differences)
+
+    @property
+    def headline(self) -> ArrayDifference | None:
+        """The first output that is a single float, as a loss is; None without one."""
+        return next((row for row in self.differences if LOSS.match(row.aval)), None)
 
 
 def by_interest(rows: Iterable[ArrayDifference]) -> tuple[ArrayDifference, ...]:
@@ -139,7 +173,7 @@ def _relative(apart: float | None, before: np.ndarray) -> float | None:
 
 def alone(name: str, after: Any, before: Any = None) -> ArrayDifference:
     """An array that one of two runs has, or that is another kind of array in each."""
-    texts = ["–" if one is None else value_text(one) for one in (before, after)]
+    texts = [GONE if one is None else value_text(one) for one in (before, after)]
     return ArrayDifference(
         name=name,
         aval=_type_text(before if after is None else after),

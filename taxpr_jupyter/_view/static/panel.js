@@ -21,6 +21,7 @@ import { Find } from "./find.js";
 import { drawLegend } from "./legend.js";
 import { Picture } from "./picture.js";
 import { drawResults } from "./results.js";
+import { Runs } from "./runs.js";
 import { SourceLines } from "./source.js";
 import { States } from "./states.js";
 import { Lines, Tabs } from "./text.js";
@@ -192,7 +193,9 @@ function render({ model, el }) {
   const note = hint("", { class: "tx-hint tx-picture-note" });
   const stage = h("div", { class: "tx-stage" }, note);
   const inspector = h("aside", { class: "tx-inspector", "aria-label": "Inspector", tabindex: "-1" });
-  const results = h("div", { class: "tx-results" }, hint(NO_RUN));
+  const outcome = h("div", { class: "tx-outcome" }, hint(NO_RUN));
+  const runs = new Runs(send, (words) => drawCopied(words, say));
+  const results = h("div", { class: "tx-results" }, runs.element, outcome);
   let asked = false; // for a run, by the button here
   const code = h("details", {});
   const ran = button("", () => set("view", "results"), { title: "Show the results" });
@@ -338,6 +341,8 @@ function render({ model, el }) {
     else bar.removeAttribute("value");
   };
 
+  const outdate = () => outcome.classList.toggle("tx-stale", model.get("stale") && runs.last);
+
   /** What to draw again when a trait changes. @type {{ [K in keyof Traits]?: (value: Traits[K]) => void }} */
   const draw = {
     svg: (svg) => {
@@ -404,17 +409,25 @@ function render({ model, el }) {
     message: (said) => ("text" in said ? say(said.text, said.error) : say("")),
     code: (words) => redraw(code, [h("summary", {}, "Python code that redoes this"), ...drawCopied(words, say)]),
     stale: (stale) => {
-      for (const part of [results, ran]) part.classList.toggle("tx-stale", stale);
+      ran.classList.toggle("tx-stale", stale);
+      outdate();
       source.outdated(stale);
     },
     results: (run) => {
-      ran.hidden = !("title" in run);
-      if (!("title" in run)) return fill(results, [hint(NO_RUN)]);
-      fill(results, drawResults(run));
-      ran.textContent = run.summary;
+      runs.looksAt(run);
+      outdate();
+      if (!("title" in run)) return;
+      fill(outcome, drawResults(run));
       if (asked && model.get("view") === "picture") set("view", "results");
       asked = false;
-      ran.classList.toggle("tx-error", run.status === "error");
+    },
+    runs: (strip) => {
+      runs.show(strip);
+      outdate();
+      ran.hidden = !("summary" in strip);
+      if (!("summary" in strip)) return;
+      ran.textContent = strip.summary;
+      ran.classList.toggle("tx-error", strip.runs[0].failed);
     },
     controls: (shown) => controls.show(shown),
     devices: (names) => runBar.show(names),

@@ -57,7 +57,7 @@ function drawChart({ kind, before, after, words }, plain) {
   return svg;
 }
 
-/** @param {Output} row @param {boolean} plain */
+/** @param {Output} row @param {boolean} plain Whether there is a single value. */
 function drawOutput(row, plain) {
   const texts = plain ? [row.after] : [row.before, row.after];
   const numbers = plain ? [] : [row.relative, row.largest];
@@ -76,12 +76,13 @@ function drawOutput(row, plain) {
  * Rows of outputs: the first ones, and the rest folded, each tree by itself.
  * @param {string} word What they are.
  * @param {Output[]} rows
- * @param {boolean} plain
+ * @param {string[]} sides What is compared; of one there is a single value.
  * @returns {HTMLElement[]}
  */
-function drawOutputs(word, rows, plain) {
+function drawOutputs(word, rows, sides) {
   if (!rows.length) return [];
-  const heads = [word, ...(plain ? ["value"] : ["untouched", "changed", "relative", "max |Δ|"])];
+  const plain = sides.length < 2;
+  const heads = [word, ...sides, ...(plain ? [] : ["relative", "max |Δ|"])];
   const made = (/** @type {Output[]} */ some, /** @type {string} */ label) => table(heads, some.map((row) => drawOutput(row, plain)), label);
   const name = `${word[0].toUpperCase()}${word.slice(1)}s`;
   const [first, rest] = [rows.slice(0, FIRST), rows.slice(FIRST)];
@@ -98,6 +99,7 @@ function drawOutputs(word, rows, plain) {
 export function drawResults(run) {
   const named = (/** @type {string} */ name, /** @type {string} */ detail) =>
     h("th", { scope: "row" }, name, h("code", {}, detail));
+  const sides = run.plain ? ["value"] : run.sides;
   const quiet = (/** @type {Output} */ row) => row.same && !row.notFinite && !run.plain;
   const same = run.outputs.filter(quiet);
   const records = run.records.map((row) =>
@@ -119,21 +121,18 @@ export function drawResults(run) {
       "div",
       { class: "tx-head" },
       h("h3", {}, run.title),
-      ...run.injectors.map(({ address, text }) => {
-        const item = chip(text, "injected");
-        item.title = address;
-        return item;
-      }),
+      ...run.changes.map((text) => chip(text, "injected")),
       h("span", { class: "tx-outdated" }, "The source, tags, injectors or states have changed since."),
     ),
     run.headline ? h("p", { class: "tx-headline" }, run.headline) : null,
     run.error ? h("pre", { class: "tx-error" }, run.error) : null,
     run.cancelled ? h("p", { class: "tx-note" }, run.cancelled) : null,
-    ...drawOutputs("output", run.outputs.filter((row) => !quiet(row)), run.plain),
-    same.length ? kept("same", run.unchanged, ...drawOutputs("unchanged output", same, true)) : null,
-    ...drawOutputs("gradient", changed, false),
+    ...drawOutputs("output", run.outputs.filter((row) => !quiet(row)), sides),
+    same.length ? kept("same", run.unchanged, ...drawOutputs("unchanged output", same, ["value"])) : null,
+    ...drawOutputs("gradient", changed, sides),
     run.gradients.length > changed.length ? hint(`${counted(run.gradients.length - changed.length, "gradient")} unchanged`) : null,
     run.gradientNote ? hint(run.gradientNote) : null,
+    ...drawOutputs("recorded value", run.recorded, sides),
     records.length ? h("h4", {}, "Recorded at tags, after their injectors") : null,
     records.length ? table(recordHeads, records, "Recorded at tags") : null,
     divided.length ? kept("divided", "Divided among devices", table(["argument or output", "part of a device"], divided, "Divided among devices")) : null,

@@ -1,0 +1,61 @@
+"""The strip of runs, and the results of the run that is looked at, for `static/runs.js`."""
+
+from taxpr_jupyter._messages.requests import Message
+from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._view.graph import Graph
+from taxpr_jupyter._view.wire import compared_state, results_state, runs_state
+
+
+class RunStripView:
+    """Shows the runs, compares two of them, and restores and renames them.
+
+    Args:
+        session: Where the runs are.
+        graph: Shows them.
+    """
+
+    def __init__(self, session: Session, graph: Graph) -> None:
+        self._session = session
+        self._graph = graph
+        self._against = 0  # the number of the run on the left; 0 for the untouched program
+
+    def ran(self) -> None:
+        """Shows the last run, next to what the one before was compared with."""
+        runs = self._session.runs
+        if runs:
+            known = {run.number for run in runs[:-1] if run.ok}
+            self._show(runs[-1].number, self._against if self._against in known else 0)
+            self.refresh()
+
+    def again(self) -> None:
+        """Shows what it shows, by the names that runs have now."""
+        shown = self._graph.results
+        if "number" in shown:
+            self._show(shown["number"], shown["against"])
+
+    def refresh(self) -> None:
+        """Shows the runs, and which of them had what the session has."""
+        if runs := self._session.runs:
+            self._graph.runs = runs_state(runs)
+
+    def handle(self, message: Message) -> bool:
+        """Does what a message asks for, if it is about runs."""
+        match message:
+            case {"do": "showRun", "run": number, "against": against}:
+                self._show(number, against)
+            case {"do": "restoreRun", "run": number}:
+                self._session.runs.restore(f"run {number}")
+            case {"do": "nameRun", "run": number, "name": name}:
+                self._session.runs.rename(f"run {number}", name)
+            case _:
+                return False
+        return True
+
+    def _show(self, number: int, against: int) -> None:
+        runs = self._session.runs
+        run = runs[f"run {number}"]
+        if against and run.ok:
+            self._graph.results = compared_state(runs.compare(f"run {against}", run))
+        else:
+            self._graph.results = results_state(run)
+        self._against = against
