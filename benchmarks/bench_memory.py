@@ -165,7 +165,8 @@ def of_estimate(what: str, new: Callable[[], Callable[..., object]], args: list[
         "trace": lambda: jax.make_jaxpr(new())(*args),
         "named": lambda: taxpr.trace(new(), names=True)(*args),
         "guess": lambda: guessed(program),
-        "asked": lambda: taxpr.memory(new(), compile=False)(*args),
+        "asked": lambda: taxpr.memory(new(), compile=False)(*args).total,
+        "printed": lambda: str(taxpr.memory(new(), compile=False)(*args)),
     }
     times = [{name: processor_seconds(run) for name, run in runs.items()} for _ in range(9)]
 
@@ -177,8 +178,9 @@ def of_estimate(what: str, new: Callable[[], Callable[..., object]], args: list[
         f"{median(lambda x: x['guess'] / x['trace']):.2f} of tracing "
         f"({median(lambda x: x['trace']):.2f} s), "
         f"{median(lambda x: x['guess'] / x['named']):.2f} of tracing with names; "
-        f"the answer with its rows takes {median(lambda x: x['asked'] - x['named']):.2f} s more "
-        "than tracing with names"
+        "more than tracing with names: "
+        f"{median(lambda x: (x['asked'] - x['named']) / x['trace']):.2f} of tracing for the total, "
+        f"{median(lambda x: (x['printed'] - x['named']) / x['trace']):.2f} for the printed answer"
     )
 
 

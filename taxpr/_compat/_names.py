@@ -6,7 +6,7 @@ import itertools
 import operator
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -143,6 +143,11 @@ def frames_of(
         codes, instructions = one.frames()
         found = [*codes, *found[0]], [*instructions, *found[1]]
     return found
+
+
+def frames_key(eqn: JaxprEqn) -> Hashable:
+    """A key that is equal only for equations with the same frames and the same source."""
+    return id(eqn) if _noted(eqn) else eqn.source_info.traceback
 
 
 def _frames(traceback: Any) -> tuple[Sequence[CodeType], Sequence[int]]:

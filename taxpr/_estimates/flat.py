@@ -69,9 +69,7 @@ class Operation:
     address: Address
     reads: list[Datum | None]
     makes: list[Datum]
-    inner: list[tuple[Nested, FlatProgram]] = dataclasses.field(
-        default_factory=list[tuple[Nested, "FlatProgram"]]
-    )
+    inner: Sequence[tuple[Nested, FlatProgram]] = ()
 
     @property
     def is_loop(self) -> bool:
@@ -157,12 +155,15 @@ def _add(
             _made(eqn, k, address) if nested else Datum(address, size_of(var.aval), number=k)
             for k, var in enumerate(eqn.outvars)
         ]
-        inner = [
-            (one, flat_program(one.stored, address / one.label, _roles(eqn, one))) for one in nested
-        ]
-        made = Operation(eqn, address, reads, makes, inner)
+        made = Operation(eqn, address, reads, makes)
+        if nested:
+            made.inner = [
+                (one, flat_program(one.stored, address / one.label, _roles(eqn, one)))
+                for one in nested
+            ]
         same = made if equal is None else equal.setdefault(_key(made), made)
-        known.update((id(var), datum) for var, datum in zip(eqn.outvars, same.makes, strict=True))
+        for var, datum in zip(eqn.outvars, same.makes, strict=True):
+            known[id(var)] = datum
         if same is made:
             operations.append(made)
 

@@ -1,15 +1,18 @@
 """Find the mesh axes along which a collective moves values."""
 
 import itertools
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
 
+from taxpr import _compat
+from taxpr._compat import StoredJaxpr
 from taxpr._compiled.compile_call import CompiledCall
+from taxpr._hops.table import nested_jaxprs
 from taxpr._programs.program import Program
-from taxpr._sites.walk import iter_eqns
 from taxpr._untyped import np
 
 # The groups are written as lists, as a reshaped and transposed range, or as axes of a mesh.
@@ -18,6 +21,8 @@ _RANGE = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))
 _AXES = re.compile(r"replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}")
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{[\d, ]*\},? ?)+)\}")
 _PART = re.compile(r"'?([^':,]+)'?(?::\((\d+)\)(\d+))?")
+
+_PARAMS = operator.attrgetter("params")
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -105,13 +110,20 @@ def meshes_in(program: Program, shardings: Iterable[Any]) -> Iterator[Mapping[st
         program: The program.
         shardings: Shardings; what has no mesh is left out.
     """
-    given = [shardings]
-    for _, eqn in iter_eqns(program):
-        given.append([*eqn.params.values(), *eqn.params.get("in_shardings", ())])
-    for one in itertools.chain.from_iterable(given):
+    for one in itertools.chain(shardings, _settings(program.jaxpr)):
         mesh = getattr(one, "mesh", one)
         if isinstance(mesh, jax.sharding.Mesh | jax.sharding.AbstractMesh):
             yield mesh.shape
+
+
+def _settings(jaxpr: StoredJaxpr) -> Iterator[Any]:
+    """The params of all equations, and the shardings of jitted functions."""
+    waiting = [_compat.open_jaxpr(jaxpr)]
+    for inner in waiting:
+        for eqn in filter(_PARAMS, inner.eqns):
+            yield from eqn.params.values()
+            yield from eqn.params.get("in_shardings", ())
+            waiting += (one.jaxpr for one in nested_jaxprs(eqn))
 
 
 def _ints(text: str) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from taxpr._address import Address
+from taxpr._answers.later import Later
 from taxpr._answers.portions import Portion
 from taxpr._answers.tables import size_text
 from taxpr._compat import PyTree
@@ -94,7 +95,7 @@ def memory(fun: Any, *, compile: bool = True) -> Callable[..., MemoryUse]:
 
         program, words, used = used_by(fun, compile)
         kept, now = residuals(program.jaxpr), _needs(program, used)
-        parts = _parts(program, words, kept)
+        parts = Later(lambda: _parts(program, words, kept))
         devices = _devices(program, (args, kwargs))
         call = Asked(fun, args, kwargs, needs, now, compile, parts, devices)
         use = _answer(program, words, used, kept, devices, estimated=not compile)
@@ -146,14 +147,16 @@ def _answer(
     whole = (_WHOLE.format(devices=devices),) if devices > 1 else ()
     # Residuals, and what is estimated, are whole arrays.
     maker = RowMaker(program, words, kept, 1 if estimated else devices)
-    rows, of_kept = maker.each(used.held), RowMaker(program, words, kept, 1).residuals(kept)
+    # Names take as long as an estimate, which may be asked for its numbers alone.
+    rows = Later(lambda: maker.each(used.held))
+    of_kept = Later(lambda: RowMaker(program, words, kept, 1).residuals(kept))
     size = sum(one.bytes for one in kept)
     of_gradient = Residuals(
         f"residuals of {program.name}: {size_text(size)}",
-        merged(of_kept, size),
+        Later(lambda: merged(of_kept, size)),
         whole if kept else (_NO_GRADIENT,),
         total=size,
-        portions=_portions(of_kept),
+        portions=Later(lambda: _portions(of_kept)),
     )
     about = "about " if estimated else ""
     alias = f" - {size_text(used.alias)} of donated arguments" if used.alias else ""
@@ -164,10 +167,9 @@ def _answer(
     )
     if devices > 1 and not estimated:
         headline += f", on each of {devices} devices"
-    loops = [(begin, end, words.of(at).code if at else "") for at, begin, end in used.loops]
     return MemoryUse(
         headline,
-        merged(rows, used.total),
+        Later(lambda: merged(rows, used.total)),
         (_ESTIMATE, *whole, *used.notes) if estimated else (),
         total=used.total,
         arguments=used.arguments,
@@ -175,11 +177,15 @@ def _answer(
         alias=used.alias,
         temporaries=used.temporaries,
         residuals=of_gradient,
-        portions=_portions(rows),
+        portions=Later(lambda: _portions(rows)),
         line=np.array(used.line),
-        steps=[_step(equations, words) for equations in used.steps],
-        lives=[(one.begin, one.end, row) for one in used.lives for row in maker.each([one.held])],
-        loops=loops,
+        steps=Later(lambda: [_step(equations, words) for equations in used.steps]),
+        lives=Later(
+            lambda: [(x.begin, x.end, row) for x in used.lives for row in maker.each([x.held])]
+        ),
+        loops=Later(
+            lambda: [(begin, end, words.of(at).code if at else "") for at, begin, end in used.loops]
+        ),
         devices=devices,
         estimated=estimated,
     )

@@ -1,6 +1,6 @@
 """Each equation of a program in its place, with the statements that made it."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 from taxpr import _compat
@@ -73,21 +73,19 @@ def equations(
 def files_of(jaxpr: StoredJaxpr) -> list[str]:
     """The files of the statements that made equations; of equations without any, of their line."""
     found: dict[str, None] = {}
-    known, of_user = set[int](), set[int]()
+    # There may be a hundred frames, and thousands of equations with the same ones.
+    known = set[Hashable]()
     waiting = [_compat.open_jaxpr(jaxpr)]
     for inner in waiting:
         for eqn in inner.eqns:
-            # There may be a hundred frames: no step of Python for each that is known.
-            codes, _ = _compat.frames_of(eqn)
-            numbers = set(map(id, codes))
-            for code in () if numbers <= known else codes:
-                if id(code) not in known and not is_library_file(code.co_filename):
-                    of_user.add(id(code))
-                    found[code.co_filename] = None
-            known |= numbers
-            if numbers.isdisjoint(of_user) and (source := _compat.source_of(eqn)):
-                found[source.file] = None
             waiting += (one.jaxpr for one in nested_jaxprs(eqn))
+            if (frames := _compat.frames_key(eqn)) in known:
+                continue
+            known.add(frames)
+            files = dict.fromkeys(code.co_filename for code in _compat.frames_of(eqn)[0])
+            of_user = [one for one in files if not is_library_file(one)]
+            source = None if of_user else _compat.source_of(eqn)
+            found.update(dict.fromkeys([source.file] if source else of_user))
     return list(found)
 
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
-from taxpr._compat import Token
+from taxpr._compat import JaxprEqn, Token
 from taxpr._hops.places import numbered
 from taxpr._hops.table import in_loop, nested_jaxprs
-from taxpr._primitives.cotangent import token_of
-from taxpr._primitives.tag_equation import AtVariable, is_tag
+from taxpr._primitives.cotangent import marked_p, tangent_p, token_of
+from taxpr._primitives.tag_equation import AtVariable, is_tag, tag_p
 from taxpr._variables.calls import BindingCall, call_of
 from taxpr._variables.unmarked import Unmarked
 from taxpr._variables.variable import Variable
@@ -79,11 +79,12 @@ class Variables:
 
     def call_of(self, variable: Variable) -> BindingCall | None:
         """The call that bound a variable; None where it is not known."""
-        return self._found[0].calls.get(variable)
+        mark = self._found[0].made_by.get(variable)
+        return call_of(mark, mark.params["binding"]) if mark else None
 
     def number_of(self, variable: Variable) -> int:
         """The number of the `Binding` that a variable has come from."""
-        return self._found[0].numbers[variable]
+        return self._found[0].made_by[variable].params["binding"].number
 
     @functools.cached_property
     def differentiated(self) -> frozenset[Address]:
@@ -171,6 +172,8 @@ class Mark(NamedTuple):
 
 
 _PROGRAM = Address()
+# These make no values, but mark some or hand them on.
+_READERS = {mark_p, tag_p, marked_p, tangent_p}
 _OF_EACH = "mapped", "differentiated", "cotangents"
 
 
@@ -180,16 +183,14 @@ class _MarkReader:
     Attributes:
         marks: Those of cotangents.
         cotangents: The addresses of the cotangents, by the tokens of the marks.
-        calls: The calls that bound the variables.
-        numbers: The numbers of their bindings.
+        made_by: The marks of the variables.
     """
 
     def __init__(self, clean: Unmarked) -> None:
         self._clean = clean
         self._counts: dict[Any, int] = defaultdict(int)
         self.marks: list[Mark] = []
-        self.calls: dict[Variable, BindingCall | None] = {}
-        self.numbers: dict[Variable, int] = {}
+        self.made_by: dict[Variable, JaxprEqn] = {}
         self.cotangents: dict[Token, list[Address]] = {}
 
     def variables(
@@ -202,6 +203,8 @@ class _MarkReader:
         """The variables of a jaxpr with marks, with the addresses that it has without."""
         inner = _compat.open_jaxpr(jaxpr)
         at: dict[Any, Address] = {}
+        # Of a long program no more addresses than these.
+        read = {id(var) for eqn in inner.eqns if eqn.primitive in _READERS for var in eqn.invars}
         for kind, variables in (("const", inner.constvars), ("in", inner.invars)):
             at.update((var, home / f"{kind}{k}") for k, var in enumerate(variables))
         local = iter(numbered(self._clean.of(jaxpr)))
@@ -231,22 +234,23 @@ class _MarkReader:
                 pairs = zip(eqn.invars, eqn.outvars, strict=True)
                 at.update((new, at[old]) for old, new in pairs if not _compat.is_literal(old))
             else:
-                at.update((var, address.value(k)) for k, var in enumerate(eqn.outvars))
+                at.update(
+                    (var, address.value(k)) for k, var in enumerate(eqn.outvars) if id(var) in read
+                )
 
     def moved(self, places: Mapping[Address, Address]) -> Iterator[Variable]:
         """The variables at their addresses in another program, those that it has."""
-        for one, number in list(self.numbers.items()):
+        for one, mark in list(self.made_by.items()):
             if one.address in places:
                 loops = tuple(places[loop] for loop in one.loops)
                 new = dataclasses.replace(one, address=places[one.address], loops=loops)
-                self.calls[new], self.numbers[new] = self.calls[one], number
+                self.made_by[new] = mark
                 yield new
 
     def _bound(
         self, eqn: Any, at: dict[Any, Address], loops: tuple[Address, ...], recomputed: bool
     ) -> Iterator[Variable]:
         binding: Binding = eqn.params["binding"]
-        call = None if binding.is_tag else call_of(eqn, binding)
         none = (False,) * len(eqn.invars)
         of_each = [eqn.params.get(name, none) for name in _OF_EACH]
         rows = zip(binding.names, eqn.invars, *of_each, strict=True)
@@ -277,5 +281,5 @@ class _MarkReader:
                 "; ".join(filter(None, map(binding.edited.get, ("", name)))),
             )
             self.marks.append(Mark(token, one.address, one, recomputed))
-            self.calls[one], self.numbers[one] = call, binding.number
+            self.made_by[one] = eqn
             yield one

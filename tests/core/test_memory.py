@@ -22,6 +22,7 @@ from memory_programs import (
 
 import taxpr
 from taxpr._buffers.live import Schedule
+from taxpr._compiled.attribution import Attributions
 from taxpr._compiled.hlo import hlo_module
 from taxpr._errors import ArgumentError, RefusedError
 from taxpr._kernels.hlo_dataflow import readers
@@ -557,3 +558,19 @@ def test_what_repeats_in_each_layer_is_shown_once():
         f"{30720 / use.total:.1%}",
         *("params['layers'][…]['w']", "30", "argument"),
     ]
+
+
+def test_the_numbers_of_an_estimate_look_up_no_names(monkeypatch):
+    asked, look_up = [], Attributions.of
+
+    def of(words, address):
+        asked.append(address)
+        return look_up(words, address)
+
+    monkeypatch.setattr(Attributions, "of", of)
+    guess = taxpr.memory(PROGRAMS["scanned"], compile=False)(*arguments("scanned"))
+    assert guess.total == guess.arguments + guess.results - guess.alias + guess.temporaries
+    assert guess.residuals.total > 0
+    assert not asked
+    assert sum(row.bytes for row in guess.rows) == guess.total == sum(x[0] for x in guess.portions)
+    assert asked
