@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Files that are pages of the site, though they are not in docs/.
 PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 BADGE = re.compile(r"\[!\[([^]]*)\]\(https?://[^)]*\)\]\(")  # an image from elsewhere, as a link
+PICTURE = re.compile(r"^(!\[[^]]*\]\((?!data:)([^)]*)\))$", re.MULTILINE)
 LINK = re.compile(r"(\]\()([^)\s#]+)([^)]*\))")
 CODE = re.compile(r"^(`{3,}).*?^\1$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 TABLE = re.compile("<!-- (table of .*?) -->.*?<!-- end of table -->", re.DOTALL)
@@ -80,6 +81,7 @@ def linked(text: str, source: str, repository: str) -> str:
         return f"{head}{repository}/blob/main/{file}{tail}" if known else match[0]
 
     def outside_of_code(part: str) -> str:
+        part = PICTURE.sub(r"[\1](\2)", part)  # a click shows it in full size
         return LINK.sub(link, BADGE.sub(r"[\1](", part))
 
     done, out = 0, []

@@ -198,8 +198,9 @@ class Borders:
         else:
             role = roles[end.indices[0]] if roles else None
             name = names[end.indices[0]]
-            per_device = nested is not None and "in_specs" in nested.facts
-            lines = labels.end_lines(name, role, self._tips.type(atoms[end.indices[0]]), per_device)
+            # Each device has a part, or types were not yet compared with those outside.
+            own = nested is not None and not {"in_specs", "unfinished"}.isdisjoint(nested.facts)
+            lines = labels.end_lines(name, role, self._tips.type(atoms[end.indices[0]]), own)
             marks = ("choice",) if role == "predicate" else ()
         if kind == "input" and (only := _hands_on(block, end, names)):
             lines = [only]

@@ -1,4 +1,4 @@
-"""The lines that were typed over as a unified diff, which `git apply` and ``patch -p1`` take."""
+"""The edited lines as a unified diff, which `git apply` and ``patch -p1`` take."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class AskValues(TypedDict):
 
 
 class EditLine(TypedDict):
-    """Types a line of the source over: it gets this right-hand side."""
+    """Replaces the right-hand side of a line of the source."""
 
     do: Literal["edit"]
     address: str

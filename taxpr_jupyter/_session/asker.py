@@ -134,7 +134,7 @@ class Asker:
     def find_nan(
         self, device: str | None = None, cancel: threading.Event | None = None
     ) -> taxpr.questions.NanFound:
-        """Where the first value comes from that is not finite; see `taxpr.find_nan`.
+        """Finds the first value that is not finite; see `taxpr.find_nan`.
 
         Args:
             device: One of `devices`; by default where JAX would run it.
@@ -229,7 +229,7 @@ class Asker:
         atol: float | None = None,
         rtol: float | None = None,
     ) -> taxpr.questions.Answer:
-        """Where the program stops agreeing with another run; see `taxpr.first_difference`.
+        """Finds the first difference from another run; see `taxpr.first_difference`.
 
         Args:
             b: The other run: None for the program with its injectors; ``"op by op"`` for each

@@ -201,7 +201,7 @@ class Navigator:
         *,
         between: tuple[Place, Place] | None = None,
     ) -> None:
-        """Draws a part of the program; of the rest, one folded node for each gap in a row.
+        """Draws a part of the program, and one folded node for each gap in it.
 
         Args:
             addresses: A slice, or the addresses of equations, nested jaxprs, groups or values.

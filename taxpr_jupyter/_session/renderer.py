@@ -142,7 +142,7 @@ class Renderer:
         return to_dot(self.picture())
 
     def svg(self, cancel: threading.Event | None = None) -> str | None:
-        """The picture as SVG; None where it could not be laid out, and `layout_note` says why.
+        """The picture as SVG; None if it could not be laid out, and `layout_note` says why.
 
         Args:
             cancel: Set it from another thread to stop the layout at once.

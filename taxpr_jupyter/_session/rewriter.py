@@ -28,11 +28,11 @@ class Rewriter:
         self._tracer = tracer
 
     def edit(self, where: Any, text: str) -> str:
-        """Types a line of the source over: it gets another right-hand side.
+        """Replaces the right-hand side of a line of the source.
 
-        The program is traced anew, so that all that follows, derivatives too, computes with it;
-        see `taxpr.edit`. The picture, questions and results are of that program, and a run compares
-        it with the untouched one. The file stays as it is; `diff` says how it would change.
+        The program is traced again, so all later lines and the derivatives compute with the new
+        line; see `taxpr.edit`. The picture, questions and results are about that program, and a run
+        compares it with the original one. The file stays as it is; `diff` says how it would change.
 
         Args:
             where: The line, such as ``"model.py:12"``; or a variable that one line binds:
@@ -64,7 +64,7 @@ class Rewriter:
         return place.place
 
     def unedit(self, where: Any) -> None:
-        """Takes back what `edit` did to a line.
+        """Restores a line that `edit` changed.
 
         Args:
             where: As for `edit`.
@@ -79,12 +79,12 @@ class Rewriter:
         self._write(place, place.text)
 
     def edits(self) -> Mapping[str, str]:
-        """The lines that were typed over, and their new texts."""
+        """The edited lines, and their new texts."""
         return {one.place.place: one.line for one in self._store.edits.written}
 
     @property
     def written(self) -> tuple[Written, ...]:
-        """The lines that were typed over, with their places in the source."""
+        """The edited lines, with their places in the source."""
         return self._store.edits.written
 
     def diff(self) -> str:

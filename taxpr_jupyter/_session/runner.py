@@ -236,7 +236,7 @@ class Runner:
         return self._executor.given(self._plan(again=True))
 
     def finish(self, run: Run) -> Run:
-        """Looks at all of a live run, and puts what it found in its place; see `run`.
+        """Adds all records and differences to a live run, and keeps it in its place; see `run`.
 
         Args:
             run: One that ``run(live=True)`` returned.

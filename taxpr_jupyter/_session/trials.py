@@ -36,9 +36,9 @@ class Trials:
         return tuple(one for one in self._store.edits.attached.values() if one.trial)
 
     def later(self) -> contextlib.AbstractContextManager[None]:
-        """Within this nothing waits until an injector is tried out: `settle` does that, or `run`.
+        """A context in which `attach` returns at once; `settle` or `run` tries the injectors out.
 
-        For views, whose messages are to be handled while an injector is traced.
+        For views, which handle messages while an injector is traced.
         """
         return _later()
 
@@ -47,15 +47,15 @@ class Trials:
         cancel: threading.Event | None = None,
         on_trial: Callable[[Attached], None] | None = None,
     ) -> None:
-        """Tries out what was attached within `later`, or waits until another thread has done so.
+        """Tries out the injectors attached within `later`, or waits for a thread that does.
 
         Args:
-            cancel: Set it from another thread to stop waiting. What was not tried out by then stays
-                in place and untried; `give_up` takes it away.
+            cancel: Set it from another thread to stop waiting. Injectors that were not tried out by
+                then stay in place and untried; `give_up` removes them.
             on_trial: Called with each injector before it is traced.
 
         Raises:
-            PanelError: An injector cannot work where it was attached, and was taken away again.
+            PanelError: An injector cannot work where it was attached, and was removed again.
             CancelledError: ``cancel`` was set.
         """
         while not self._settling.acquire(timeout=POLL):
@@ -87,7 +87,7 @@ class Trials:
             raise failed
 
     def give_up(self) -> None:
-        """Takes away what was attached and not tried out, and puts back what was there before."""
+        """Removes attached injectors that were not tried out, and restores those before them."""
         taken = [one for one in self.untried if self._take_back(one)]
         if taken:
             self._store.tell("injectors")

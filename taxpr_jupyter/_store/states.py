@@ -102,7 +102,7 @@ class States:
             raise PanelError(self._unknown(name))
 
     def reset_state(self, name: str) -> None:
-        """Lets runs begin with the value again that a state had when the call was traced.
+        """Resets the initial value of a state to its value when the call was traced.
 
         Args:
             name: The name of the state.

@@ -40,7 +40,7 @@ _PLUMBING = frozenset(
 )
 
 # Facts about a nested jaxpr that its title says already.
-_FACTS_IN_TITLE = frozenset({"differentiated", "index", "name"})
+_FACTS_IN_TITLE = frozenset({"differentiated", "index", "name", "unfinished"})
 
 _PARTS = 3  # lines that tell the parts of an optimizer
 FAILED = "✗"  # before what failed while it was traced
@@ -340,21 +340,21 @@ def group_title(item: Item) -> str:
     return short.shortened(" · ".join(filter(None, (item.title, note))), 2 * short.LINE)
 
 
-def end_lines(name: str, role: str | None, kind: str, per_device: bool = False) -> list[str]:
+def end_lines(name: str, role: str | None, kind: str, own_type: bool = False) -> list[str]:
     """The label of an input or output.
 
     Args:
         name: Its name.
         role: Its role in the equation around it; None for the program's own.
         kind: Its type.
-        per_device: Whether the type differs from outside, because each device has a part.
+        own_type: Whether the type may differ from outside, as where each device has a part.
     """
     name, kind = short_path(name), short.shortened(kind, short.LINE)
     if role is None:
         return [name, kind]
     if role == "predicate":
         return ["continue?"]
-    if per_device:
+    if own_type:
         return [name, kind]
     # What only enters or leaves a call has its type at the other end of the edge.
     return [name] if role in {"arg", "out"} else [f"{name} {kind}"]

@@ -129,6 +129,14 @@ def test_what_is_folded_is_opened_on_the_way():
     assert sum(drawing.picture.counts.folded.values()) > 60
 
 
+def test_a_carry_that_changes_its_dtype_is_seen():
+    def totals(xs):
+        return jax.lax.scan(lambda total, x: (total.astype(x.dtype) + x, None), jnp.int32(0), xs)
+
+    lines = {node.lines for node in draw(failing(totals, jnp.ones(3))).picture.nodes}
+    assert {("total", "i32[]"), ("x", "f32[]"), ("out", "f32[]")} <= lines
+
+
 def test_bodies_that_were_traced_are_in_it():
     def branches(x):
         return jax.lax.cond(x.sum() > 0, lambda x: x * 2, lambda x: x[:1], x)

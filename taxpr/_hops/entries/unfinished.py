@@ -21,7 +21,7 @@ def _nested(eqn: _compat.JaxprEqn) -> tuple[Nested, ...]:
         if eqn.primitive is unfinished_p:
             title += " (unfinished)"
         nested = plain(label, title, ("jaxprs", k), stored, first_operand=None)
-        found.append(dataclasses.replace(nested, operands=feeds))
+        found.append(dataclasses.replace(nested, operands=feeds, facts={"unfinished": True}))
     return tuple(found)
 
 
