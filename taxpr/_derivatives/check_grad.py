@@ -1,11 +1,12 @@
 """`check_grad`: find the derivative rule that is wrong."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 
 from taxpr import _compat
+from taxpr._address import Address
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import Array, PyTree
 from taxpr._compiled.attribution import Attributions
@@ -24,10 +25,20 @@ from taxpr._errors import ArgumentError, refuse_no_function, told_as
 from taxpr._places import place_text
 from taxpr._programs.program import Program
 from taxpr._programs.trace import called_as, trace
+from taxpr._sites.values import values_of
 from taxpr._source.files import is_library_file
 from taxpr._transforms.question import question
 from taxpr._untyped import jnp as _jnp
 from taxpr._untyped import np
+
+_LEAST = 4  # bytes of a float
+_NARROW = (
+    "{what} was not compared: it casts to floats of less than 32 bits, which are too coarse for "
+    "finite differences. With casts to float32 in their place it is."
+)
+_ROUNDED = (
+    "The whole casts to float32, and is compared in that precision, which only shows larger faults."
+)
 
 
 @question
@@ -108,6 +119,11 @@ class _Check:
         self._program, self._flat = program, flat
         self._memory, self._progress = memory, progress
         self._derived = Differentiated(program).found
+        self._floats = {
+            one.address: _bytes(one.aval)
+            for one in values_of(program.jaxpr)
+            if self._derived.get(one.address, False)
+        }
         self._words = Attributions(program)
         held = () if program.named is None else program.variables()
         self._names = {f"in{k}": name for k, name in enumerate(program.in_names)} | {
@@ -181,11 +197,16 @@ class _Check:
         rows: list[GradRow] = []
         told: set[tuple[int, int]] = set()
         known = ran = False
+        own, inside = f"{call.address}.", f"{call.address}/"
+        narrowest = self._narrowest(at for at in self._floats if at.startswith((own, inside)))
+        if narrowest < _LEAST:
+            self._notes.append(_NARROW.format(what=self._said(call)))
+            return rows
         for iteration, operands in given.of(call):
             ran = True
             try:
-                compared = compare(call.function(), operands, call.reverse, which, self._of(call))
-                found = list(compared)
+                function, of = call.function(), self._of(call)
+                found = list(compare(function, operands, call.reverse, which, of, narrowest))
             except ArgumentError:  # of another process that asks something else
                 raise
             except Exception as error:  # such as one that needs the axes of devices around it
@@ -206,6 +227,10 @@ class _Check:
                 "sides are not the same, or not finite."
             )
         return rows
+
+    def _narrowest(self, addresses: Iterable[Address]) -> int:
+        """The bytes of the narrowest floats that a derivative goes through."""
+        return min((self._floats[at] for at in addresses), default=8)
 
     def _said(self, call: DerivedCall) -> str:
         at = self._words.of(call.address)
@@ -249,10 +274,16 @@ class _Check:
             return [outs[k] for k in results]
 
         which = [k for k, x in enumerate(self._flat) if is_float(x)]
+        narrowest = self._narrowest(self._floats)
+        if narrowest < _LEAST:
+            self._notes.append(_NARROW.format(what="The whole"))
+            return None
+        if narrowest < max(self._flat[k].dtype.itemsize for k in which):
+            self._notes.append(_ROUNDED)
         for mode in (reverse, not reverse):  # a while loop has one of them, and so has a custom_vjp
             known = False
             try:
-                for one in compare(run, self._flat, mode, which):
+                for one in compare(run, self._flat, mode, which, narrowest=narrowest):
                     known = known or bool(one.slopes)
                     if one.wrong:
                         return False
@@ -277,6 +308,10 @@ class _Check:
 def _as_wide(x: Any) -> Any:
     narrow = hasattr(x, "dtype") and _jnp.issubdtype(x.dtype, _jnp.floating)
     return _jnp.asarray(x, np.float64) if narrow else x
+
+
+def _bytes(aval: Any) -> int:
+    return aval.dtype.itemsize
 
 
 def _first(error: Exception) -> str:

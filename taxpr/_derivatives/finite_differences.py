@@ -95,6 +95,7 @@ def compare(
     reverse: bool,
     which: Container[int],
     of: Container[int] | None = None,
+    narrowest: int = 8,
 ) -> Iterator[ComparedDerivative]:
     """Compare the derivative of a function with finite differences, by operand and result.
 
@@ -108,6 +109,7 @@ def compare(
         reverse: Whether to ask for the derivative in reverse mode.
         which: The numbers of the operands.
         of: The numbers of the results; None means all.
+        narrowest: The bytes of the narrowest floats in it, 4 or 8, by which results are rounded.
     """
     outs = _jax.eval_shape(fun, *operands)
     results = [j for j, out in enumerate(outs) if is_float(out) and (of is None or j in of)]
@@ -117,10 +119,10 @@ def compare(
     every = _Function(fun, operands, chosen, results)
     derive = every.derivative(reverse)
     for at, k in enumerate(chosen):
-        found = _slopes(every, derive, at)
+        found = _slopes(every, derive, at, narrowest)
         if any(one is not None and one.wrong for each in found for one in each):
             alone = _Function(fun, operands, [k], results)
-            found = _slopes(alone, alone.derivative(reverse), 0)
+            found = _slopes(alone, alone.derivative(reverse), 0, narrowest)
         for j, each in zip(results, zip(*found, strict=True), strict=True):
             yield ComparedDerivative(k, j, tuple(one for one in each if one is not None))
 
@@ -213,11 +215,14 @@ def _zeros(x: Any) -> Any:
 
 
 def _slopes(
-    fun: _Function, derive: Callable[[int, Any, Sequence[Any]], list[float]], number: int
+    fun: _Function,
+    derive: Callable[[int, Any, Sequence[Any]], list[float]],
+    number: int,
+    narrowest: int,
 ) -> list[list[Slope | None]]:
     """For each direction the slope of each result; None if it cannot be known."""
     x = fun.values[number]
-    wide = x.dtype.itemsize
+    wide = min(x.dtype.itemsize, narrowest)
     h, kind = x.dtype.type(_STEPS[wide]), x.dtype.type
     own = np.float64(sum(np.square(_wide(part)).sum() for _, [part] in fun.together.blocks(x)))
     squares = fun.together.joined("the size of an operand", {number: own}, np.add)[number]

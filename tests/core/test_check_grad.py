@@ -417,3 +417,56 @@ def test_a_number_of_python_is_an_argument():
     found = taxpr.check_grad(lambda w: jax.lax.stop_gradient(jnp.sin(w)) * w)(2.0)
     assert not found.agrees
     assert [row.rule for row in found.rows] == ["stop_gradient"]
+
+
+def rounded(x, dtype=jnp.float32):
+    return jnp.tanh(x).astype(dtype).astype(x.dtype) * 2
+
+
+def test_a_cast_to_a_narrower_float_is_no_wrong_derivative():
+    """Its results are rounded, by more than a small step changes them."""
+    found = taxpr.check_grad(lambda x: rounded(x).sum())(X)
+    assert not found
+    assert found.agrees
+    assert "casts to float32, and is compared in that precision" in found.notes[-1]
+
+    kept = jnp.full(X.shape, 1e-3, jnp.float32)  # as the state of an optimizer is
+
+    def step(x):
+        gradient = jax.grad(lambda x: (jnp.sin(x) ** 2).sum())(x)
+        new = 0.999 * kept + (1e-3 * gradient**2).astype(kept.dtype)
+        return x - gradient / (jnp.sqrt(new) + 1e-3).astype(x.dtype), new
+
+    found = taxpr.check_grad(step)(X)
+    assert not found
+    assert found.agrees
+
+
+def test_a_wrong_rule_beside_casts_to_narrower_floats_is_named():
+    for dtype in (jnp.float32, jnp.bfloat16):
+
+        def f(x, dtype=dtype):
+            return rounded(with_jvp(2.0)(x), dtype).sum()
+
+        found = taxpr.check_grad(f)(X)
+        assert [row.rule for row in found.rows] == ["wave_jvp"]
+        assert found.agrees is (False if dtype == jnp.float32 else None)
+
+
+def test_floats_of_16_bits_are_too_coarse():
+    @jax.custom_jvp
+    def short(x):
+        return rounded(x, jnp.bfloat16)
+
+    short.defjvps(lambda x_dot, out, x: 2 * (1 - jnp.tanh(x) ** 2) * x_dot)
+
+    def f(x):
+        out = short(x)
+        return out.sum()
+
+    found = taxpr.check_grad(f)(X)
+    assert not found
+    assert found.agrees is None
+    assert found.notes[0].startswith("`out = short(x)` (test_check_grad.py:")
+    assert "was not compared: it casts to floats of less than 32 bits" in found.notes[0]
+    assert found.notes[1].startswith("The whole was not compared")
