@@ -32,6 +32,7 @@ class Statement(NamedTuple):
         place: The unique place of the statement.
         part: The place of the expression.
         loops: The heads of the loops around the statement, outermost first, each with its place.
+        begins: The first line of the function, from 1.
 
     Example:
         >>> from taxpr import Statement
@@ -47,6 +48,7 @@ class Statement(NamedTuple):
     place: tuple[int, ...] = ()
     part: tuple[int, ...] = ()
     loops: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    begins: int = 0
 
 
 @of_equation
@@ -119,7 +121,8 @@ class _Statements:
             itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4
         )
         file, function = code.co_filename, code.co_qualname
-        bare = Statement(file, function, line or code.co_firstlineno)
+        begins = code.co_firstlineno
+        bare = Statement(file, function, line or begins, begins=begins)
         if not (self._parsed and line and end_line) or column is None or end_column is None:
             return bare  # Python can be told to forget columns
         chain = self._parsed.around(Position(line, column, end_line, end_column))
@@ -150,6 +153,7 @@ class _Statements:
             place,
             position_of(parts[-1]) or () if parts else (),
             tuple(loops),
+            begins,
         )
 
 

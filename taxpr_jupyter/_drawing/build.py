@@ -60,9 +60,9 @@ class Builder:
 
     @functools.cached_property
     def _folded(self) -> Folded:
-        held = HeldVariables(self.program).name
+        held = HeldVariables(self.program)
         letters = introspect.var_names(self.program)
-        return Folded(Tooltips(letters, self.where, held, self.divided))
+        return Folded(Tooltips(letters, self.where, held.name, self.divided), held)
 
     def picture(
         self,

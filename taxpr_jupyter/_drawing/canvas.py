@@ -38,6 +38,7 @@ class Canvas:
         self._forward: set[str] = set()  # nodes that compute outside of a backward pass
         self._backward: set[str] = set()
         self._states: set[str] = set()
+        self._same: dict[str, str] = {}  # by the address of an input of a call the operand's
         self._kept: set[str] = set()  # the nodes of `Edge.also`, and the first of each such edge
 
     def add(self, node: Node, *, merging: bool = False) -> Node:
@@ -68,6 +69,11 @@ class Canvas:
         number = self._edge_ids[name]
         edge_id = name if number == 1 else f"{name}#{number}"
         self.edges.append(Edge(edge_id, source, target, kind, **more))
+
+    def hands(self, value: str, to: str) -> None:
+        """Register that an input of a nested jaxpr is a value of the jaxpr around it."""
+        if value:
+            self._same[to] = self._same.get(value, value)
 
     def keeps_nothing(self, node: str) -> None:
         """Register that no value of a node is kept for the backward pass."""
@@ -207,14 +213,20 @@ class Canvas:
         for edge in self.edges:
             if edge.name:
                 found, row = values.setdefault(edge.name, {}), rows.get(edge.source, 0)
-                found[_value_of(edge)] = min(row, found.get(_value_of(edge), row))
+                value = self._value_of(edge)
+                found[value] = min(row, found.get(value, row))
         order = {name: sorted(found, key=found.__getitem__) for name, found in values.items()}
         return [
             replace(edge, name=f"{edge.name} #{k + 1}")
-            if edge.name and (k := order[edge.name].index(_value_of(edge)))
+            if edge.name and (k := order[edge.name].index(self._value_of(edge)))
             else edge
             for edge in self.edges
         ]
+
+    def _value_of(self, edge: Edge) -> str:
+        """The address of the value that goes along an edge, or of the maker of several."""
+        value = edge.made or edge.value or edge.source
+        return self._same.get(value, value)
 
     def output_literal(self, address: str, literal: Any, cluster: str | None) -> Origin:
         """Draw a node for an output that is a literal."""
@@ -353,11 +365,6 @@ def _tooltip(part: _CanvasPart) -> str:
     return _named(part.use, part.origin)
 
 
-def _value_of(edge: Edge) -> str:
-    """The address of the value that goes along an edge, or of the maker of several."""
-    return edge.made or edge.value or edge.source
-
-
 def _named(use: ValueUse, origin: Origin) -> str:
     """The value for people, with the name of the output that it becomes."""
     return f"{use.name} = {origin.tooltip}" if use.name else origin.tooltip
@@ -370,7 +377,7 @@ def _shared_name(scope: Scope, parts: Sequence[_CanvasPart]) -> str:
         return labels.short_path(paths.shared_title(names))
     if len(parts) > _NAMED:
         return ""
-    words = [part.origin.name or scope.words(part.use.atom) for part in parts]
+    words = [part.origin.name or scope.words(part.use.atom, part.use.cluster) for part in parts]
     together = ", ".join(words)
     return together if all(words) and len(together) <= short.LINE else ""
 
@@ -380,7 +387,7 @@ def _told(scope: Scope, part: _CanvasPart, role: Role | None) -> Role | None:
     start, _, number = role.name.rpartition(" ") if role else ("", "", "")
     if not number.isdigit():
         return role
-    name = scope.words(part.use.atom) or part.origin.name  # without its role
+    name = scope.words(part.use.atom, part.use.cluster) or part.origin.name  # without its role
     return replace(role, name=f"{start} {name}".strip()) if name and role else role
 
 

@@ -10,6 +10,8 @@ from taxpr_jupyter._drawing.scope import Origin, ValueUse
 from taxpr_jupyter._drawing.value_words import ValueWords
 from taxpr_jupyter._model.model import Node
 from taxpr_jupyter._text import short
+from taxpr_jupyter._text.source_frames import SourceFrame, frames_around
+from taxpr_jupyter._text.variables_at import HeldVariables
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
@@ -31,8 +33,9 @@ class Group(NamedTuple):
 class Folded:
     """Writes closed groups and bundles, which may have thousands of values, once."""
 
-    def __init__(self, tips: short.Tooltips) -> None:
-        self.tips = tips
+    def __init__(self, tips: short.Tooltips, held: HeldVariables) -> None:
+        self.tips, self._held = tips, held
+        self._frames: introspect.ByIdentity[SourceFrame | None] = introspect.ByIdentity()
         self._groups: introspect.ByIdentity[Group] = introspect.ByIdentity()
         self._uses: dict[str | None, introspect.ByIdentity[Sequence[ValueUse]]] = {}
         self._inputs: introspect.ByIdentity[Sequence[Origin]] = introspect.ByIdentity()
@@ -46,10 +49,19 @@ class Folded:
                 block.flow.graph,
                 block.address,
                 block.names.known,
-                self.tips.held,
+                self._held,
                 block.flow.within_backward,
             ),
         )
+
+    def frame(self, item: Item) -> SourceFrame | None:
+        """The call of the user's function that made all of an item."""
+
+        def innermost(item: Item) -> SourceFrame | None:
+            frames = frames_around(eqn for _, eqn in item.eqns)
+            return frames[-1] if frames else None
+
+        return self._frames.of(item, innermost)
 
     def group(self, item: Item, size: Size, ends: InsAndOuts) -> Group:
         """A closed group of a given size, with its inputs and outputs."""

@@ -10,14 +10,12 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.def_use import INPUT
 from taxpr_jupyter._drawing import backward
 from taxpr_jupyter._drawing.canvas import Canvas
-from taxpr_jupyter._drawing.roles import Role
+from taxpr_jupyter._drawing.roles import SAME, Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import Cluster
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, Item, Level, Lifted
-
-_SAME = ("const", "arg")  # roles of inputs that are the operand
 
 
 class DrawsItems(Protocol):
@@ -127,7 +125,7 @@ def _outside(atom: Any, way: Sequence[Level]) -> introspect.Atom | None:
         at, i = block.flow.graph.made[atom]
         if at != INPUT or level.nested.operands[i] is None:
             return None
-        if level.nested.in_roles[i] not in _SAME and not _stays(block, level.nested, i):
+        if level.nested.in_roles[i] not in SAME and not _stays(block, level.nested, i):
             return None
         atom = level.item.eqn.invars[level.nested.operands[i]]
         if introspect.is_literal(atom):

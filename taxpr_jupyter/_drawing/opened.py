@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from taxpr import introspect
 from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, DrawnInputs, Then
 from taxpr_jupyter._drawing.canvas import Canvas
-from taxpr_jupyter._drawing.roles import Role
+from taxpr_jupyter._drawing.roles import SAME, Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.kinds import ClusterKind
 from taxpr_jupyter._model.model import Cluster, Node
@@ -115,6 +115,11 @@ class Opened:
             again = {i: bar[k].name for i, k in enumerate(nested.operands) if k is not None}
             seen = DrawnInputs(frozenset(unused), again=again)
         self._cluster(block.address, "jaxpr", title, self._outer)
+        for i, (k, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):
+            if k is not None and role in SAME and not introspect.is_literal(item.eqn.invars[k]):
+                origin = self._scope.origins.get(item.eqn.invars[k])
+                value = origin.made or origin.value if origin else ""
+                self._canvas.hands(value, block.address / f"in{i}")
         drawn = self._nested(block, nested, seen, then)
         for i, k in enumerate(nested.operands):
             if k is not None and k in bar:

@@ -124,7 +124,14 @@ class ProgramDrawing:
 
     def scope(self, block: Block) -> Scope:
         """The values of a jaxpr."""
-        return Scope(words=self._folded.words(block).of)
+        words, scope = self._folded.words(block), Scope()
+
+        def called(var: Any, cluster: str | None) -> str:
+            group = scope.groups.get(cluster)
+            return words.of(var, self._folded.frame(group) if group else None)
+
+        scope.words = called
+        return scope
 
     # --- equations --------------------------------------------------------------------------------
 
@@ -229,6 +236,7 @@ class ProgramDrawing:
             self.canvas.clusters.append(
                 Cluster(address, "group", (title,), tip, cluster, address, marks, item.forward)
             )
+            scope.groups[address] = item
             self.items(scope, block, item.children, address)
             return
         self.folded[address] = size.total

@@ -14,6 +14,7 @@ from taxpr_jupyter._analysis.names import argument_names, is_of_jax, is_of_libra
 from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._text.short import shortened, visible
 
+SAME = frozenset({"const", "arg"})  # roles of inputs that are their operand, at all times
 _PATH = re.compile(r"[.\[]")  # the name of a leaf
 _SAYS_NOTHING = re.compile(r"[a-z]\d?")
 _WHOLE = 18  # characters: the longest list of names at an edge

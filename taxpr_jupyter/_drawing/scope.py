@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from taxpr import introspect
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._model.model import Node
+from taxpr_jupyter._tree.tree import Item
 
 # Long edges make a layout slow and a picture confusing. So an input or constant is drawn again, as
 # a stub, next to a use that is more than this many steps below its first use.
@@ -71,7 +72,9 @@ class Scope:
         literals: All uses of literals, in program order.
         turn: The ids of the nodes where a forward pass ends and its backward pass begins.
         repeated: The ids of nodes that have a stub at each use, as they are not drawn themselves.
-        words: Gives a name for a value that is used far from where it is made, or "".
+        groups: The open groups, by the ids of their clusters.
+        words: Gives a name for a value that is used far from where it is made, or "", as it is
+            called in a cluster.
     """
 
     origins: dict[Any, Origin] = field(default_factory=dict)
@@ -79,7 +82,8 @@ class Scope:
     literals: list[ValueUse] = field(default_factory=list)
     turn: list[str] = field(default_factory=list)
     repeated: set[str] = field(default_factory=set)
-    words: Callable[[Any], str] = lambda var: ""
+    groups: dict[str | None, Item] = field(default_factory=dict)
+    words: Callable[[Any, str | None], str] = lambda var, cluster: ""
 
     def wants(self, var: introspect.Atom) -> bool:
         """Whether a variable is part of the drawing; all are, except in `PartScope`."""

@@ -1,10 +1,12 @@
 """The variables of the source, by the addresses of the values that they held."""
 
 import functools
-from collections.abc import Collection, Iterable, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import taxpr
 from taxpr_jupyter._text.short import visible
+from taxpr_jupyter._text.source_frames import Owner, SourceFrame
 
 
 class HeldVariables:
@@ -51,8 +53,70 @@ class HeldVariables:
             nameless: The names that count as no name.
         """
         held = [one for one in self.at(address) if one.name not in nameless]
-        if not held:
-            return ""
-        first = held[0]
-        parts = [one for one in held if one.owner == first.owner and first.path.endswith(one.path)]
-        return visible(min(parts, key=lambda one: len(one.path)).text)
+        return visible(_shortest(held).text) if held else ""
+
+    def seen_by(self, frame: SourceFrame, address: str) -> taxpr.program.Variable | None:
+        """The variable that a function reads where it reads this value; None where it has none.
+
+        Args:
+            frame: A call of the function.
+            address: The address of the value.
+        """
+        seen = (one for one in self.at(address) if self.sees(frame, one.owner, one.name))
+        held = [one for one in seen if one.name != "_"]
+        # It may be one variable in the first call of a function, and another one in the next.
+        for owner in self._called_again.intersection(one.owner for one in held):
+            of_owner = [one for one in held if one.owner == owner]
+            if len({one.text for one in of_owner}) > 1 < len({one.occurrence for one in of_owner}):
+                held = [one for one in held if one.owner != owner]
+        around = [one for one in held if frame.hiding(one.owner) is not None]
+        return _shortest(around or held) if held else None
+
+    def sees(self, frame: SourceFrame, owner: Owner, *names: str, hidden: bool = False) -> bool:
+        """Whether names mean the variables of a function in a call of it, or of another function.
+
+        So they do where the other one can read them, and where no other function has such names.
+
+        Args:
+            frame: The call.
+            owner: The function.
+            *names: The names.
+            hidden: Whether variables of the function itself hide the names, too.
+        """
+        hiding = frame.hiding(owner)
+        if hiding is None:
+            return bool(names) and all(self._owners.get(name) == {owner} for name in names)
+        if hiding and not self._own:
+            return False
+        hiding = [*hiding, owner] if hidden else hiding
+        return not any(name in self._own.get(one, ()) for one in hiding for name in names)
+
+    @functools.cached_property
+    def _own(self) -> Mapping[Owner, Mapping[str, int]]:
+        """For each function its variables, each with the number of values that it held."""
+        found: dict[Owner, dict[str, int]] = {}
+        for one in itertools.chain.from_iterable(self._by_address.values()):
+            own = found.setdefault(one.owner, {})
+            own[one.name] = max(own.get(one.name, 0), one.occurrence + 1)
+        return found
+
+    @functools.cached_property
+    def _owners(self) -> Mapping[str, set[Owner]]:
+        """For each name the functions that have such a variable."""
+        found: dict[str, set[Owner]] = {}
+        for owner, names in self._own.items():
+            for name in names:
+                found.setdefault(name, set()).add(owner)
+        return found
+
+    @functools.cached_property
+    def _called_again(self) -> frozenset[Owner]:
+        """The functions that may have been called several times."""
+        return frozenset(owner for owner, own in self._own.items() if min(own.values()) > 1)
+
+
+def _shortest(held: Sequence[taxpr.program.Variable]) -> taxpr.program.Variable:
+    """The first variable, or one that its function took out of it."""
+    first = held[0]
+    parts = [one for one in held if one.owner == first.owner and first.path.endswith(one.path)]
+    return min(parts, key=lambda one: len(one.path))

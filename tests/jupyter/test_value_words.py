@@ -17,7 +17,7 @@ V = jnp.asarray([0.3, -0.8, 1.1])
 def words_of(fun, *args):
     """What each value of a program is called, by its address without names of primitives."""
     program = taxpr.trace(fun, names=True)(*args)
-    words = ValueWords(DefUse(program), taxpr.Address(), {}, HeldVariables(program).name)
+    words = ValueWords(DefUse(program), taxpr.Address(), {}, HeldVariables(program))
     return [[words.of(var) for var in eqn.outvars] for eqn in program.eqns]
 
 
@@ -129,8 +129,8 @@ def test_numbers_and_divisions_of_integers_are_written_as_python_reads_them():
     assert names[-1] == ["complex(1, 0) * (1+2j)"]
     without_source = eval("lambda a, b: [lax.div(a, b) * b, lax.rem(a, b) * b]")
     program = taxpr.trace(without_source)(jnp.arange(3), jnp.arange(1, 4))
-    held = {"in0": "a", "in1": "b"}
-    words = ValueWords(DefUse(program), taxpr.Address(), {}, lambda at: held.get(at, ""))
+    known = dict(zip(program.invars, "ab", strict=True))
+    words = ValueWords(DefUse(program), taxpr.Address(), known, HeldVariables(program))
     assert [words.of(var) for var in program.outvars] == ["div(a, b) * b", "rem(a, b) * b"]
 
 
