@@ -18,8 +18,8 @@ import jax.numpy as jnp
 
 import taxpr
 
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "tests" / "core"))
-from test_forgotten import ASKED, fresh
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "tests"))
+from fresh_functions import ASKED, fresh
 
 PAGE = resource.getpagesize()
 

@@ -88,6 +88,13 @@ def without_dead(jaxpr: Any) -> Any:
     return _pe.dce_jaxpr(inner, [True] * len(inner.outvars), instantiate=True)[0]
 
 
+def used_inputs(jaxpr: Any, first: int) -> list[bool]:
+    """Which inputs a jaxpr uses for effects and for its results from number ``first`` on."""
+    inner = open_jaxpr(jaxpr)
+    wanted = [k >= first for k in range(len(inner.outvars))]
+    return list(_pe.dce_jaxpr(inner, wanted, instantiate=False)[1])
+
+
 def rebuilt(
     jaxpr: J,
     *,

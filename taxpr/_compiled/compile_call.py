@@ -19,6 +19,7 @@ from taxpr._compiled.exhausted import saying_what_is_exhausted
 from taxpr._compiled.hlo import HloModule, Instruction, hlo_module
 from taxpr._compiled.stamped import stamped
 from taxpr._devices.devices_of import told_apart
+from taxpr._devices.fetched import refuse_closed_over
 from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.program import Program
 from taxpr._programs.trace import trace
@@ -106,6 +107,7 @@ def compile_call(
         ('0:sin', '1:mul')
     """
     program = program_of(fun, args, kwargs)
+    refuse_closed_over(program.name, program.consts)
     structs = program.structs(args, dict(kwargs))
     jaxpr, addresses = stamped(program.jaxpr)
     jaxpr = _with_all_results(jaxpr)

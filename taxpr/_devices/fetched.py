@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from taxpr._devices.agreed import agreed
 from taxpr._devices.devices_of import processes_of
+from taxpr._errors import ArgumentError
 from taxpr._untyped import jax as _jax
 from taxpr._untyped import np
 
@@ -20,6 +21,25 @@ _AT_ONCE = 1 << 26  # bytes that a device has of an array beside its part, while
 def is_shared(x: object) -> bool:
     """Whether other processes have parts of an array that this one has not."""
     return isinstance(x, jax.Array) and not (x.is_fully_addressable or x.is_fully_replicated)
+
+
+def refuse_closed_over(name: str, arrays: Iterable[Any]) -> None:
+    """Raise if a function closes over an array of several processes; JAX compiles no such function.
+
+    Args:
+        name: The name of the function.
+        arrays: What it closes over.
+
+    Raises:
+        ArgumentError: If other processes have parts of one.
+    """
+    for x in arrays:
+        if is_shared(x):
+            raise ArgumentError(
+                f"{name} closes over an array, {x.dtype}{list(x.shape)}, of which other processes "
+                "have parts. JAX compiles a function with it only if it is an argument, as in "
+                "lambda w, x: loss(w, x)."
+            )
 
 
 def fetched(x: Any) -> Any:

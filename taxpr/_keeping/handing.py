@@ -70,7 +70,7 @@ class Handing:
             return run(*flat)[first:]
 
         options = _compat.quick_compile() if quickly else None
-        return cls(handed, _compat.jitted(results, jaxpr, options), raised)
+        return cls(handed, _compat.jitted(results, handed.jaxpr, options, first), raised)
 
     def __call__(self, flat: Sequence[Array]) -> tuple[list[Any], Raised]:
         """The results, and the errors of callbacks. One thread runs it at a time."""

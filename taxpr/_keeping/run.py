@@ -12,7 +12,7 @@ from taxpr import _compat
 from taxpr._compat import Array
 from taxpr._devices.agreed import agreed
 from taxpr._devices.devices_of import devices_of, mesh_of, processes_of, told_apart
-from taxpr._devices.fetched import fetched
+from taxpr._devices.fetched import fetched, refuse_closed_over
 from taxpr._errors import ArgumentError
 from taxpr._hops.past_errors import Raised
 from taxpr._keeping.budget import budget, free_on
@@ -87,6 +87,7 @@ def run(
         ArgumentError: If memory does not suffice for the values that must be kept.
         KeyboardInterrupt: If it is interrupted.
     """
+    refuse_closed_over(program.name, program.consts)
     device = device_of(flat)
     devices = devices_of(program.jaxpr, (*flat, *program.consts))
     room = budget(memory, device)

@@ -12,6 +12,7 @@ from taxpr._address import Address
 from taxpr._calls.door import Door
 from taxpr._calls.model import Held, States, Taken
 from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree, TreeDef, Var
+from taxpr._devices.fetched import refuse_closed_over
 from taxpr._engine.donation import donates
 from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._given import refuse_no_text
@@ -145,8 +146,10 @@ class Traced:
         Args:
             flat: The flat inputs, see `flat`.
         """
-        run = self._compiled if _compat.brings_mesh(flat) else _compat.jaxpr_as_fun(self.jaxpr)
-        return run(*flat)
+        if not _compat.brings_mesh(flat):
+            return _compat.jaxpr_as_fun(self.jaxpr)(*flat)
+        refuse_closed_over(self.name, self.consts)
+        return self._compiled(*flat)
 
     def result(self, flat: Sequence[Any]) -> PyTree:
         """The result of a call, of its flat outputs.

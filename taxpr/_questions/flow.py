@@ -43,7 +43,8 @@ class FlowRow:
         variable: The variable.
         line: The line that bound it.
         shape: The shape of each of its values.
-        norms: The norm of each value: for each call, and each iteration of a Python loop or scan.
+        norms: The norm of each value: for each call, each device of a `jax.shard_map`, and each
+            iteration of a Python loop or scan.
         grads: The norms of their gradients, in the same order; None without gradients.
         dead: For each value the share of units, along the last axis, that are zero in all of it;
             NaN for arguments, or if it was not computed. None if all are NaN.

@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 import taxpr
 from taxpr._devices import blocks
-from taxpr._devices.fetched import is_shared
+from taxpr._devices.fetched import fetched, is_shared
 from taxpr._keeping import run
 
 X = np.linspace(0.5, 2.5, 64, dtype=np.float32).reshape(8, 8)
@@ -183,12 +183,12 @@ def find_no_nan(given):
 
 
 def first_difference(given):
-    whole, fetched = [], blocks.fetched
-    blocks.fetched = lambda x: whole.append(is_shared(x)) or fetched(x)
+    whole, of_blocks = [], blocks.fetched
+    blocks.fetched = lambda x: whole.append(is_shared(x)) or of_blocks(x)
     try:
         found = taxpr.first_difference(given.fn(layers), given.fn(other_layers))(*given.args)
     finally:
-        blocks.fetched = fetched
+        blocks.fetched = of_blocks
     assert not any(whole)
     fields = "variable", "iteration", "index", "a", "b", "difference", "device"
     return [rows_of(found, *fields), found.headline, processes_of(found)]
@@ -338,6 +338,60 @@ def collect(given):
     return [np.asarray(leaf.addressable_data(0)).shape for leaf in jax.tree.leaves((out, values))]
 
 
+def grad_at(given):
+    fn = given.fn(layers)
+    gradient = taxpr.grad_at(lambda x, w: fn(x, w).sum(), taxpr.var("root"))
+    found = jax.jit(gradient)(*given.args)
+    return [tree_of(found), shards_of(found)]
+
+
+def plant(given):
+    """The values of another run in the last iteration of this one."""
+    fn = given.fn(layers)
+    program = taxpr.trace(fn, names=True)(*given.args)
+    values = jax.jit(program.collect("root"))(*given.other)[1]
+    planted = program.inject({"root": taxpr.plant(values["root"], at=2)})
+    out, _ = jax.jit(planted)(planted.ctx, *given.args)
+    return [tree_of(out), shards_of(out)]
+
+
+def tree_of(found):
+    """All numbers, which each process fetches."""
+    return [fetched(leaf).tolist() for leaf in jax.tree.leaves(found)]
+
+
+def shards_of(found):
+    return [leaf.addressable_data(0).shape for leaf in jax.tree.leaves(found)]
+
+
+def plant_and_run(given):
+    """Not jitted, the values are constants, which JAX takes if it compiles nothing around them."""
+    if given.mesh.axis_types[0] == AxisType.Explicit:
+        return None  # one is compiled: see `closed_over`
+    program = taxpr.trace(given.fn(layers), names=True)(*given.args)
+    values = jax.jit(program.collect("root"))(*given.other)[1]
+    return tree_of(program.plant(values)(*given.args))
+
+
+def compile_time(given):
+    found = taxpr.compile_time(given.fn(layers))(*given.args)
+    return sorted((row.function.rpartition(".")[2], row.equations) for row in found.rows)
+
+
+def compilations(given):
+    """Those that a log has, and those that a function knows of itself."""
+    fn = given.fn(layers)
+    x, w = given.args
+    with taxpr.compiles() as log:
+        known = taxpr.why_compiled(jax.jit(lambda x, w: fn(x, w)))
+        for args in (x, w), (x, w), (given.put(X, None, None), w):
+            jax.block_until_ready(known(*args))
+    return [
+        [(row.cause, row.argument) for row in of.compiles.rows if "new object" not in row.cause]
+        for of in (log, known)
+    ]
+
+
 def array_stats(given):
     stats = taxpr.questions.array_stats(given.args[0])
     return [stats.mean, stats.std, stats.size, stats.histogram.tolist()]
@@ -373,6 +427,7 @@ QUESTIONS = (
         patch,
         collect,
     ),
+    *(grad_at, plant, plant_and_run, compile_time, compilations),
     *(array_stats, every, every_with_a_number_of_its_own, every_is_told_by_one),
 )
 KINDS = "auto", "explicit", "manual"
@@ -408,6 +463,22 @@ OF_LAYERS = {
     "sweep": lambda fun: taxpr.sweep(fun, "root", taxpr.scale, [0.5, 2.0]),
     "every": lambda fun: taxpr.every(1, fun, print),
 }
+
+
+COMPILING = "watch", "first_difference", "flow", "check_grad", "compiled", "memory", "profile"
+
+
+def closed_over(devices):
+    """What one is told of a function that closes over what another process has parts of."""
+    given = Given(devices, "explicit")
+    (x, w), found = given.args, {}
+    for name in COMPILING:
+        asks = OF_LAYERS[name]
+        found[f"{name} closed over"] = of_one(
+            lambda asks=asks: asks(lambda w: layers(x, w).sum())(w)
+        )
+    planted = taxpr.trace(layers, names=True)(x, w).plant({"root": jax.jit(layers)(x, w)})
+    return found | {"plant closed over": of_one(lambda: planted(x, w))}
 
 
 def disagreements(number, devices):
@@ -449,6 +520,7 @@ def main(address, number, folder):
             found[f"{question.__name__} {kind}"] = answer(question, kind, jax.devices())
     for kind in KINDS:
         found[f"saved {kind}"] = saved(Given(jax.devices(), kind), folder, kind)
+    found |= closed_over(jax.devices())
     os.environ["TAXPR_WAIT_SECONDS"] = "5"
     found |= disagreements(int(number), jax.devices())
     (folder / f"{number}.json").write_text(json.dumps(found))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import taxpr
 
 # The first test of both waits for all that both compile, up to three times.
 pytestmark = pytest.mark.timeout(2000)
-SECONDS = 600  # from start to end of both, with all that is compiled
+SECONDS = 1500  # from start to end of both, with all that is compiled
 TESTS = Path(two_processes.__file__).parents[1]
 
 
@@ -135,6 +136,14 @@ def test_a_recording_of_two_processes_is_loaded_by_one(of_two, kind, tmp_path):
     (tmp_path / files[0].name).write_bytes(files[0].read_bytes())
     with pytest.raises(taxpr.ArgumentError, match=rf"not beside the others: {kind}.1-of-2.npz"):
         taxpr.load_recording(tmp_path / f"{kind}.npz")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", [*asked.COMPILING, "plant"])
+def test_what_is_closed_over_is_refused_on_both(of_two, question):
+    said = r"closes over an array, float32\[8, 8\], of which other processes have parts\. JAX"
+    for found in of_two[1]:
+        assert re.search(said, found[f"{question} closed over"])
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from taxpr._compat._jaxprs import jaxpr_as_fun
+from taxpr._compat._jaxprs import jaxpr_as_fun, used_inputs
 from taxpr._compat._meshes._mesh import type_of, under
 from taxpr._compat._private import private
 from taxpr._compat._traces import current_trace
@@ -154,18 +154,29 @@ def compiled_for_mesh(jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
 
 
 def jitted(
-    fun: Callable[..., list[Array]], jaxpr: ClosedJaxpr, options: dict[str, Any] | None = None
+    fun: Callable[..., list[Array]],
+    jaxpr: ClosedJaxpr,
+    options: dict[str, Any] | None = None,
+    first: int = 0,
 ) -> Callable[..., list[Array]]:
-    """A function jitted that has the arguments of a jaxpr, with compiler options.
+    """The function of a jaxpr, jitted.
 
-    An unused argument on a mesh may be the only one that has the devices, so it is kept. Others are
-    not: since 0.12 JAX never forgets a program that keeps unused arguments, as its jaxpr is both
-    key and value of a cache with weak keys. Before it was made anew.
+    If no argument on a mesh with explicit axes is used, one of them is kept nevertheless, since it
+    has the devices. Only then: since 0.12 JAX never forgets a program that keeps unused arguments,
+    as its jaxpr is both key and value of a cache with weak keys. Before it was made anew.
+
+    Args:
+        fun: The function.
+        jaxpr: It as a jaxpr.
+        options: Options of the compiler.
+        first: How many results of the jaxpr the function leaves out.
     """
-    on_mesh = any(
-        not aval.sharding.mesh.empty for aval in jaxpr.in_avals if hasattr(aval, "sharding")
-    )
-    return _jax.jit(fun, keep_unused=on_mesh, compiler_options=options)
+    explicit = [
+        hasattr(aval, "sharding") and _is_explicit(aval.sharding.mesh) for aval in jaxpr.in_avals
+    ]
+    used = used_inputs(jaxpr, first) if any(explicit) else [True] * len(explicit)
+    keeps = any(explicit) and not any(x and y for x, y in zip(explicit, used, strict=True))
+    return _jax.jit(fun, keep_unused=keeps, compiler_options=options)
 
 
 def brings_mesh(args: Iterable[object]) -> bool:
