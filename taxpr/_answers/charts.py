@@ -186,31 +186,43 @@ class Heat(Chart):
         return "\n".join([*lines, f"{' ' * width}  {_range(values)}"])
 
     def svg(self) -> str:
-        """Coloured cells, each with its number as a tooltip."""
+        """Coloured cells, each with its number as a tooltip, and the names at both axes."""
         values = _floats(self.values).reshape(np.shape(self.values))
         low, high = _bounds(values)
         most = max(1, _CELLS // max(len(self.rows), 1))
         step = -(-max(len(self.columns), 1) // most)
         size = 14 if len(self.columns) <= 40 else 5
-        left = 8 + 6 * max(map(len, self.rows), default=0)
+        left = 8 + 6 * max(map(len, (self.ylabel, *self.rows)), default=0)
+        top = 14 if self.ylabel else 0
         cells = "".join(
-            f"<rect x='{left + k // step * size}' y='{j * 14}' width='{size}' height='14' "
+            f"<rect x='{left + k // step * size}' y='{top + j * 14}' width='{size}' height='14' "
             f"fill='{_colour(values[j, k], low, high)}'><title>"
             f"{html.escape(f'{row}, {self.columns[k]}: {number(values[j, k])}')}</title></rect>"
             for j, row in enumerate(self.rows)
             for k in range(0, len(self.columns), step)
         )
         names = "".join(
-            f"<text x='0' y='{j * 14 + 11}'>{html.escape(row)}</text>"
+            f"<text x='0' y='{top + j * 14 + 11}'>{html.escape(row)}</text>"
             for j, row in enumerate(self.rows)
         )
-        width = max(left + size * -(-len(self.columns) // step), 300)
-        height = len(self.rows) * 14
-        below = f"{self.xlabel} {_range(values)}"
+        height = top + len(self.rows) * 14
+        # As many names of columns as there is room for.
+        apart = -(-(4 + 6 * max(map(len, self.columns), default=0)) // size) * step
+        names += "".join(
+            f"<text x='{left + (k // step + 0.5) * size}' y='{height + 11}' text-anchor='middle'>"
+            f"{html.escape(self.columns[k])}</text>"
+            for k in range(0, len(self.columns), apart)
+        )
+        wide = size * -(-len(self.columns) // step)
+        width = max(left + wide, 300)
+        # A frame, since the cells of the least number are white.
+        frame = f"<path d='M{left},{top}h{wide}V{height}h-{wide}z' fill='none' stroke='#999999'/>"
+        below = "; colours: ".join(filter(None, (self.xlabel, _range(values))))
         return (
-            f"<svg {self._named()} width='{width}' height='{height + 16}' "
-            f"viewBox='0 0 {width} {height + 16}' font-family='sans-serif' font-size='10'>"
-            f"{names}{cells}<text x='{left}' y='{height + 12}'>{html.escape(below)}</text></svg>"
+            f"<svg {self._named()} width='{width}' height='{height + 30}' "
+            f"viewBox='0 0 {width} {height + 30}' font-family='sans-serif' font-size='10'>"
+            f"<text x='0' y='11'>{html.escape(self.ylabel)}</text>{names}{cells}{frame}"
+            f"<text x='{left}' y='{height + 26}'>{html.escape(below)}</text></svg>"
         )
 
     def _said(self) -> str:

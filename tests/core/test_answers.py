@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import json
+import re
 import sys
 import xml.etree.ElementTree as ET
 
@@ -120,6 +121,19 @@ def test_heat_maps():
     assert [cell[0].text for cell in cells] == ["a, x: 0", "a, y: -1", "b<, x: nan", "b<, y: 2"]
     wide = Heat(np.zeros((10, 5000)), [str(k) for k in range(10)], [""] * 5000)
     assert wide.svg().count("<rect") <= 4000
+
+
+def test_heat_maps_have_names_at_both_axes():
+    texts = ET.fromstring(HEAT.svg()).iter("{http://www.w3.org/2000/svg}text")
+    assert [text.text for text in texts] == [
+        "head",
+        *("a", "b<"),
+        *("x", "y"),
+        "layer; colours: -1 … 2",
+    ]
+    columns = [str(k) for k in range(100)]
+    narrow = Heat(np.zeros((1, 100)), ["row"], columns).svg()
+    assert re.findall(r"middle'>(\d+)<", narrow) == columns[::4]
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [np.nan], [3, 3], np.arange(100), [True, False]])
