@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,14 @@ Scanned = Callable[[str], tuple[Spent, list[Turns]]]
 _STAGES = "trace", "lower", "compile"
 _DIFFERS = 0.2  # of the whole, from where on it is told that the sum of the parts is another
 _LARGE = 1 << 20  # bytes of a constant that is told
+_TIMES = 3  # times the whole, after which no more parts are compiled alone
+_SHORT = 20.0  # seconds that they may take in any case
 _WORTH = 0.05  # the share of the whole from which on a loop is told
+_LATE = (
+    "Compiling parts alone took longer than three times the whole and ended early: {left}scans in "
+    "place of loops have no times. Ask for a function of yours alone to have them."
+)
+_LEFT = "{left} of {every} parts, the smallest, with {share:.0%} of the equations, and "
 
 
 @question
@@ -42,7 +50,9 @@ def compile_time(
     The function is traced and compiled once as a whole. Then the equations that each of the user's
     functions made are compiled alone, less the time of an empty program. A sampler looks every few
     milliseconds which function is running, and so divides the time of tracing. All this takes about
-    twice as long as compiling, and once more for Python loops.
+    twice as long as compiling, and once more for Python loops. After three times as long as
+    compiling, and 20 seconds at least, no more parts are compiled: those with most equations come
+    first, and a note tells how many are left out.
 
     Args:
         fun: A function of PyTrees of arrays, also a jitted one; or a `Program`, which is traced.
@@ -107,31 +117,46 @@ def _timed(
     large = [one for one in program.consts if np.size(one) * one.dtype.itemsize >= _LARGE]
     whole, least = Spent(0.0, 0.0), of_nothing()
     times: dict[int, Spent] = {}  # by the number of the part
-    left_out: list[str] = []
+    left, left_out = 0.0, list[str]()
     turns: list[tuple[Unrolled, UnrolledRow]] = []
     constants: list[ConstantRow] = []
+    skipped: list[int] = []
+    counts, late = [one.count for one in parts.found], False
     steps = Progress("compile_time", 1 + len(parts.found) + len(loops) + len(large), progress)
     with steps:
         for _ in steps.over(range(1)):
             whole = spent(_compat.jaxpr_as_fun(program.jaxpr), structs)
-        for k, part in enumerate(steps.over(parts.found)):
+        end = time.monotonic() + max(_SHORT, _TIMES * whole.total)
+        for k in steps.over(sorted(range(len(counts)), key=lambda k: -counts[k])):
+            part = parts.found[k]
+            if late := bool(times) and time.monotonic() > end:
+                skipped.append(k)
+                continue
             try:
                 times[k] = _alone(part, least)
             except Exception as error:  # such as equations that need the axes of a mesh around
                 name = part.owner.code or part.owner.function or "code without a source"
                 left_out.append(f"{name} cannot be compiled alone: {str(error).splitlines()[0]}")
-        _compile_again(parts.found, times, least)
+        if not late:
+            _compile_again(parts.found, times, least)
+        left = sum(counts[k] for k in skipped) / max(sum(counts), 1)
+        of_parts = (1 - left) * whole.total
         for loop in steps.over(loops):
-            row = _row_of_loop(loop, parts.found, times, whole, least)
+            late = late or time.monotonic() > end
+            row = _row_of_loop(loop, parts.found, times, of_parts, None if late else least)
             turns += [(loop, row)] if row.seconds >= _WORTH * whole.total else []
-        turns = _with_scans(turns, whole, scanned) if scanned else turns
+        turns = _with_scans(turns, whole, scanned) if scanned and not late else turns
         for one in steps.over(large):
             name, size = program.const_name(one), np.size(one) * one.dtype.itemsize
             alone = spent(functools.partial(_constant, one), ()).without(least)
             constants.append(ConstantRow(name, size, alone.total))
     rows = [_row(part, times[k], tracing) for k, part in enumerate(parts.found) if k in times]
     rows.sort(key=lambda row: -row.seconds)
-    known = sum(row.lower + row.compile for row in rows)
+    if late:
+        parts_left = _LEFT.format(left=len(skipped), every=len(counts), share=left)
+        left_out.insert(0, _LATE.format(left=parts_left if skipped else ""))
+    # Only of all parts is the sum compared with the whole.
+    known = whole.total if late else sum(row.lower + row.compile for row in rows)
     told = sorted((row for _, row in turns), key=lambda row: -row.seconds)
     stages: dict[str, float] = dict(zip(_STAGES, (tracing.seconds, *whole), strict=True))
     each = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
@@ -139,7 +164,7 @@ def _timed(
         f"compile time of {program.name}: {each}",
         rows,
         (*_notes(known, whole.total, told, constants, left_out), *filter(None, [steps.note])),
-        not steps.stopped,
+        not (steps.stopped or late),
         stages=stages,
         loops=told,
         constants=constants,
@@ -184,10 +209,10 @@ def _row_of_loop(
     loop: Unrolled,
     parts: Sequence[CompiledPart],
     times: Mapping[int, Spent],
-    whole: Spent,
-    least: Spent,
+    whole: float,
+    least: Spent | None,
 ) -> UnrolledRow:
-    """A loop, with its share of the whole, and the time of a scan in its place."""
+    """A loop, with its share of the whole, and the time of a scan; None without a least time."""
     each = {
         id(eqn): times[k].total / max(sum(len(one.eqns) for one in part.pieces), 1)
         for k, part in enumerate(parts)
@@ -196,10 +221,10 @@ def _row_of_loop(
         for eqn in one.eqns
     }
     share = sum(each.get(id(eqn), 0.0) for eqn in loop.eqns) / max(sum(each.values()), 1e-9)
-    seconds = share * whole.total
+    seconds = share * whole
     as_scan = None
     with contextlib.suppress(Exception):  # its iterations differ, or need what is around it
-        as_scan = spent(*scan_alone(loop)).without(least).total
+        as_scan = spent(*scan_alone(loop)).without(least).total if least else None
     return UnrolledRow(
         loop.function, loop.place, loop.code, loop.turns, len(loop.eqns), seconds, as_scan
     )

@@ -297,6 +297,18 @@ def test_it_says_how_far_it_is_and_can_be_stopped():
     assert f"Stopped: 2 of {seen[0][1]} steps are done." in found.notes
 
 
+def test_the_largest_parts_come_first_and_what_takes_too_long_is_left_out(monkeypatch):
+    monkeypatch.setattr(compile_time, "_TIMES", 0)
+    monkeypatch.setattr(compile_time, "_SHORT", 0.0)
+    found = taxpr.compile_time(plain)(X)
+    assert [row.function for row in found.rows] == ["planted"]
+    assert not found.complete
+    [note] = [one for one in found.notes if "ended early" in one]
+    assert "1 of 2 parts, the smallest, with 1% of the equations" in note
+    assert found.loops[0].as_scan is None
+    assert not any("XLA does less, or more" in one for one in found.notes)
+
+
 def test_functions_beside_arrays_that_are_closed_over():
     table = jnp.arange(3.0)
 
