@@ -15,7 +15,8 @@ def path_parts(name: str) -> list[str]:
 
 
 # Alternatives: a part in brackets; a name with the role before it; a number after a role.
-_PART = re.compile(r"\[[^\]]*\]|\.?[^\[. ]+(?: (?!\d+$)[^\[. ]+)*| .*")
+_QUOTED = r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\""""
+_PART = re.compile(rf"\[(?:{_QUOTED}|[^\]])*\]|\.?[^\[. ]+(?: (?!\d+$)[^\[. ]+)*| .*")
 
 
 @functools.lru_cache(maxsize=1 << 15)

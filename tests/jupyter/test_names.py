@@ -223,6 +223,9 @@ def test_what_a_library_calls_its_arguments_is_not_shown():
         ("carry 3", ["carry", " 3"]),
         ("scan ys['a b']", ["scan ys", "['a b']"]),
         ("model.layers[0].weight", ["model", ".layers", "[0]", ".weight"]),
+        (r"p['x\n]']['w']", ["p", r"['x\n]']", "['w']"]),
+        (r"""p["it's ]"][0]""", ["p", """["it's ]"]""", "[0]"]),
+        ("p[a'b][0]", ["p", "[a'b]", "[0]"]),
     ],
 )
 def test_names_in_parts(name, parts):

@@ -145,6 +145,15 @@ def test_signs_bind_as_in_python():
     assert values == [*expected, b * c, a / (b * c), a + b, -(a + b)]
 
 
+def test_an_argument_of_a_call_needs_no_parentheses():
+    def fun(x, y):
+        return jnp.exp(x + y) * jnp.square((x - y) * y) + (x + y)[jnp.argmin(x)]
+
+    texts = {text for [text] in words_of(fun, V, V)}
+    assert "jnp.exp(x + y)" in texts
+    assert "jnp.square((x - y) * y)" in texts
+
+
 def test_what_is_long_has_no_words():
     long = lambda x: jnp.sum(jnp.sin(jnp.cos(jnp.tan(jnp.sinh(jnp.cosh(jnp.tanh(x)))))))
     assert words_of(long, V)[-1] == [""]
