@@ -53,7 +53,14 @@ def session():
 @pytest.fixture
 def panel(shown, page):
     page.set_viewport_size({"width": 1200, "height": 800})
-    return shown(session())
+    opened = shown(session())
+    tall(page)
+    return opened
+
+
+def tall(page):
+    """Makes the stage taller, as a drag of its corner does."""
+    page.evaluate("document.querySelector('.tx-stage').style.height = '600px'")
 
 
 def titles(panel):

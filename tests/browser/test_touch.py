@@ -5,7 +5,7 @@ import pytest
 from browser.conftest import BUILD
 from browser.notebook_page import expect
 from browser.panel_page import PanelPage
-from browser.test_steady import session
+from browser.test_steady import session, tall
 
 from taxpr_jupyter import Session, draw
 
@@ -23,6 +23,7 @@ def fingers(browser):
 
     def show(one):
         panels.append(PanelPage(begin(), one))
+        tall(panels[-1].page)
         return panels[-1]
 
     show.page = begin

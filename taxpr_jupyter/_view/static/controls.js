@@ -204,7 +204,7 @@ export class RunBar {
     const by = "A run compares the gradients of the result that is a single float, too; both programs are compiled once more for that";
     this.offer = h("label", { class: "tx-live tx-unseen", title: by }, this.gradients, "Gradients");
     const group = { class: "tx-run", role: "group", "aria-label": "Run" };
-    this.element = h("div", group, this.device, this.offer, live, this.run);
+    this.element = h("div", group, this.run, this.device, this.offer, live); // the first for the Tab key
   }
 
   /** @param {"" | "off" | "on"} gradients Empty where there are none. */

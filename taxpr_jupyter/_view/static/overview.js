@@ -90,17 +90,17 @@ export class Overview {
     for (const [name, value] of Object.entries(sight)) this.sight.setAttribute(name, value.toFixed(1));
   }
 
-  /** Goes to the other corner where it would cover one of these. @param {Box[]} boxes */
+  /** Goes to the other corner where it would cover one of these, or away. @param {Box[]} boxes */
   avoid(boxes) {
     if (this.element.hidden || this.pressed) return; // it stays under the pointer
-    this.element.classList.remove("tx-aside");
+    this.element.classList.remove("tx-aside", "tx-away");
     if (!boxes.length) return;
     const corner = this.#corner();
     const covered = (/** @type {Box} */ chart) =>
       boxes.some(({ x, y, width, height }) => x < chart.x + chart.width && chart.x < x + width && y < chart.y + chart.height && chart.y < y + height);
     if (!covered(corner)) return;
     this.element.classList.add("tx-aside");
-    if (covered(this.#corner())) this.element.classList.remove("tx-aside");
+    if (covered(this.#corner())) this.element.classList.add("tx-away");
   }
 
   /** Where it is in the stage. @returns {Box} */

@@ -16,7 +16,7 @@
 import { Ask } from "./ask.js";
 import { Compare } from "./compare.js";
 import { Controls, RunBar } from "./controls.js";
-import { button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, textField, zoomTools } from "./dom.js";
+import { button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, svgElement, textField, zoomTools } from "./dom.js";
 import { Find } from "./find.js";
 import { drawLegend } from "./legend.js";
 import { Picture } from "./picture.js";
@@ -253,10 +253,14 @@ function render({ model, el }) {
     if (model.get("view") === "compare") scale.textContent = `${Math.round(100 * now)}%`;
   }, send);
   const seen = () => (model.get("view") === "compare" ? compare.picture : picture);
+  const full = button("", () => fillScreen(), { "aria-label": "Full screen", title: "Full screen" });
+  const corners = svgElement("path", { d: "M1 4V1h3M8 1h3v3M11 8v3H8M4 11H1V8", fill: "none", stroke: "currentColor" });
+  full.append(svgElement("svg", { viewBox: "0 0 12 12", width: "12", height: "12", "aria-hidden": "true" }, corners));
   const tools = h(
     "div",
     { class: "tx-tools", role: "group", "aria-label": "Zoom" },
     ...zoomTools(seen, scale, (words, error) => say(words, error)),
+    full,
   );
   const onRow = { select, send, between: act.between };
   const text = new Lines("Text of the program", "tx-text", onRow);
@@ -285,9 +289,17 @@ function render({ model, el }) {
     { name: "outline", title: "Outline", panel: outline.panel, shown: () => outline.reveal() },
     { name: "compare", title: "Compare", panel: compare.panel, shown: () => compare.shown() },
   ]);
+  const fillScreen = async () => {
+    try {
+      await (document.fullscreenElement ? document.exitFullscreen() : (panel ?? el).requestFullscreen());
+    } catch {
+      say("The page around this panel allows no full screen.", true);
+    }
+  };
   el.classList.add("taxpr-view");
   el.append(
     hidden(model.get("saved")),
+    runBar.element, // the first for the Tab key, wherever it is on the screen
     // Below the bar on the screen; before it for the Tab key, which goes from zooming to the picture.
     find.element,
     ranLine,
@@ -302,7 +314,6 @@ function render({ model, el }) {
     compare.panel,
     inspector,
     controls.element,
-    runBar.element,
     h("div", { class: "tx-status" }, timeline.element, orphan, progress, message),
     states.element,
     h("div", { class: "tx-more" }, views.element, legend, code),

@@ -66,7 +66,7 @@ function drawOutput(row, plain) {
   return h(
     "tr",
     { class: row.same ? "tx-same" : "tx-changed" },
-    h("th", { scope: "row" }, row.name, h("code", {}, row.type), row.notFinite ? badMark(row.notFinite) : null, row.note ? hint(row.note) : null),
+    h("th", { scope: "row" }, row.name, h("code", {}, row.type), row.notFinite ? badMark(row.notFinite) : null, row.note && !row.notFinite ? hint(row.note) : null),
     ...(charted ? [charted] : texts.map((text) => h("td", {}, h("pre", { title: text }, text)))),
     ...numbers.map((text, k) => h("td", { class: "tx-number", title: k ? `mean |Δ| ${row.mean}` : "" }, text)),
   );

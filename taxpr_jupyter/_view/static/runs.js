@@ -100,7 +100,7 @@ export class Runs {
       keydown: (event) => event.key === "Enter" && rename(),
     });
     return [
-      h("label", {}, "compared with ", against),
+      shown.failed ? null : h("label", {}, "compared with ", against),
       shown.current
         ? null
         : button("Restore", () => this.send({ do: "restoreRun", run: number, against: 0 }), {
