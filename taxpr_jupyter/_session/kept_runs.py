@@ -53,7 +53,7 @@ class KeptRuns(tuple[Run, ...]):
 
         Raises:
             PanelError: There is no run of this name.
-            IndexError: There is none at this place.
+            IndexError: The place is beyond the runs.
         """
         if isinstance(which, Run):
             which = f"run {which.number}"

@@ -286,22 +286,13 @@ class Renderer:
             compiled=self.measured("compiled") is not None,
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the picture, the text (.txt) or the code (.py) to a file.
-
-        Args:
-            path: The file. For the picture it ends as for `Drawing.save`: .svg, .png, .pdf,
-                .html, .dot or .gv.
-
-        Raises:
-            PanelError: If the name ends otherwise, or nothing here can write it.
-            OSError: If the file cannot be written.
-        """
+    def save(self, path: str | os.PathLike[str], more: files.Writers) -> None:
+        """Writes the picture, the text, the code, or what others write; see `EditsFile.save`."""
         own = {
             ".txt": lambda: f"{self.text()}\n\n{self.tags_table()}\n",
             ".py": self.code,
         }
-        files.save(path, {**self._with_views().writers(), **own})
+        files.save(path, {**self._with_views().writers(), **own, **more})
 
     # ---- within ------------------------------------------------------------------
 

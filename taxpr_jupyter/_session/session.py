@@ -27,6 +27,7 @@ from taxpr_jupyter._runs.released import KEPT_BYTES
 from taxpr_jupyter._session.asker import Asker
 from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.editor import Editor
+from taxpr_jupyter._session.edits_file import EditsFile
 from taxpr_jupyter._session.navigator import Navigator
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.rewriter import Rewriter
@@ -129,6 +130,7 @@ class Session:
         store.folding = renderer.folding
         self._navigator = Navigator(store, renderer)
         self._views = Views(store, renderer, lambda: self.view_state)
+        self._file = EditsFile(store, renderer, self._editor, self._rewriter, states)
         executor = Executor(start.args, start.kwargs)
         self._runner = Runner(store, trials, states, renderer, executor, device, kept_bytes)
         self._asker = Asker(store, self._runner, tracer, renderer)
@@ -193,7 +195,8 @@ class Session:
     tags_table = of("_renderer", Renderer.tags_table)
     code = of("_renderer", Renderer.code)
     changes = of("_renderer", Renderer.changes)
-    save = of("_renderer", Renderer.save)
+    save = of("_file", EditsFile.save)
+    load = of("_file", EditsFile.load)
     run = of("_runner", Runner.run)
     running = of("_runner", Runner.running)
     runs = of("_runner", Runner.runs)
