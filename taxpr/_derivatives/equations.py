@@ -202,7 +202,7 @@ class Reaching(Backwards[bool]):
 
 
 class Iteration(NamedTuple):
-    """Where a call ran: the iterations of loops around, and the device in a `jax.shard_map`."""
+    """The place of a call: the iterations of loops around, and the device in a `jax.shard_map`."""
 
     loops: tuple[int, ...]
     device: str

@@ -26,7 +26,7 @@ def spread_again(
         run: The call.
 
     Returns:
-        The function; None stands for each result that is not a float of 32 or 64 bits.
+        The function; None for each result that is not a float of 32 or 64 bits.
     """
     manual = frozenset[str]().union(*map(_compat.manual_axes, spread))
     checked = spread[-1].params["check_vma"]

@@ -28,7 +28,7 @@ def refuse_closed_over(name: str, arrays: Iterable[Any]) -> None:
 
     Args:
         name: The name of the function.
-        arrays: What it closes over.
+        arrays: The arrays that it closes over.
 
     Raises:
         ArgumentError: If other processes have parts of one.
@@ -70,7 +70,7 @@ def fetched(x: Any) -> Any:
 
 
 def block_at(x: Any, index: Sequence[int]) -> Any:
-    """What an array has at an index of its first axes; nothing else is fetched."""
+    """The part of an array at an index of its first axes; nothing else is fetched."""
     if not isinstance(x, jax.Array):
         return x[tuple(index)]
     [found] = on_all_devices(_block, [x], tuple(np.int32(k) for k in index))

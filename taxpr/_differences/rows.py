@@ -74,7 +74,7 @@ def row_of_result(name: str, x: Any, eqn: Any, what: str, most: Worst = _NOTHING
     Args:
         name: Its name.
         x: The first one.
-        eqn: The equation that made it, at whose line it is; None for no line.
+        eqn: The equation that made it, and has its line; None for no line.
         what: The difference in words, if it is not a number.
         most: The place of the greatest difference.
     """

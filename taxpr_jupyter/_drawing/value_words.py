@@ -76,7 +76,7 @@ class _Term(NamedTuple):
         text: The text.
         binds: How strongly its parts are bound.
         names: For each name in it the variable that it means; None for a module or function.
-        written: Whether the text stands in the source.
+        written: Whether the source has the text.
     """
 
     text: str
@@ -205,7 +205,7 @@ class _FrameWords:
         self._terms: dict[Any, _Term | None] = {}
 
     def term(self, atom: introspect.Atom, depth: int) -> _Term | None:
-        """The term of a value; None if there is none, or it is long."""
+        """The term of a value; None if it has no term or a long one."""
         if introspect.is_literal(atom):
             text = literal_text(atom).removesuffix(".0")
             return _Term(text, _binds(text))
@@ -377,7 +377,7 @@ def _expression(eqn: introspect.JaxprEqn) -> tuple[Any, ...] | None:
 
 
 def _operands(text: str, eqn: introspect.JaxprEqn) -> list[introspect.Atom]:
-    """The operands of an equation that stand in the blanks of its expression; [] if unknown."""
+    """The operands of an equation in the blanks of its expression; [] if unknown."""
     if any(nested.back for nested in introspect.nested_jaxprs(eqn)):
         return []  # of a loop: its first argument is a function
     try:

@@ -118,7 +118,7 @@ class Run(Differing):
         outputs: The result with injectors, in the structure of the function's result.
         baseline: The result of the untouched program.
         differences: The difference of each flat output.
-        charts: Of the outputs that changed most what is in them, by their names.
+        charts: The contents of the outputs that changed most, by their names.
         divided: The arguments and results that several devices share.
         gradients: The differences of the gradients of the first result that is a single float, by
             the arguments; empty if they were not asked for, see `Session.run`.

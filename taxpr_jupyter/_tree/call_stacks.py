@@ -313,7 +313,7 @@ def _outermost(eqn: introspect.JaxprEqn) -> tuple[str, str] | None:
 
 
 def _update_by(step: SourceStep) -> str:
-    """What made a part of an optimizer, `scale_by_adam.<locals>.update_fn`; "" of other steps."""
+    """The maker of a part of an optimizer, `scale_by_adam.<locals>.update_fn`; else ""."""
     if step.kind == "function":
         match str(step.key[0]).split("."):
             case [*_, maker, "<locals>", name] if name.startswith("update"):
