@@ -176,6 +176,7 @@ from taxpr._compat._own import (
     has_jvp,
     instantiated,
     is_linear,
+    run_by_host,
     symbolic_zero,
 )
 from taxpr._compat._primitives import (

@@ -10,11 +10,13 @@ from jax.custom_derivatives import SymbolicZero
 from jax.interpreters import ad, batching, mlir
 
 from taxpr._compat._primitives import jet_rules
+from taxpr._compat._private import private
 from taxpr._compat._types import Array, ArrayLike, Primitive
 
 _ad: Any = ad
 _mlir: Any = mlir
 _rules_of: Any = jax.custom_derivatives
+_callback = private("callback")
 
 # What `jax.jvp` and the like pass along: a symbolic zero where there is nothing to compute.
 Tangent = Array | ad.Zero
@@ -98,6 +100,28 @@ def define(
     lowering = passing if forwards else _mlir.lower_fun(impl, multiple_results=many)
     # Without a platform, so for all of them.
     _mlir.register_lowering(primitive, lowering)
+
+
+def run_by_host(primitive: Primitive, call: Callable[..., object]) -> None:
+    """Let programs of a CPU call a function of NumPy for a primitive with one result.
+
+    `jax.pure_callback` makes arrays of JAX of the operands while the program runs, and may then
+    wait for ever.
+
+    Args:
+        primitive: The primitive.
+        call: The result, from the operands as arrays of NumPy, and the params.
+    """
+
+    def lowering(context: Any, *operands: object, **params: Any) -> Any:
+        def of_host(*arrays: object) -> tuple[object]:
+            return (call(*arrays, **params),)
+
+        types = context.avals_in, context.avals_out
+        given = context, of_host, None, operands, *types
+        return _callback.emit_python_callback(*given, has_side_effect=False)[0]
+
+    _mlir.register_lowering(primitive, lowering, platform="cpu")
 
 
 def instantiated(tangent: Tangent) -> Array:

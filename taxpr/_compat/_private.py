@@ -45,6 +45,7 @@ _SHARDED = "a program with explicit mesh axes, or a `shard_map`"
 _UNTIL = "`until_error`, and a program up to the line that raised"
 
 NEEDED_BY = {
+    "callback.emit_python_callback": "statistics of more than `memory=` allows, on a CPU",
     "config._check_vma": _SHARDED,
     "config.compilation_cache_include_metadata_in_key": _OF_XLA,
     "config.persistent_cache_min_compile_time_secs": _OF_XLA,

@@ -124,8 +124,8 @@ def first_difference(
             differences that change erratically when the arguments move are ignored as rounding.
         rtol: See ``atol``; if only one is given, the other is 0.
         where: The values to compare, as for `watch`; by default all variables.
-        memory: As for `watch`. If it is too little, each runs in up to 8 passes, and the host keeps
-            the values.
+        memory: As for `watch`. If it is too little, the host keeps the values, and each runs in up
+            to 8 passes, on a CPU in one.
 
     Returns:
         A function of the arguments of ``fun``. Without ``other`` it takes two inputs, each a tuple

@@ -3,6 +3,7 @@
 # User input is checked, whatever its declared type.
 # pyright: reportUnnecessaryIsInstance=false
 
+import itertools
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -69,8 +70,13 @@ def _limits() -> list[int]:
         return []
 
 
-def divided(items: Sequence[T], size: Callable[[T], int], room: int) -> list[list[T]]:
-    """The items in groups that have room, in order; an item that is too large is alone."""
+def divided(
+    items: Sequence[T], size: Callable[[T], int], room: int, most: int | None = None
+) -> list[list[T]]:
+    """The items in groups that have room, in order; an item that is too large is alone.
+
+    If these are more groups than ``most``, there are that many, of about the same size.
+    """
     groups: list[list[T]] = []
     left = 0
     for item in items:
@@ -79,4 +85,9 @@ def divided(items: Sequence[T], size: Callable[[T], int], room: int) -> list[lis
             left = room
         groups[-1].append(item)
         left -= size(item)
-    return groups
+    if most is None or len(groups) <= most:
+        return groups
+    begins = itertools.accumulate(map(size, items), initial=0)
+    share = sum(map(size, items)) // most + 1
+    at = zip((begin // share for begin in begins), items, strict=False)
+    return [[item for _, item in group] for _, group in itertools.groupby(at, lambda one: one[0])]

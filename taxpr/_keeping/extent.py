@@ -6,10 +6,13 @@ from typing import Any
 
 from taxpr import _compat
 from taxpr._sites.values import Value
+from taxpr._untyped import jnp, np
 
 # Elements of a value, over all iterations, which an equation that XLA does not optimize makes in
 # the milliseconds that it then compiles faster.
 _FEW = 1 << 17
+# So many calls of NumPy take as long as XLA does to compile statistics.
+_CALLS = 256
 
 
 def type_of(value: Value) -> Any:
@@ -57,6 +60,14 @@ def are_small(values: Sequence[Value], steps: int) -> bool:
     """Whether XLA saves more time by optimizing nothing than the run takes longer by it."""
     elements = (times_kept(one, steps) * math.prod(type_of(one).shape) for one in values)
     return sum(elements) <= _FEW * len(values)
+
+
+def few_calls(value: Value) -> bool:
+    """Whether NumPy may be called for a value whenever it is computed."""
+    itself = np.dtype(type_of(value).dtype)
+    is_known = itself.kind in "biufc" or itself == jnp.bfloat16
+    is_some = math.prod(type_of(value).shape) > 0
+    return is_known and is_some and not whiles(value) and times_kept(value, 1) <= _CALLS
 
 
 def in_whiles(value: Value, axes: Sequence[str]) -> list[bool]:

@@ -17,16 +17,25 @@ from taxpr._answers.tables import size_text
 from taxpr._compat import Array, ClosedJaxpr
 from taxpr._devices.fetched import fetched, fetched_together, is_shared, on_all_devices
 from taxpr._engine.memo import made_of
+from taxpr._engine.wanted_tree import Summary
 from taxpr._errors import ArgumentError
 from taxpr._hops.past_errors import Raised
 from taxpr._hops.protocol import Emission
 from taxpr._hops.rebuild import Slots, slotted
 from taxpr._hops.silent import silent
 from taxpr._keeping.budget import PASSES, divided
-from taxpr._keeping.extent import axes_of, bytes_of, in_whiles, times_kept, type_of, whiles
+from taxpr._keeping.extent import (
+    axes_of,
+    bytes_of,
+    few_calls,
+    in_whiles,
+    times_kept,
+    type_of,
+    whiles,
+)
 from taxpr._keeping.handing import Handing
 from taxpr._recordings.part import KeptValue
-from taxpr._recordings.summary import Reduction, beside, of_each, on_device
+from taxpr._recordings.summary import Reduction, beside, by_host, of_each, on_device
 from taxpr._sites.skipped import Refusal
 from taxpr._sites.values import Value
 from taxpr._untyped import np
@@ -34,7 +43,7 @@ from taxpr._untyped import np
 _AT_ONCE = 1 << 18  # numbers of which NumPy makes statistics
 SMALL = 1 << 26  # bytes of statistics, whatever the memory, and of iterations that may not be
 STATS_ONLY = "Statistics only, of"  # begins the note of a run that kept no values
-_KEPT = "The values were kept in {passes} passes, on the host."
+_KEPT = "The values were kept in {passes}, on the host."
 _NO_ROOM = "the values have {size}, more than they may take. "
 _WHY = {
     True: "It is more than half of the host's free memory. Select fewer by where=.",
@@ -111,6 +120,17 @@ class Passes:
     def _takes(self, value: Value) -> bool:
         return self._reductions[value.address].takes(type_of(value).dtype)
 
+    @property
+    def _calls_numpy(self) -> bool:
+        """Whether NumPy makes statistics while the program runs."""
+        return self._is_alone and self._device.platform == "cpu"
+
+    def _summary(self, value: Value) -> Summary:
+        """The function that makes the statistics of a value in the program."""
+        reduction = self._reductions[value.address]
+        by_numpy = self._calls_numpy and few_calls(value)
+        return by_host(reduction) if by_numpy else beside(reduction, self._mesh)
+
     def run(self, values: Sequence[Value], steps: int) -> tuple[list[Array], dict[str, PassResult]]:
         """The results of the program, and the kept part of each value.
 
@@ -147,9 +167,10 @@ class Passes:
         if self._keep == "host":
             if total > self._beyond:
                 raise ArgumentError(_NO_ROOM.format(size=size_text(total)) + _WHY[self.repeatable])
-            room = max(self._room, -(-total // PASSES))
-            groups = divided(values, lambda one: size[one.address], room)
-            self.notes = (_KEPT.format(passes=len(groups)),)
+            # A CPU shares the memory of the host: several passes would fill it as one does.
+            room = total if self._device.platform == "cpu" else self._room
+            groups = divided(values, lambda one: size[one.address], room, PASSES)
+            self.notes = (_KEPT.format(passes=_passes(groups)),)
             return groups, [], True
         if self._keep == "values":
             fits = max(size.values()) <= self._room and self.repeatable
@@ -160,13 +181,14 @@ class Passes:
                     'more by memory=, or keep="stats".'
                 )
             groups = divided(values, lambda one: size[one.address], self._room)
-            self.notes = (_KEPT.format(passes=len(groups)),)
+            self.notes = (_KEPT.format(passes=_passes(groups)),)
             return groups, [], True
         left = sorted(
             filter(self._takes, values),
             key=lambda one: size[one.address],
         )
-        room = self._room * (PASSES if self.repeatable else 1)
+        # Where NumPy makes statistics within the program, one pass costs less than several.
+        room = self._room * (PASSES if self.repeatable and not self._calls_numpy else 1)
         summed: list[Value] = []
         while left and (total > room or size[left[-1].address] > self._room):
             summed.append(left.pop())
@@ -175,9 +197,8 @@ class Passes:
         rest = [one for one in values if id(one) not in beside]
         groups = divided(rest, lambda one: size[one.address], self._room) or [[]]
         groups[0] += summed
-        many = f"{len(groups)} passes" if len(groups) > 1 else "one pass"
         self.notes = (
-            f"{STATS_ONLY} {size_text(sum(size.values()))} of values, in {many} with "
+            f"{STATS_ONLY} {size_text(sum(size.values()))} of values, in {_passes(groups)} with "
             f"{size_text(self._room)} of memory.",
         )
         return groups, summed, False
@@ -190,7 +211,9 @@ class Passes:
         inner = summed.intersection(one.address for one in values)
         key = "recording", tuple(one.address for one in values), frozenset(inner), steps, first
         key = *key, self._mesh if inner else None
-        summaries = {one: beside(self._reductions[one], self._mesh) for one in inner}
+        summaries: dict[str, Summary] = {
+            one.address: self._summary(one) for one in values if one.address in inner
+        }
         handing = made_of(
             jaxpr,
             (),
@@ -253,8 +276,7 @@ class Passes:
                     else slice(None)
                     for k, step_is_while in enumerate(in_whiles(value, axes))
                 )
-                is_here = self._is_alone and self._device.platform == "cpu"
-                if is_here and not _compat.is_extended(leaf.dtype):
+                if self._calls_numpy and not _compat.is_extended(leaf.dtype):
                     leaf = np.asarray(leaf)  # of which a part compiles nothing
                 leaf, fired = leaf[used], fired[used]
             fired = None if fired.all() and fired.size else fired
@@ -267,6 +289,10 @@ class Passes:
         else:
             kept.value, kept.sharding = leaf, found.sharding
         return kept
+
+
+def _passes(groups: Sequence[object]) -> str:
+    return f"{len(groups)} passes" if len(groups) > 1 else "one pass"
 
 
 def _leaf(emission: Emission) -> Any:

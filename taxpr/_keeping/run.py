@@ -62,6 +62,7 @@ def run(
     memory: int | None,
     reduction: Reduction = STATS,
     *,
+    also: Sequence[Value] = (),
     of_some: Mapping[str, Reduction] = MappingProxyType({}),
     partly: bool = False,
     past: bool = False,
@@ -77,6 +78,7 @@ def run(
             whatever the memory: in at most `PASSES` passes, whose values the host keeps.
         memory: As for `watch`.
         reduction: The reduction that is kept if a value is not.
+        also: Values that are kept, too, if not all of the others have room.
         of_some: In place of this, by the addresses of values.
         partly: Whether an interrupt after a pass returns the values so far.
         past: Whether an error that a callback raises does not end the run, see `Ran.raised`.
@@ -98,6 +100,8 @@ def run(
     free = free_on(jax.devices("cpu")[0]) if keep in ("host", "values") else 0
     if free and len(processes) > 1:
         free = agreed(processes, "how much the hosts have free", free)
+    if also and sum(bytes_of(one, _STEPS[-1]) for one in values) > room:
+        values = [*values, *also]
     given = {"in": flat, "const": program.consts}
     kept: dict[str, KeptValue] = {}
     for one in values:

@@ -53,8 +53,9 @@ def watch(
         keep: ``"values"`` keeps all values, ``"stats"`` only their statistics (`Stats`).
             ``"auto"`` keeps the values if memory allows, else the statistics.
         memory: The bytes that the values may take at a time on a device. None means a quarter of
-            the free memory. If the statistics need more, they are made in several passes, and the
-            largest values are summarised inside the program; `Recording.notes` says so.
+            the free memory. Statistics of more are made while the program runs, on a CPU by NumPy;
+            on another device in up to 8 passes, and of values that are too large in the program.
+            `Recording.notes` says so.
         grads: Whether to keep the gradient of the result of ``fun``, a loss, with respect to each
             value, too: ``rec["∂ scores"]``. The result may be a tuple that begins with the loss; a
             name selects another result: ``grads="out[1]['loss']"``. This is another run, of the

@@ -112,9 +112,10 @@ def find_nan(
         everywhere: Whether to list each place where non-finite values begin, also places that reach
             no result, such as a proposal that a sampler rejects; with how often that happens, and
             its effect on the results.
-        memory: As for `watch`. If it is too little, it runs again, in at most 8 passes, for the
-            non-finite values, which the host then keeps. The answer is the same; a note says if the
-            host has no room either, so that no device is named.
+        memory: As for `watch`. If it is too little, the first run keeps of each value only whether
+            it is finite. If one is not, two more runs keep such values on the host: each is one
+            pass on a CPU, else up to 8. The answer is the same; a note says if the host has no room
+            either, so that no device is named.
 
     If a callback of the program raises an error, as solvers of lineax do for a non-finite solution,
     the rows are all places before it, and a note has the error.
@@ -201,7 +202,7 @@ class _Finding:
 
     def answer(self) -> NanFound:
         """Run, and look."""
-        ran = self._run(self._remade.handed)
+        ran = self._run(self._remade.handed, also=self._remade.others)
         ran = dataclasses.replace(
             ran, kept=self._remade.made(ran.kept, lambda more: self._run(more).kept)
         )
@@ -241,19 +242,22 @@ class _Finding:
         out = None if error else self._program.result(ran.out)
         return NanFound(f"find_nan of {self._program.name}: {what}", rows, tuple(notes), out=out)
 
-    def _run(self, values: Sequence[Value], reduction: Reduction = _BITS) -> Ran:
+    def _run(
+        self, values: Sequence[Value], reduction: Reduction = _BITS, also: Sequence[Value] = ()
+    ) -> Ran:
         given = self._program, self._flat, values, "auto", self._memory, reduction
-        return run(*given, past=True, quickly=True)
+        return run(*given, also=also, past=True, quickly=True)
 
     def _exact(self, ran: Ran) -> Ran:
         """Add the elements of non-finite and of deciding values, if only bits were kept."""
         tables = reduced(ran, _BITS)
+        if not any(map(np.any, tables.values())):
+            return _without_note(ran)
         needed = {at for at, one in self._wanted.items() if self._matters(one, tables)}
         ran = self._with_values(ran, needed)
         if self._left(ran, needed):
             return ran
-        notes = tuple(one for one in ran.notes if not one.startswith(STATS_ONLY))
-        return dataclasses.replace(ran, notes=notes)
+        return _without_note(ran)
 
     def _matters(self, one: Wanted, tables: Mapping[str, Any]) -> bool:
         return one.value.address in self._also or np.any(tables.get(one.read.address, 0))
@@ -368,6 +372,12 @@ class _Finding:
             and kept.value is None
         }
         return list(reads.values())
+
+
+def _without_note(ran: Ran) -> Ran:
+    """The same without the note that only statistics were kept: the answer lacks nothing by it."""
+    notes = tuple(one for one in ran.notes if not one.startswith(STATS_ONLY))
+    return dataclasses.replace(ran, notes=notes)
 
 
 def _said(error: Exception) -> str:

@@ -70,6 +70,11 @@ class Remade:
             else:
                 self._recipes[address] = recipe
 
+    @property
+    def others(self) -> list[Value]:
+        """The values that NumPy makes of others."""
+        return [one.value for one in self._recipes.values()]
+
     def made(
         self,
         kept: Mapping[str, KeptValue],
@@ -83,6 +88,8 @@ class Remade:
         """
         found, missing = dict(kept), list[Value]()
         for address, (value, of, make) in self._recipes.items():
+            if address in found:
+                continue
             given = [found.get(one) for one in of]
             arrays = [None if one is None else one.value for one in given]
             if any(one is None for one in arrays) or not _alike(given):

@@ -13,6 +13,7 @@ from taxpr import _compat
 from taxpr._compat import Array
 from taxpr._devices.by_parts import by_parts
 from taxpr._devices.fetched import is_shared, on_all_devices
+from taxpr._primitives.by_numpy import by_numpy
 from taxpr._recordings.blocks import BINS, numbers
 from taxpr._untyped import jax as _jax
 from taxpr._untyped import jnp, np
@@ -264,6 +265,16 @@ def beside(reduction: Reduction, mesh: Mesh | None) -> Any:
         return _compat.on_automatic_axes(of_parts, x, leading=True)
 
     return run
+
+
+@functools.cache
+def by_host(reduction: Reduction) -> Any:
+    """A reduction of one value by NumPy while the program runs, on one CPU."""
+
+    def of_all(x: Any, of: Any) -> Any:
+        return reduction.of(x, 0, of)
+
+    return functools.partial(by_numpy, of_all)
 
 
 def stats_of(table: Any, size: int, fired: Any = None) -> Stats:
