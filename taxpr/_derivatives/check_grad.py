@@ -43,7 +43,7 @@ _ROUNDED = (
 
 @question
 def check_grad(
-    fun: Any, *, memory: int | None = None, progress: Tells = None
+    fun: Any, *, memory: float | None = None, progress: Tells = None
 ) -> Callable[..., GradCheck]:
     """Find the derivative rule that is wrong, if `jax.test_util.check_grads` fails.
 
@@ -114,7 +114,7 @@ def check_grad(
 
 class _Check:
     def __init__(
-        self, program: Program, flat: Sequence[Array], memory: int | None, progress: Tells
+        self, program: Program, flat: Sequence[Array], memory: float | None, progress: Tells
     ) -> None:
         self._program, self._flat = program, flat
         self._memory, self._progress = memory, progress

@@ -97,7 +97,7 @@ def first_difference(
     atol: float | None = None,
     rtol: float | None = None,
     where: Selector = EVERY_VARIABLE,
-    memory: int | None = None,
+    memory: float | None = None,
 ) -> Callable[..., Differences]:
     """Find the differences of two runs, in the order of execution.
 

@@ -152,7 +152,7 @@ class Run:
         return choices(self.program.jaxpr)
 
     def record(
-        self, where: Selector, memory: int | None, given: tuple[Any, Any] | None = None
+        self, where: Selector, memory: float | None, given: tuple[Any, Any] | None = None
     ) -> Record:
         """Run it, and keep values.
 

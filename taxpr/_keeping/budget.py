@@ -4,6 +4,8 @@
 # pyright: reportUnnecessaryIsInstance=false
 
 import itertools
+import math
+import numbers
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -18,7 +20,7 @@ PASSES = 8  # at most; each compiles the program again
 T = TypeVar("T")
 
 
-def budget(given: int | None, device: Any, what: str = "watch") -> int:
+def budget(given: float | None, device: Any, what: str = "watch") -> int:
     """The bytes that a recording, or another question, may take on a device.
 
     Raises:
@@ -26,14 +28,13 @@ def budget(given: int | None, device: Any, what: str = "watch") -> int:
     """
     if given is None:
         return free_on(device) // _PART
-    if isinstance(given, float) and given >= 1 and given.is_integer():  # such as 50e6
-        return int(given)
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+    is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)  # of NumPy, too
+    if not is_number or not 1 <= given < math.inf:
         raise ArgumentError(
             f"{what}: memory={given!r} is no number of bytes. Give one such as 2 * 10**9, or "
             "None for a quarter of the free memory."
         )
-    return given
+    return int(given)
 
 
 def free_on(device: Any) -> int:

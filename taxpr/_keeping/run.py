@@ -59,7 +59,7 @@ def run(
     flat: Sequence[Array],
     values: Sequence[Value],
     keep: str,
-    memory: int | None,
+    memory: float | None,
     reduction: Reduction = STATS,
     *,
     also: Sequence[Value] = (),

@@ -33,7 +33,7 @@ def watch(
     where: Selector = EVERY_VARIABLE,
     *,
     keep: str = "auto",
-    memory: int | None = None,
+    memory: float | None = None,
     grads: bool | str = False,
 ) -> Callable[..., Recording]:
     """Run a function once, compiled, and keep the values of its variables.
@@ -100,7 +100,7 @@ def watching(
     program_of: Callable[..., Program],
     where: Selector,
     keep: str,
-    memory: int | None,
+    memory: float | None,
     grads: bool | str = False,
 ) -> Callable[..., Recording]:
     """As `watch`, with the programs that another function traces; ``keep`` is as for `run`."""
@@ -140,7 +140,7 @@ def _kept(
     flat: Sequence[Array],
     chosen: Sequence[Wanted],
     keep: str,
-    memory: int | None,
+    memory: float | None,
 ) -> tuple[Ran, list[Part], list[str]]:
     """The chosen values that a run kept, and the names of values it never reached."""
     reads = {one.read.address: one.read for one in chosen}

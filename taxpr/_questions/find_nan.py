@@ -95,7 +95,7 @@ class NanFound(Answer):
 
 @question
 def find_nan(
-    fun: Any, *, everywhere: bool = False, memory: int | None = None
+    fun: Any, *, everywhere: bool = False, memory: float | None = None
 ) -> Callable[..., NanFound]:
     """Find the first non-finite value that causes a NaN or inf in the result.
 
@@ -172,7 +172,7 @@ def _transformed(f: Any) -> str:
 
 
 def _finding(
-    program_of: Callable[..., Program], memory: int | None, everywhere: bool
+    program_of: Callable[..., Program], memory: float | None, everywhere: bool
 ) -> Callable[..., NanFound]:
     def found(*args: PyTree, **kwargs: PyTree) -> NanFound:
         program = program_of(*args, **kwargs)
@@ -185,7 +185,7 @@ class _Finding:
     """One run, and the answer about it."""
 
     def __init__(
-        self, program: Program, flat: Sequence[Array], memory: int | None, everywhere: bool
+        self, program: Program, flat: Sequence[Array], memory: float | None, everywhere: bool
     ) -> None:
         self._program, self._flat, self._memory = program, flat, memory
         self._everywhere = everywhere

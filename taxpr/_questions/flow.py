@@ -118,7 +118,7 @@ def flow(
     *,
     of: str | None = None,
     step: Callable[..., PyTree] | None = None,
-    memory: int | None = None,
+    memory: float | None = None,
 ) -> Callable[..., Flow]:
     """Measure how large the values of a loss, and their gradients, are.
 

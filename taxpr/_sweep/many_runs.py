@@ -45,7 +45,7 @@ def run_all(
     settings: PyTree,
     given: Sequence[PyTree],
     *,
-    memory: int | None = None,
+    memory: float | None = None,
     chunk: int | None = None,
     progress: Tells = None,
     once: Once = lambda what, make: make(),

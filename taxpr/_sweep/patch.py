@@ -49,7 +49,7 @@ def patch(
     *,
     sources: tuple[str, ...] | str = _RUNS,
     max_steps: int | None = None,
-    memory: int | None = None,
+    memory: float | None = None,
     chunk: int | None = None,
     progress: Tells = None,
     custom_rules: str = "keep",

@@ -51,7 +51,7 @@ def sweep(
     values: Any = None,
     *,
     metric: Metric | None = None,
-    memory: int | None = None,
+    memory: float | None = None,
     chunk: int | None = None,
     progress: Tells = None,
     custom_rules: str = "keep",

@@ -30,7 +30,7 @@ def every(
     *,
     stats: Iterable[str] = ("mean", "std", "norm", "nonfinite"),
     finite: bool | Callable[[Any], Any] = True,
-    memory: int | None = None,
+    memory: float | None = None,
     everywhere: bool = False,
 ) -> EveryStep:
     """Wrap a training step so that it logs statistics of its variables every n calls.

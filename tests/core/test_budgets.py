@@ -164,6 +164,48 @@ def test_a_second_run_for_elements_prints_nothing():
     assert (row.elements, len(seen)) == ("2 of 4 elements, the first at (0,)", 1)
 
 
+# ---- what memory= takes --------------------------------------------------------------------------
+
+
+def summed(x):
+    h = taxpr.tag(jnp.sin(x), name="h")
+    y = h * x
+    return y.sum()
+
+
+SCALES = "h", taxpr.scale, [1.0, 2.0]
+ASKED = {
+    "watch": lambda m: taxpr.watch(summed, memory=m)(FINE).table(),
+    "statistics": lambda m: taxpr.watch(summed, keep="stats", memory=m)(FINE)["y"].stats(),
+    "find_nan": lambda m: taxpr.find_nan(summed, memory=m)(INFINITE),
+    "first_difference": lambda m: taxpr.first_difference(summed, memory=m)((FINE,), (INFINITE,)),
+    "flow": lambda m: taxpr.flow(summed, memory=m)(FINE),
+    "check_grad": lambda m: taxpr.check_grad(summed, memory=m)(FINE),
+    "sweep": lambda m: taxpr.sweep(summed, *SCALES, memory=m)(FINE),
+    "patch": lambda m: taxpr.patch(summed, "h", memory=m)(FINE, FINE * 2.0),
+}
+BYTES = 5e7, 1e8 / 3, np.int64(50_000_000), np.uint32(10**9), np.float32(5e7), np.float64(5e7)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_memory_is_any_number_of_bytes(name):
+    ask = ASKED[name]
+    expected = str(ask(50_000_000))
+    for memory in BYTES:
+        assert str(ask(memory)) == expected
+    for memory in (0, 0.5, -1, np.int64(-3), float("nan"), float("inf"), True, np.True_, "1GB"):
+        with pytest.raises(taxpr.ArgumentError, match=r"memory=.* is no number of bytes\. Give"):
+            ask(memory)
+
+
+def test_every_takes_memory_as_any_number_of_bytes():
+    for memory in BYTES:
+        logged = []
+        with taxpr.every(1, summed, logged.append, memory=memory) as step:
+            step(FINE)
+        assert len(logged) == 1
+
+
 # ---- how many programs, and how often they run ---------------------------------------------------
 
 
