@@ -74,7 +74,8 @@ def size_of(aval: Any) -> int:
     size: Any = 1 if shape is None else math.prod(shape)
     if dtype is None or shape is None or not isinstance(size, int):
         return 0
-    return size * dtype.itemsize  # of a PRNG key that of its words
+    # Of a PRNG key that of its words; float0 is bool for XLA.
+    return size * (dtype.itemsize or 1)
 
 
 def _within(inner: Jaxpr, home: Address) -> Iterator[Residual]:

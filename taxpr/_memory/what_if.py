@@ -109,7 +109,8 @@ def advice(asked: Asked, *, measure: bool) -> WhatIf:
     rows = [row for row, _, _ in pay]
     notes.update((note, None) for _, more, _ in pay for note in more)
     rows.sort(key=lambda row: -row.saved)
-    headline = f"advice for {name_of(asked.fun)}: {len(rows)} changes of {len(tried)} pay"
+    pays = "1 change of {} pays" if len(rows) == 1 else f"{len(rows)} changes of {{}} pay"
+    headline = f"advice for {name_of(asked.fun)}: {pays.format(len(tried))}"
     return WhatIf(headline, rows, (*_notes(rows), *notes))
 
 

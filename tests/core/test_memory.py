@@ -574,3 +574,12 @@ def test_the_numbers_of_an_estimate_look_up_no_names(monkeypatch):
     assert not asked
     assert sum(row.bytes for row in guess.rows) == guess.total == sum(x[0] for x in guess.portions)
     assert asked
+
+
+def test_a_gradient_of_integers_has_a_byte_for_each():
+    def counted(n, x):
+        return jax.grad(lambda n: (x * n.astype(x.dtype)).sum(), allow_int=True)(n)
+
+    args = jnp.arange(1000), jnp.ones(1000)
+    guess = taxpr.memory(counted, compile=False)(*args)
+    assert guess.results == plain(counted, *args)[1] == 1000

@@ -147,6 +147,14 @@ def test_advice_tells_the_function_that_makes_what_is_kept():
         assert row.measured
 
 
+def test_advice_of_one_change_is_told_so():
+    def doubled(x):
+        return x * 2.0
+
+    found = taxpr.memory(doubled, compile=False)(jnp.ones(1000)).advice()
+    assert found.headline == "advice for doubled: 1 change of 1 pays"
+
+
 def attended(p, x):
     scores = jax.nn.softmax((x @ p["q"]) @ (x @ p["k"]).T)
     return scores @ x
