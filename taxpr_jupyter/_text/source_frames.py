@@ -68,7 +68,9 @@ def frames_around(eqns: Iterable[introspect.JaxprEqn]) -> tuple[SourceFrame, ...
 
     Those do not count that JAX has moved there, out of the body of a loop.
     """
-    stacks = dict.fromkeys(filter(None, map(frames_of, eqns)))
+    # Many equations have equal tracebacks, and to read the frames of one takes long.
+    distinct = {eqn.source_info.traceback: eqn for eqn in eqns}
+    stacks = dict.fromkeys(filter(None, map(frames_of, distinct.values())))
     if not stacks:
         return ()
     [(root, _)] = Counter(stack[0] for stack in stacks).most_common(1)
