@@ -11,7 +11,7 @@ from taxpr import _compat
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import PyTree
 from taxpr._compile_time.alone import Spent, of_nothing, spent, spent_alone
-from taxpr._compile_time.loop_body import Turns
+from taxpr._compile_time.loop_body import LoopBody
 from taxpr._compile_time.parts import CompiledPart, Parts, function_of, statement_of
 from taxpr._compile_time.rolled import scan_alone, with_scans
 from taxpr._compile_time.rows import CompileTime, CompileTimeRow, ConstantRow, UnrolledRow
@@ -27,7 +27,7 @@ from taxpr._untyped import np
 
 _BY = {"function": function_of, "statement": statement_of}
 # Compiles the whole with the loops of a function, by its name, as scans; returns these loops, too.
-Scanned = Callable[[str], tuple[Spent, list[Turns]]]
+Scanned = Callable[[str], tuple[Spent, list[LoopBody]]]
 _STAGES = "trace", "lower", "compile"
 _DIFFERS = 0.2  # of the whole, from where on it is told that the sum of the parts is another
 _LARGE = 1 << 20  # bytes of a constant that is told
@@ -86,8 +86,8 @@ def compile_time(
         refuse_no_function("compile_time", fun)
 
     def timed(*args: PyTree, **kwargs: PyTree) -> CompileTime:
-        def with_its_scans(name: str) -> tuple[Spent, list[Turns]]:
-            found: list[Turns] = []
+        def with_its_scans(name: str) -> tuple[Spent, list[LoopBody]]:
+            found: list[LoopBody] = []
             other = trace(with_scans(fun, name, found))(*args, **kwargs)
             structs = other.structs(args, dict(kwargs))
             return spent(_compat.jaxpr_as_fun(other.jaxpr), structs), found
@@ -118,7 +118,7 @@ def _timed(
     whole, least = Spent(0.0, 0.0), of_nothing()
     times: dict[int, Spent] = {}  # by the number of the part
     left, left_out = 0.0, list[str]()
-    turns: list[tuple[Unrolled, UnrolledRow]] = []
+    iterations: list[tuple[Unrolled, UnrolledRow]] = []
     constants: list[ConstantRow] = []
     skipped: list[int] = []
     counts, late = [one.count for one in parts.found], False
@@ -144,8 +144,8 @@ def _timed(
         for loop in steps.over(loops):
             late = late or time.monotonic() > end
             row = _row_of_loop(loop, parts.found, times, of_parts, None if late else least)
-            turns += [(loop, row)] if row.seconds >= _WORTH * whole.total else []
-        turns = _with_scans(turns, whole, scanned) if scanned and not late else turns
+            iterations += [(loop, row)] if row.seconds >= _WORTH * whole.total else []
+        iterations = _with_scans(iterations, whole, scanned) if scanned and not late else iterations
         for one in steps.over(large):
             name, size = program.const_name(one), np.size(one) * one.dtype.itemsize
             alone = spent(functools.partial(_constant, one), ()).without(least)
@@ -157,7 +157,7 @@ def _timed(
         left_out.insert(0, _LATE.format(left=parts_left if skipped else ""))
     # Only of all parts is the sum compared with the whole.
     known = whole.total if late else sum(row.lower + row.compile for row in rows)
-    told = sorted((row for _, row in turns), key=lambda row: -row.seconds)
+    told = sorted((row for _, row in iterations), key=lambda row: -row.seconds)
     stages: dict[str, float] = dict(zip(_STAGES, (tracing.seconds, *whole), strict=True))
     each = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
     return CompileTime(
@@ -226,7 +226,7 @@ def _row_of_loop(
     with contextlib.suppress(Exception):  # its iterations differ, or need what is around it
         as_scan = spent(*scan_alone(loop)).without(least).total if least else None
     return UnrolledRow(
-        loop.function, loop.place, loop.code, loop.turns, len(loop.eqns), seconds, as_scan
+        loop.function, loop.place, loop.code, loop.iterations, len(loop.eqns), seconds, as_scan
     )
 
 
@@ -268,7 +268,7 @@ def _notes(
     left_out: Sequence[str],
 ) -> list[str]:
     notes = [
-        f"`{row.code}` ({row.line}) is unrolled: {row.turns} iterations, "
+        f"`{row.code}` ({row.line}) is unrolled: {row.iterations} iterations, "
         f"{row.equations} equations, {row.seconds:.2f} s.{_as_scan(row)}"
         for row in loops
     ]

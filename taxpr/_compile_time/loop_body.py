@@ -1,4 +1,4 @@
-"""The turns of a Python loop as the body of a scan, if they are alike."""
+"""The iterations of a Python loop as the body of a scan, if they are alike."""
 
 import dataclasses
 import re
@@ -14,7 +14,9 @@ from taxpr._untyped import jax as _jax
 from taxpr._untyped import jnp as _jnp
 from taxpr._untyped import np
 
-_Place = tuple[int, int]  # the position of an equation in a turn, and the number of its result
+_Place = tuple[
+    int, int
+]  # the position of an equation in an iteration, and the number of its result
 _BINDS = re.compile(r"([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*) (?:[-+*/@]=|=) ")
 _OVER = re.compile(r"for [A-Za-z_]\w* in ([A-Za-z_][\w.]*)")
 _CUSTOM = (_compat.custom_jvp_call_p, _compat.custom_vjp_call_p)
@@ -22,12 +24,12 @@ _CUSTOM = (_compat.custom_jvp_call_p, _compat.custom_vjp_call_p)
 
 @dataclasses.dataclass
 class _Slot:
-    """An operand of the body: a carry, a value that each turn has of its own, or one of all.
+    """An operand of the body: a carry, a value that each iteration has of its own, or one of all.
 
     Attributes:
         var: It in the body.
-        atoms: The operands of the turns; if it is a carry, only the first.
-        source: If it is a carry, the place in a turn that makes the next one.
+        atoms: The operands of the iterations; if it is a carry, only the first.
+        source: If it is a carry, the place in an iteration that makes the next one.
     """
 
     var: Any
@@ -35,23 +37,23 @@ class _Slot:
     source: _Place | None = None
 
 
-class Turns:
-    """The turns of a loop, as the body of a scan.
+class LoopBody:
+    """The iterations of a loop, as the body of a scan.
 
     Args:
-        jaxpr: The jaxpr that has all turns.
+        jaxpr: The jaxpr that has all iterations.
         loop: The loop.
 
     Attributes:
         loop: The loop.
         first: The position of its first equation.
         last: The position of its last one.
-        before: Its equations that only prepare something for a turn, such as a slice of all layers.
-        eqns: The equations of the body, by their positions in a turn.
-        used: The values that are read behind the loop, with their turns and places.
+        before: Its equations that only prepare an iteration, such as a slice of all layers.
+        eqns: The equations of the body, by their positions in an iteration.
+        used: The values that are read behind the loop, with their iterations and places.
 
     Raises:
-        RefusedError: If the turns are not alike.
+        RefusedError: If the iterations are not alike.
     """
 
     def __init__(self, jaxpr: Jaxpr, loop: Unrolled) -> None:
@@ -59,23 +61,23 @@ class Turns:
         numbers = {id(eqn): k for k, eqn in enumerate(jaxpr.eqns)}
         every = sorted(loop.eqns, key=lambda eqn: numbers[id(eqn)])
         self.first, self.last = numbers[id(every[0])], numbers[id(every[-1])]
-        size, rest = divmod(len(every), loop.turns)
-        if rest or loop.turn is None or self.last - self.first + 1 != len(every):
+        size, rest = divmod(len(every), loop.iterations)
+        if rest or loop.iteration is None or self.last - self.first + 1 != len(every):
             raise unlike(loop, "they have other equations")
-        self._turns = [every[k * size : (k + 1) * size] for k in range(loop.turns)]
+        self._iterations = [every[k * size : (k + 1) * size] for k in range(loop.iterations)]
         if effects := [eqn for eqn in every if eqn.effects]:
             raise unlike(loop, f"{effects[0].primitive.name} has an effect")
         self.before: list[JaxprEqn] = []
         self._made: dict[Any, tuple[int, _Place]] = {
-            x: (turn, (at, k))
-            for turn, eqns in enumerate(self._turns)
+            x: (iteration, (at, k))
+            for iteration, eqns in enumerate(self._iterations)
             for at, eqn in enumerate(eqns)
             for k, x in enumerate(eqn.outvars)
         }
         self._slots: dict[Any, _Slot] = {}
         self.eqns: dict[int, JaxprEqn] = {}
         for at in range(size):
-            self._add(at, [turn[at] for turn in self._turns])
+            self._add(at, [iteration[at] for iteration in self._iterations])
         used = [jaxpr.outvars, *(eqn.invars for eqn in jaxpr.eqns[self.last + 1 :])]
         atoms = [x for one in used for x in one if not _compat.is_literal(x)]
         self.used = {x: self._made[x] for x in atoms if x in self._made}
@@ -102,7 +104,7 @@ class Turns:
         return [x for x in eqn.invars if not _compat.is_literal(x) and x in self._made]
 
     def _slot(self, atoms: Sequence[Any]) -> Any:
-        """The operand of the body in the place of one in each turn."""
+        """The operand of the body in the place of one in each iteration."""
         if len({str(_compat.aval_of(x)) for x in atoms}) > 1:
             raise unlike(self.loop, "their shapes or types differ")
         first, second = atoms[0], atoms[1]
@@ -118,7 +120,7 @@ class Turns:
             key: Any = ("carry", source, id(first) if _compat.is_literal(first) else first)
             slot = _Slot(_compat.fresh_var(_compat.aval_of(second)), [first], source)
         elif any(one is not None for one in made):
-            raise unlike(self.loop, "a turn reads a value of an earlier one than the last")
+            raise unlike(self.loop, "an iteration reads a value of an earlier one than the last")
         else:
             key = tuple(id(x) for x in atoms)
             slot = _Slot(_compat.fresh_var(_compat.aval_of(first)), list(atoms))
@@ -137,7 +139,7 @@ class Turns:
         carry = f"({carry})" if len(names) > 1 else carry
         over = _OVER.fullmatch(self.loop.code)
         xs = f"jax.tree.map(lambda *x: jnp.stack(x), *{over[1]})" if over else "stacked"
-        return f"{carry}, _ = jax.lax.scan(turn, {carry}, {xs})"
+        return f"{carry}, _ = jax.lax.scan(body, {carry}, {xs})"
 
     def run(self, read: Callable[[Any], Any]) -> dict[Any, Any]:
         """The values that are used behind the loop; `read` gives those before it."""
@@ -146,32 +148,32 @@ class Turns:
         of_all = [one for one in slots if one.source is None and len(set(map(id, one.atoms))) == 1]
         of_each = [one for one in slots if one not in carries and one not in of_all]
         sources = [x.source for x in carries if x.source]
-        ends = [(self.loop.turns - 1, place) for place in sources]  # the carry in the end
+        ends = [(self.loop.iterations - 1, place) for place in sources]  # the carry in the end
         wanted = dict.fromkeys(
-            place for turn, place in self.used.values() if (turn, place) not in ends
+            place for iteration, place in self.used.values() if (iteration, place) not in ends
         )
         if any(at not in self.eqns for at, _ in sources):
-            raise unlike(self.loop, "a turn reads what the last one was given")
+            raise unlike(self.loop, "an iteration reads what the last one was given")
         results = [self.eqns[at].outvars[k] for at, k in (*sources, *wanted)]
         jaxpr = self._jaxpr([x.var for x in (*carries, *of_all, *of_each)], results)
         body, fixed = _compat.jaxpr_as_fun(jaxpr), [read(one.atoms[0]) for one in of_all]
 
-        def turn(carry: Any, given: Any) -> Any:
+        def iteration(carry: Any, given: Any) -> Any:
             made = body(*carry, *fixed, *given)
             return made[: len(carries)], made[len(carries) :]
 
         xs = [self._stacked(one.atoms, read) for one in of_each]
         init = [_jnp.asarray(read(one.atoms[0])) for one in carries]
-        last, each = _jax.lax.scan(turn, init, xs, length=self.loop.turns)
+        last, each = _jax.lax.scan(iteration, init, xs, length=self.loop.iterations)
         found = dict(zip(wanted, each, strict=True))
         final = {one.source: x for one, x in zip(carries, last, strict=True)}
         return {
-            var: final[place] if (turn, place) in ends else found[place][turn]
-            for var, (turn, place) in self.used.items()
+            var: final[place] if (iteration, place) in ends else found[place][iteration]
+            for var, (iteration, place) in self.used.items()
         }
 
     def _stacked(self, atoms: Sequence[Any], read: Callable[[Any], Any]) -> Any:
-        """The values of all turns in one array, a new one or their source."""
+        """The values of all iterations in one array, a new one or their source."""
         makers = {id(x): eqn for eqn in self.before for x in eqn.outvars}
         found = [makers.get(id(x)) for x in atoms]
         whole = found[0].invars[0] if found[0] is not None else None
@@ -188,7 +190,7 @@ class Turns:
         return _jnp.stack([read(x) for x in atoms])
 
     def _jaxpr(self, invars: Sequence[Any], outvars: Sequence[Any]) -> Any:
-        like = self.loop.turn
+        like = self.loop.iteration
         assert like is not None
         parts: Any = {"eqns": [*self.eqns.values()], "invars": invars, "outvars": outvars}
         return _compat.closed(_compat.rebuilt(like.jaxpr, **parts, constvars=(), consts=()))

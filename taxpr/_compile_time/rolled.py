@@ -9,7 +9,7 @@ import jax
 from taxpr import _compat
 from taxpr._calls.static import is_traced
 from taxpr._compat import Jaxpr, JaxprEqn, PyTree
-from taxpr._compile_time.loop_body import Turns, unlike
+from taxpr._compile_time.loop_body import LoopBody, unlike
 from taxpr._compile_time.parts import MadeBy
 from taxpr._compile_time.unrolled import Unrolled, unrolled
 from taxpr._editing.edited import edit
@@ -20,7 +20,7 @@ from taxpr._untyped import jnp as _jnp
 from taxpr._watching.mark import mark_p
 
 
-def with_scans(fun: Any, where: Any, found: list[Turns]) -> Any:
+def with_scans(fun: Any, where: Any, found: list[LoopBody]) -> Any:
     """A function that calls another one with its Python loops as scans.
 
     It is for a trial, as `rolled` is; also in gradients, as it is changed before a derivative is
@@ -33,7 +33,7 @@ def with_scans(fun: Any, where: Any, found: list[Turns]) -> Any:
 
     Raises:
         ArgumentError: If ``where`` is no function.
-        RefusedError: If it has no loop of Python whose turns are alike; when it is called.
+        RefusedError: If it has no loop of Python whose iterations are alike; when it is called.
     """
     told = where if isinstance(where, str) else name_of(where)
 
@@ -59,11 +59,11 @@ def scan_alone(loop: Unrolled) -> tuple[Callable[..., list[Any]], list[Any]]:
     """The scan in the place of a loop: a function of all that it reads, and their types.
 
     Raises:
-        RefusedError: If the turns are not alike.
+        RefusedError: If the iterations are not alike.
     """
-    if loop.turn is None:
+    if loop.iteration is None:
         raise unlike(loop, "they have other equations")
-    turns = Turns(loop.turn.jaxpr, loop)
+    iterations = LoopBody(loop.iteration.jaxpr, loop)
     types: dict[Any, Any] = {}
 
     def any_value(atom: Any) -> Any:
@@ -73,17 +73,17 @@ def scan_alone(loop: Unrolled) -> tuple[Callable[..., list[Any]], list[Any]]:
         types[atom] = _jax.ShapeDtypeStruct(aval.shape, aval.dtype)
         return _jnp.zeros(aval.shape, aval.dtype)
 
-    _jax.eval_shape(lambda: list(turns.run(any_value).values()))
+    _jax.eval_shape(lambda: list(iterations.run(any_value).values()))
 
     def scan(*given: Any) -> list[Any]:
         known = dict(zip(types, given, strict=True))
-        found = turns.run(lambda atom: atom.val if _compat.is_literal(atom) else known[atom])
+        found = iterations.run(lambda atom: atom.val if _compat.is_literal(atom) else known[atom])
         return list(found.values())
 
     return scan, list(types.values())
 
 
-def rolled(fun: Callable[..., Any], found: list[Turns]) -> Callable[..., Any]:
+def rolled(fun: Callable[..., Any], found: list[LoopBody]) -> Callable[..., Any]:
     """A function that computes the same with its Python loops as scans.
 
     It is for a trial: rules for derivatives are taken from the first iteration.
@@ -133,19 +133,19 @@ def rolled(fun: Callable[..., Any], found: list[Turns]) -> Callable[..., Any]:
     return run
 
 
-def _loops(jaxpr: Jaxpr, name: str) -> list[Turns]:
+def _loops(jaxpr: Jaxpr, name: str) -> list[LoopBody]:
     """The loops of a jaxpr whose iterations are alike, none within another."""
     loops = unrolled([MadeBy(eqn, statements_of(eqn), jaxpr) for eqn in jaxpr.eqns])
-    kept: list[Turns] = []
+    kept: list[LoopBody] = []
     errors: list[RefusedError] = []
     for loop in loops:
         try:
-            turns = Turns(jaxpr, loop)
+            iterations = LoopBody(jaxpr, loop)
         except RefusedError as error:
             errors.append(error)
             continue
-        if all(turns.last < one.first or one.last < turns.first for one in kept):
-            kept.append(turns)
+        if all(iterations.last < one.first or one.last < iterations.first for one in kept):
+            kept.append(iterations)
     if not kept:
         raise (
             errors[0]
@@ -158,7 +158,7 @@ def _loops(jaxpr: Jaxpr, name: str) -> list[Turns]:
     return kept
 
 
-def _evaluated(closed: Any, loops: Sequence[Turns], given: Sequence[Any]) -> list[Any]:
+def _evaluated(closed: Any, loops: Sequence[LoopBody], given: Sequence[Any]) -> list[Any]:
     jaxpr = _compat.open_jaxpr(closed)
     known: dict[Any, Any] = dict(zip(jaxpr.invars, given, strict=True))
     known.update(zip(jaxpr.constvars, _compat.consts_of(closed), strict=True))

@@ -52,7 +52,7 @@ class UnrolledRow:
         function: Its function.
         line: Its line.
         code: Its head.
-        turns: The number of iterations.
+        iterations: The number of iterations.
         equations: How many equations that made.
         seconds: Their share of lowering and compiling the whole, by their times alone.
         as_scan: How long a `jax.lax.scan` in its place takes; None if the iterations are not alike.
@@ -66,14 +66,14 @@ class UnrolledRow:
         ...         x = jnp.sin(x) * 2
         ...     return x
         >>> [loop] = taxpr.compile_time(f)(1.0).loops
-        >>> loop.turns, loop.code, loop.as_scan is None
+        >>> loop.iterations, loop.code, loop.as_scan is None
         (50, 'for _ in range(50)', False)
     """
 
     function: str
     line: str
     code: str
-    turns: int
+    iterations: int
     equations: int
     seconds: float
     as_scan: float | None

@@ -10,8 +10,8 @@ from taxpr._compile_time.parts import MadeBy, PieceOfPart, function_name
 from taxpr._places import place_text
 from taxpr._source.statements import Statement
 
-_LEAST = 4  # turns
-_ALIKE = 0.9  # the share of the equations that each turn has
+_LEAST = 4  # iterations
+_ALIKE = 0.9  # the share of the equations that each iteration has
 
 
 class Unrolled(NamedTuple):
@@ -21,17 +21,17 @@ class Unrolled(NamedTuple):
         function: Its function.
         place: Its line.
         code: Its head.
-        turns: The number of iterations.
+        iterations: The number of iterations.
         eqns: All equations of it.
-        turn: The equations of one iteration; None if the iterations are not alike.
+        iteration: The equations of one iteration; None if the iterations are not alike.
     """
 
     function: str
     place: str
     code: str
-    turns: int
+    iterations: int
     eqns: list[JaxprEqn]
-    turn: PieceOfPart | None
+    iteration: PieceOfPart | None
 
     @property
     def name(self) -> str:
@@ -58,16 +58,18 @@ def unrolled(made: Sequence[MadeBy]) -> list[Unrolled]:
         inside = [one for one, _ in both]
         # A loop in it has more iterations in all, and a backward pass more products in each.
         own = [one for one, is_own in both if is_own and not _compat.is_transposed(one.eqn)]
-        turns, turn = _turn(inside, own or inside)
-        if turns >= _LEAST:
-            piece = PieceOfPart(jaxprs[home], turn) if turn else None
+        iterations, iteration = _iteration(inside, own or inside)
+        if iterations >= _LEAST:
+            piece = PieceOfPart(jaxprs[home], iteration) if iteration else None
             name = function_name(where.function)
             place = place_text(where.file, where.line)
-            found.append(Unrolled(name, place, head, turns, [one.eqn for one in inside], piece))
+            found.append(
+                Unrolled(name, place, head, iterations, [one.eqn for one in inside], piece)
+            )
     return found
 
 
-def _turn(inside: Sequence[MadeBy], own: Sequence[MadeBy]) -> tuple[int, list[JaxprEqn]]:
+def _iteration(inside: Sequence[MadeBy], own: Sequence[MadeBy]) -> tuple[int, list[JaxprEqn]]:
     """The number of iterations of a loop, and the equations of one if all are alike.
 
     Args:
@@ -75,19 +77,19 @@ def _turn(inside: Sequence[MadeBy], own: Sequence[MadeBy]) -> tuple[int, list[Ja
         own: Those that count the iterations: in no loop within it, and in no backward pass.
     """
     counts = collections.Counter(map(_signature, inside))
-    by_turns: collections.Counter[int] = collections.Counter()
+    by_iterations: collections.Counter[int] = collections.Counter()
     for n in collections.Counter(map(_signature, own)).values():
-        by_turns[n] += n
-    turns, _ = by_turns.most_common(1)[0]
-    alike = {kind: n // turns for kind, n in counts.items() if n % turns == 0}
+        by_iterations[n] += n
+    iterations, _ = by_iterations.most_common(1)[0]
+    alike = {kind: n // iterations for kind, n in counts.items() if n % iterations == 0}
     if sum(counts[kind] for kind in alike) < _ALIKE * len(inside):
-        return turns, []
-    turn: list[JaxprEqn] = []
+        return iterations, []
+    iteration: list[JaxprEqn] = []
     for one in inside:
         if alike.get(_signature(one), 0) > 0:
             alike[_signature(one)] -= 1
-            turn.append(one.eqn)
-    return turns, turn
+            iteration.append(one.eqn)
+    return iterations, iteration
 
 
 def _signature(one: MadeBy) -> Hashable:

@@ -13,7 +13,7 @@ from taxpr._calls.door import door_of
 from taxpr._calls.libraries import checkpoint_of, is_object
 from taxpr._calls.static import is_traced
 from taxpr._compat import Jaxpr, JaxprEqn, PyTree, StoredJaxpr, map_leaves
-from taxpr._compile_time.loop_body import Turns
+from taxpr._compile_time.loop_body import LoopBody
 from taxpr._compile_time.parts import MadeBy
 from taxpr._compile_time.rolled import with_scans
 from taxpr._compile_time.unrolled import unrolled
@@ -157,11 +157,11 @@ def checkpointed(fun: Any, where: Any, policy: Any) -> Trial:
 
 def scanned(fun: Any, where: Any) -> Trial:
     told = where if isinstance(where, str) else name_of(where)
-    found: list[Turns] = []
+    found: list[LoopBody] = []
 
     def notes() -> list[str]:
         return [
-            f"`turn` does one iteration of `{one.loop.code}` ({one.loop.place}). Stack where the "
+            f"`body` does one iteration of `{one.loop.code}` ({one.loop.place}). Stack where the "
             "parameters are made: then there is no copy of them."
             for one in found
         ]

@@ -158,7 +158,7 @@ def test_an_unrolled_loop_is_told_with_its_turns():
     ws = [np.eye(3, dtype=np.float32)] * 40
     found = taxpr.compile_time(layers)(ws, X)
     [row] = found.loops
-    assert (row.code, row.turns, row.function) == ("for w in ws", 40, found.rows[0].function)
+    assert (row.code, row.iterations, row.function) == ("for w in ws", 40, found.rows[0].function)
     assert row.as_scan > 0
     assert "As a jax.lax.scan" in found.notes[0]
 
@@ -203,7 +203,7 @@ def test_the_scan_of_a_loop_is_told_in_a_gradient(monkeypatch):
     gradient = jax.jit(jax.value_and_grad(layers_in_python))
     found = taxpr.compile_time(gradient)(*args)
     [row] = found.loops
-    assert (row.code, row.turns) == ("for w in ws", 40)
+    assert (row.code, row.iterations) == ("for w in ws", 40)
     whole, by_hand = (
         size(jax.make_jaxpr(jax.value_and_grad(one))(*args))
         for one in (layers_in_python, layers_in_a_scan)
@@ -231,7 +231,7 @@ def test_the_iterations_of_a_loop_are_its_own_and_not_of_a_loop_in_it(monkeypatc
     args = [jnp.eye(3)] * 20, jnp.ones((3, 3))
     for one in (layers_with_a_loop, jax.value_and_grad(layers_with_a_loop)):
         found = {row.code: row for row in taxpr.compile_time(one)(*args).loops}
-        assert found["for w in ws"].turns == 20
+        assert found["for w in ws"].iterations == 20
         assert found["for w in ws"].as_scan is not None
 
 

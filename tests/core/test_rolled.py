@@ -106,7 +106,7 @@ def test_the_scan_computes_what_the_loop_computes(name):
     ):
         np.testing.assert_allclose(made, wanted, rtol=1e-4, atol=1e-5)
     loops = 2 if name == "two_loops" else 1
-    assert [one.loop.turns for one in found] == [6] * loops
+    assert [one.loop.iterations for one in found] == [6] * loops
     text = str(jax.make_jaxpr(scanned)(ws, X))
     assert text.count("scan[") == loops
     assert text.count("tanh") <= 1
@@ -140,11 +140,11 @@ def alone(ws, x):
     [
         (changing, "changing has no Python loop with four or more iterations that are alike"),
         (numbers, r"`for k in range\(6\)` .* are not alike: "),
-        (remembering, "a turn reads a value of an earlier one than the last"),
+        (remembering, "an iteration reads a value of an earlier one than the last"),
         (alone, "alone has no Python loop with four or more iterations"),
     ],
 )
-def test_turns_that_are_not_alike_are_refused(fun, text):
+def test_iterations_that_are_not_alike_are_refused(fun, text):
     with pytest.raises(RefusedError, match=text):
         rolled(fun, [])(WS, X)
 
@@ -181,11 +181,11 @@ def test_a_scan_in_the_place_of_a_loop_is_predicted_and_measured(block):
     by_hand = taxpr.memory(jax.grad(functools.partial(deep_as_scan, block)))(*LARGE)
     assert abs(row.total - by_hand.total) < 0.1 * by_hand.total
     assert row.change == "the loop in deep is a scan"
-    code = "x, _ = jax.lax.scan(turn, x, jax.tree.map(lambda *x: jnp.stack(x), *ws))"
+    code = "x, _ = jax.lax.scan(body, x, jax.tree.map(lambda *x: jnp.stack(x), *ws))"
     assert row.code == code
     assert row.equations == guess.equations < 0.5 * use.asked.now.equations
     assert any(
-        "`turn` does one iteration of `for w in ws` (test_rolled.py:" in n for n in found[1].notes
+        "`body` does one iteration of `for w in ws` (test_rolled.py:" in n for n in found[1].notes
     )
 
 
@@ -200,7 +200,7 @@ def test_advice_tells_a_scan_that_leaves_few_equations():
     use = taxpr.memory(rolling)(jnp.ones((64, 64)), jnp.ones((12, 256, 64)))
     found = use.advice()
     [row] = [row for row in found.rows if "scan" in row.change]
-    assert row.code == "state, _ = jax.lax.scan(turn, state, stacked)"
+    assert row.code == "state, _ = jax.lax.scan(body, state, stacked)"
     assert any(f"There are {row.equations} equations to compile" in note for note in found.notes)
     [measured] = [row for row in use.advice(measure=True).rows if "scan" in row.change]
     assert measured.measured
