@@ -4,9 +4,11 @@ from typing import NamedTuple
 
 from taxpr._address import Address
 from taxpr._buffers.assignment import Defined
+from taxpr._buffers.filled import Filled
 from taxpr._compiled.attribution import Attributions
 from taxpr._compiled.compile_call import CompiledCall
 from taxpr._compiled.hlo import Instruction
+from taxpr._hops.table import nested_jaxprs
 
 # What moves a value and computes none. Where no equation of the user's has asked for it, what is in
 # the buffer is what was moved.
@@ -23,12 +25,14 @@ class Content(NamedTuple):
         stacked: Whether a loop keeps it once for each iteration.
         copied: Whether XLA made a copy of it.
         carried: Whether a loop hands it from one iteration to the next.
+        alike: Other places of closed-over arrays with this value, which XLA makes only once.
     """
 
     address: Address | None
     stacked: bool = False
     copied: bool = False
     carried: bool = False
+    alike: tuple[Address, ...] = ()
 
     @property
     def exact(self) -> int:
@@ -61,6 +65,7 @@ class Contents:
     def __init__(self, call: CompiledCall, words: Attributions) -> None:
         self._call, self._hlo, self._words = call, call.hlo, words
         self._known: dict[Defined, Content] = {}
+        self._filled = Filled(call.program.jaxpr, call.hlo)
 
     def of(self, defined: Defined) -> Content:
         """The content of a part of an instruction's result."""
@@ -111,7 +116,15 @@ class Contents:
         if one.opcode in _MOVES and of_holder:
             found = self._of((one.operands[0], path), seen)
             return found._replace(copied=found.copied or one.opcode == "copy")
+        closed = self._filled.of(one) if one.opcode == "broadcast" and self._fills(address) else ()
+        if closed:
+            return Content(closed[0], alike=closed[1:])
         return Content(None if of_holder else address)
+
+    def _fills(self, address: Address | None) -> bool:
+        """Whether an array that is filled there is of no equation, but of the program around it."""
+        eqn = None if address is None else self._words.places.eqn(address)
+        return eqn is None or bool(nested_jaxprs(eqn))
 
     def _parameter(
         self, one: Instruction, path: tuple[int, ...], seen: frozenset[Defined]

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._hops.places import numbered
 from taxpr._places import names_apart, place_text
+from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.program import Program
 from taxpr._questions.lines import line_of
 from taxpr._sites.made_by import PROGRAM, PlacedEquation, Within, files_of, inside, placed
-from taxpr._sites.values import ByAddress
+from taxpr._sites.values import ByAddress, Value
 from taxpr._source.statements import Statement
 from taxpr._variables.variable import Variable
 
@@ -112,9 +114,7 @@ class Attributions:
         if address.is_argument:
             return Attribution(self._program.in_names[address.number], "", "", address)
         if address.kind == "const":
-            consts = self._program.consts if address.home == "" else ()
-            name = self._program.const_name(consts[address.number]) if consts else ""
-            return Attribution(name, "", "", address)
+            return self._closed_over(address, value) if value else Attribution("", "", "", address)
         if address.kind == "in":  # of a loop or a call, which its equation says
             return self.of(address.home.home)._replace(address=address)
         if statement is None:
@@ -122,6 +122,18 @@ class Attributions:
             line = self.place(source.file, source.line) if source else ""
             return Attribution("", line, "", address, source.function if source else "")
         return self._made_by(statement, address)
+
+    def _closed_over(self, address: Address, value: Value) -> Attribution:
+        """The name of a closed-over array, and the first statement that reads it."""
+        stored, k = value.place.jaxpr, address.number
+        name = self._program.const_name(_compat.consts_of(stored)[k])
+        inner = _compat.open_jaxpr(stored)
+        for local, eqn in numbered(inner):
+            if not is_tag(eqn) and any(x is inner.constvars[k] for x in eqn.invars):
+                read = self._of(address.home / local)
+                code = read.code.removeprefix("∂ ")
+                return read._replace(variable=name, code=code, address=address)
+        return Attribution(name, "", "", address)
 
     def _made_by(self, statement: Statement, address: Address, variable: str = "") -> Attribution:
         return Attribution(

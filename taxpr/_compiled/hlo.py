@@ -69,6 +69,7 @@ class Instruction:
         stamps: The numbers in it, see `stamped`: the last one is the equation's.
         attributes: The text behind the operands.
         computation: The name of the computation that it is in.
+        literal: The text of a ``constant``, such as ``"0.5"``.
 
     Example:
         >>> text = '  ROOT %a.1 = f32[2,3]{1,0} add(%x, %y), metadata={op_name="taxpr.7./add"}'
@@ -87,6 +88,7 @@ class Instruction:
     stamps: tuple[int, ...]
     attributes: str
     computation: str
+    literal: str = ""
 
     @property
     def bytes(self) -> int:
@@ -282,6 +284,7 @@ def _instruction(name: str, rest: str, computation: str) -> Instruction:
         tuple(stamps_in(op_name[1])) if op_name else (),
         attributes.lstrip(", "),
         computation,
+        given if opcode == "constant" else "",
     )
 
 

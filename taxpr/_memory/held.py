@@ -16,6 +16,7 @@ from taxpr._sites.values import Value, values_of
 
 XLAS_OWN = "XLA's own"
 _COPY = "XLA's own copy"
+_CLOSED_OVER = "closed over"
 _MOST = 2  # statements that are named in a reason
 
 
@@ -32,7 +33,7 @@ class MemoryRow:
         arrays: How many arrays these are.
         iterations: How often a loop keeps each of them: once for each of its iterations.
         why: Why it is there: ``"argument"``, ``"result"``, ``"kept for the derivative of …"``, a
-            loop's ``"carry"``, ``"temporary"``, or ``"XLA's own"``.
+            loop's ``"carry"``, ``"closed over"``, ``"temporary"``, or ``"XLA's own"``.
         address: The equation that made the largest of them, or the argument.
 
     Example:
@@ -123,8 +124,15 @@ class RowMaker:
         told = self._words.of(address)
         if one.name and not told.variable:
             told = told._replace(variable=one.name)
+        if made.alike:
+            every = [told, *map(self._words.of, made.alike)]
+            groups = alike((x.variable for x in every if x.variable), of_any_index)
+            told = next((x for x in every if x.line), told)
+            told = told._replace(variable=", ".join(map(of_each, groups)))
         residual = self._kept.get(address) if not one.why else None
         why = one.why or (self.reason(residual) if residual else "")
+        if address.kind == "const" and not why:
+            why = _CLOSED_OVER
         if not why and not self._words.is_backward(address) and not made.copied:
             # What XLA keeps in the place of a residual, from which it computes that again.
             back = [x for x in one.readers if self._words.is_backward(x)]
