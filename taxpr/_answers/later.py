@@ -1,6 +1,5 @@
 """`Later`: a sequence that is made when somebody reads it."""
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -11,7 +10,7 @@ class Later(Sequence[_T]):
     """A sequence that is made when somebody reads it; otherwise like a list.
 
     Args:
-        make: Makes its items; called once at most.
+        make: Makes its items; called once, unless several threads begin to read together.
 
     Example:
         >>> rows = Later(lambda: [1, 2, 3])
@@ -20,13 +19,15 @@ class Later(Sequence[_T]):
     """
 
     def __init__(self, make: Callable[[], Iterable[_T]]) -> None:
-        self._make = make
+        self._make: Callable[[], Iterable[_T]] | None = make
+        self._found: list[_T] = []
 
-    @functools.cached_property
+    @property
     def _items(self) -> list[_T]:
-        found = list(self._make())
-        del self._make  # and what it needed
-        return found
+        if make := self._make:
+            self._found = list(make())
+            self._make = None  # and what it needed
+        return self._found
 
     def __getitem__(self, key: Any) -> Any:
         items: list[Any] = self._items

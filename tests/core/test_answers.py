@@ -6,7 +6,9 @@ import io
 import json
 import re
 import sys
+import threading
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 
 import taxpr
 from taxpr._answers.charts import Heat, Lines
+from taxpr._answers.later import Later
 from taxpr._answers.progress import Progress
 
 
@@ -121,6 +124,19 @@ def test_heat_maps():
     assert [cell[0].text for cell in cells] == ["a, x: 0", "a, y: -1", "b<, x: nan", "b<, y: 2"]
     wide = Heat(np.zeros((10, 5000)), [str(k) for k in range(10)], [""] * 5000)
     assert wide.svg().count("<rect") <= 4000
+
+
+def test_threads_read_what_is_made_later():
+    both = threading.Barrier(2)
+
+    def make():
+        both.wait(60)
+        return [1, 2]
+
+    made = Later(make)
+    with ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(len, [made, made])] == [2, 2]
+    assert made == [1, 2]
 
 
 def test_heat_maps_have_names_at_both_axes():
