@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
 import taxpr
 from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.carried import line_text
-from taxpr_jupyter._edits.steps import EditStep
+from taxpr_jupyter._edits.steps import EditStep, Steps
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._output.view import View
+from taxpr_jupyter._runs.outputs.array_diff import is_key
 from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.rewriter import Rewriter
@@ -45,7 +48,8 @@ class EditsFile:
         """Writes the picture, the text (.txt), the code (.py) or the edits (.json) to a file.
 
         The edits are tags, injectors with their numbers, lines that were typed over, watched
-        states, and kept views; `load` makes them again. Functions are saved by their names.
+        states, initial values that were set, and kept views; `load` makes them again. Functions are
+        saved by their names.
 
         Args:
             path: The file. For the picture it ends as for `Drawing.save`: .svg, .png, .pdf,
@@ -61,8 +65,8 @@ class EditsFile:
     def load(self, path: str | os.PathLike[str]) -> None:
         """Makes the edits that `save` wrote to a .json file, in place of the present ones.
 
-        Functions of the notebook are found by their names. If something does not fit the program,
-        nothing is changed.
+        It is one step to undo. Functions of the notebook are found by their names. If something
+        does not fit the program, nothing is changed.
 
         Args:
             path: The file.
@@ -88,16 +92,21 @@ class EditsFile:
         file = pathlib.Path(path)
         with self._store.mistakes():
             data = _read(file)
-        before = self._store.edited
+        before, steps = self._store.edited, self._store.steps
         empty = EditStep(self._store.untouched, type(before.edits)(), "")
+        self._store.steps = Steps()  # all of it is one step
         try:
-            with self._store.change("tags", step=f"{file.name} loaded"):
+            with self._store.change("tags", step=None):
                 self._store.go(empty)
             self._make(data)
         except BaseException:
+            self._store.steps = steps
             with self._store.change("tags", step=None):
                 self._store.go(EditStep(before.base, before.edits, ""))
             raise
+        self._store.steps = steps
+        steps.note(before, self._store.edited, text=f"{file.name} loaded")
+        self._store.tell("tags")
 
     # ---- within ------------------------------------------------------------------
 
@@ -119,6 +128,7 @@ class EditsFile:
             ],
             # What makes the value, so that another program is noticed.
             "made_by": {site.key: line_text(edited.index, site.key) for site in edited.sites},
+            "states": dict(self._initial()),
             "watched": list(edits.watched),
             "views": {
                 name: {
@@ -133,6 +143,22 @@ class EditsFile:
             return json.dumps(data, indent=1) + "\n"
         except TypeError as error:
             raise PanelError(f"A param of a tag cannot be saved: {error}") from None
+
+    def _initial(self) -> Iterator[tuple[str, Any]]:
+        """The arrays of the initial values that were set, as lists of numbers, by their names.
+
+        Raises:
+            PanelError: One cannot be saved.
+        """
+        given = self._store.edits.states
+        for row in self._states.states():
+            for leaf, array in zip(row.leaves, jax.tree.leaves(given.get(row.name)), strict=False):
+                if is_key(array) or np.iscomplexobj(array):
+                    raise PanelError(
+                        f"The initial value of {leaf.name} cannot be saved: a file has no "
+                        f"{leaf.aval}. Reset it, and set it again after loading"
+                    )
+                yield leaf.name, np.asarray(array).tolist()
 
     def _make(self, data: dict[str, Any]) -> None:
         for line in data["lines"]:
@@ -152,6 +178,8 @@ class EditsFile:
             if not one["edits"]:
                 self._same_value(data, one["at"])
                 self._attach(one["at"], one)
+        for name, value in data["states"].items():
+            self._states.set_state(name, value)
         for name in data["watched"]:
             self._states.watch_state(name)
         with self._store.change("views"):

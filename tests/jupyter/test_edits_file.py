@@ -103,14 +103,36 @@ def test_lines_and_injectors_that_edit_come_back_with_their_gradients(file, modu
 def test_a_function_that_is_missing_is_named_and_nothing_is_changed(file):
     session = Session(net, (X,), namespace={"double": double})
     session.attach("h", "double")
+    session.tag("2:cos", name="other")
+    session.attach("other", "scale", factor=0.5)
     session.save(file)
     made = Session(net, (X,))
     made.attach("h", "scale", factor=3.0)
+    made.tag("2:cos", name="mine")
+    made.undo()
+    before = made.undoes, made.redoes
     with pytest.raises(PanelError, match=r"The function 'double', which is injected at h, is not"):
         made.load(file)
     assert [(one.name, one.values) for one in made.injectors.values()] == [
         ("scale", {"factor": 3.0})
     ]
+    assert (made.undoes, made.redoes) == before
+    made.undo()
+    assert (made.injectors, made.tags) == ({}, {})
+
+
+def test_a_loaded_file_is_one_step(file):
+    session = Session(net, (X,))
+    session.tag("2:cos", name="other")
+    session.attach("other", "scale", factor=0.5)
+    session.save(file)
+    made = Session(net, (X,))
+    made.attach("h", "scale", factor=3.0)
+    made.load(file)
+    assert made.undo() == "edits.json loaded"
+    assert ([one.values for one in made.injectors.values()], made.tags) == ([{"factor": 3.0}], {})
+    made.redo()
+    assert list(made.tags) == list(made.injectors) == ["2:cos.0"]
 
 
 def test_another_program_is_refused(file):
@@ -162,3 +184,33 @@ def test_watched_states_come_back(file):
     made.load(file)
     assert made.tags == session.tags
     assert made.run().records[keys[0]].value == 2.0
+
+
+def test_initial_values_of_states_come_back(file):
+    norm = taxpr.State({"mean": jnp.zeros(2), "n": jnp.int32(0)}, name="norm")
+
+    def add(x):
+        norm.value = {"mean": norm.value["mean"] + x, "n": norm.value["n"] + 1}
+        return norm.value["mean"]
+
+    session = Session(add, (2.0,))
+    session.set_state("norm['mean']", [0.1, float("inf")])
+    session.set_state("norm['n']", 7)
+    made = again(session, file, Session(add, (2.0,)))
+    assert made.last.setup == session.last.setup
+    assert made.last.final_states["norm"]["n"] == 8
+
+
+def test_an_initial_value_that_a_file_cannot_have(file):
+    state = taxpr.State(jax.random.key(0), name="key")
+
+    def draw():
+        state.value, used = jax.random.split(state.value)
+        return jax.random.normal(used)
+
+    session = Session(draw, ())
+    session.set_state("key", jax.random.key(1))
+    with pytest.raises(
+        PanelError, match=r"The initial value of key cannot be saved: a file has no"
+    ):
+        session.save(file)
