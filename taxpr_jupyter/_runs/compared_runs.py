@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -71,7 +72,11 @@ def compared_runs(before: Run, after: Run) -> ComparedRuns:
     for run in (before, after):
         if not run.ok:
             raise PanelError(f"{run.title} has no results to compare: {_why(run)}")
-    compared = glance if before.live or after.live else compare
+    sides = f"in {before.title}", f"in {after.title}"
+    compared = functools.partial(
+        glance if before.live or after.live else compare,
+        sides=sides,
+    )
     old, new = (
         {row.name: row for row in run.differences if row.after != GONE} for run in (before, after)
     )
@@ -80,14 +85,16 @@ def compared_runs(before: Run, after: Run) -> ComparedRuns:
     rows = tuple(
         compared(name, *pair)
         if all(one is not None for one in pair)
-        else _by_texts(old.get(name), new.get(name))
+        else _by_texts(old.get(name), new.get(name), sides)
         for name, pair in pairs.items()
     )
     records = tuple(_records(before, after, compared))
     return ComparedRuns(before, after, rows, records, output_charts(rows, pairs))
 
 
-def _by_texts(old: ArrayDifference | None, new: ArrayDifference | None) -> ArrayDifference:
+def _by_texts(
+    old: ArrayDifference | None, new: ArrayDifference | None, sides: tuple[str, str]
+) -> ArrayDifference:
     """The difference of an output that one run has, or whose arrays are there no longer."""
     known = [one for one in (old, new) if one is not None]
     texts = [GONE if one is None else one.after for one in (old, new)]
@@ -101,7 +108,12 @@ def _by_texts(old: ArrayDifference | None, new: ArrayDifference | None) -> Array
         before=texts[0],
         after=texts[1],
         compared=len(known) < 2,
-        not_finite=known[-1].not_finite,
+        # Each was compared with the untouched program.
+        not_finite="; ".join(
+            f"{side}: {one.not_finite}"
+            for one, side in zip((old, new), sides, strict=True)
+            if one is not None and one.not_finite
+        ),
     )
 
 

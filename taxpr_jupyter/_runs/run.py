@@ -179,7 +179,8 @@ class Run(Differing):
         """The same run with all records and differences. Nothing is computed again."""
         if self.finish is None:
             return self
-        return dataclasses.replace(self.finish(), times=self.times, reused=self.reused)
+        own = {"number": self.number, "times": self.times, "reused": self.reused}
+        return dataclasses.replace(self.finish(), **own)
 
     @property
     def title(self) -> str:

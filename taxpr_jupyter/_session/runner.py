@@ -196,6 +196,9 @@ class Runner:
             run = self._executor.run(plan, device or self._device, on_phase, cancel, live)
             run = dataclasses.replace(run, left=run.left or left)
         with self._store.change("run"):
+            if again and self.kept[-1].name:  # it got one meanwhile
+                again, self.count = False, self.count + 1
+                run = dataclasses.replace(run, number=self.count)
             self.kept = (*(self.kept[:-1] if again else self.kept), run)
             self._trim()
         divided = {one.address: one.division for one in run.divided}

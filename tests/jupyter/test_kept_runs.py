@@ -9,7 +9,7 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
-from taxpr_jupyter._runs.released import SMALL, Released
+from taxpr_jupyter._runs.released import SMALL, Released, summary_of
 
 
 def net(w, x):
@@ -82,6 +82,24 @@ def test_two_runs_are_compared_with_each_other_and_not_with_the_untouched_progra
         found.headline.after,
         found.headline.before,
     )
+
+
+def test_what_is_not_finite_is_said_of_each_run():
+    session = Session(lambda x: jnp.sin(x) * 2.0, (jnp.arange(5.0),))
+    session.attach("0:sin", "scale", factor=float("nan"))
+    session.run()
+    session.set_value("0:sin", "factor", 2.0)
+    session.run()
+    session.runs.rename("run 2", "twice")
+    for which, words in ((("run 1", "twice"), "in run 1"), (("twice", "run 1"), "in run 1")):
+        [row] = session.runs.compare(*which).differences
+        assert row.note == f"NaN in 5 of 5 places only {words}"
+        assert row.not_finite == f"not finite: 5 of 5 elements {words}"
+    whole = session.runs[0]
+    session._runner.kept = (summary_of(whole), *session.runs[1:])
+    for which in (("run 1", "twice"), ("twice", "run 1")):
+        [row] = session.runs.compare(*which).differences
+        assert row.not_finite == "in run 1: not finite: 5 of 5 elements with the changes"
 
 
 def test_a_run_that_failed_has_nothing_to_compare(session):
@@ -187,6 +205,17 @@ def test_a_live_run_with_a_name_is_not_replaced():
     assert session.runs["kept"].records["1:tanh.0"].stats  # all of it was looked at
 
 
+def test_a_live_run_that_gets_a_name_meanwhile_is_not_replaced():
+    session = Session(net, (W, X))
+    session.attach("h", "scale", factor=0.5)
+    session.run(live=True)
+    session.set_value("h", "factor", 2.0)
+    second = session.run(live=True, on_phase=lambda _: session.runs.rename("run 1", "kept"))
+    assert [(run.title, run.number) for run in session.runs] == [("kept", 1), ("run 2", 2)]
+    assert second is session.last
+    np.testing.assert_allclose(session.runs["kept"].outputs["h"], plain(0.5)["h"], rtol=1e-6)
+
+
 def test_a_tag_that_is_called_as_a_column():
     session = Session(net, (W, X))
     session.tag("0:dot_general", name="run")
@@ -217,6 +246,10 @@ def test_an_output_that_one_run_has(in_module):
     [gone, new] = sorted(found.differences, key=lambda row: row.name)
     assert (gone.name, gone.before[:7], gone.after, gone.note) == ("out", number, "–", "gone")
     assert (new.name, new.before, new.after[:7], new.note) == ("out['twice']", "–", number, "new")
+    session.edit("loss.return", "h[None] * 2")
+    session.run()
+    [row] = session.runs.compare("run 1", "run 3").differences
+    assert str(row) == f"out f32[] → f32[1]: {row.before} → [{row.before}]"
     same = session.runs.compare("run 1", "run 1")
     assert all(row.equal for row in same.differences)
     assert same.changes == ()

@@ -651,7 +651,7 @@ def test_statistics_of_large_arrays_are_those_of_numpy():
         (
             jnp.array([jnp.nan, 1.0]),
             jnp.array([jnp.nan, jnp.nan]),
-            "2 of 2 elements with the changes, 1 without",
+            "2 of 2 elements with the changes, 1 without the changes",
         ),
         (jnp.array([complex(0, jnp.inf)]), jnp.array([0j]), "1 of 1 element without the changes"),
     ],

@@ -25,6 +25,7 @@ _COPIED = 2**16  # the most bytes of an array that `glance` copies to the host
 NOT_FINITE = ("nan", "+inf", "-inf", "nonfinite")  # counted by `stats`; the last one is the sum
 GONE = "–"  # an output that one of two programs has
 LOSS = re.compile(r"b?f\d+\[\]")  # the type of a single float
+SIDES = "without the changes", "with the changes"  # of the two that are compared
 _OF_FINITE = ("mean", "std", "min", "max", "norm")  # told by `stats` where something is finite
 
 
@@ -70,7 +71,8 @@ class ArrayDifference:
         if self.max is not None and self.mean is not None:
             apart.append(f"max |Δ| {self.max:.6g}, mean |Δ| {self.mean:.6g}")
         apart += filter(None, [self.note, self.not_finite])
-        return f"{head}: {self.before} → {self.after} ({'; '.join(apart)})"
+        words = f" ({'; '.join(apart)})" if apart else ""
+        return f"{head}: {self.before} → {self.after}{words}"
 
     @property
     def quiet(self) -> bool:
@@ -108,10 +110,10 @@ def by_interest(rows: Iterable[ArrayDifference]) -> tuple[ArrayDifference, ...]:
     return tuple(sorted(rows, key=lambda row: (row.quiet, not row.scalar, -(row.relative or 0))))
 
 
-def glance(name: str, before: Any, after: Any) -> ArrayDifference:
+def glance(name: str, before: Any, after: Any, sides: tuple[str, str] = SIDES) -> ArrayDifference:
     """Like `compare` for a single number; of a larger array only the first elements count."""
     if getattr(after, "size", 1) == 1 or not _alike(before, after):
-        return compare(name, before, after)
+        return compare(name, before, after, sides)
     firsts = [_first_elements(value) for value in (before, after)]
     texts = ["…" if first is None else value_text(first) for first in firsts]
     known = [_host(first).reshape(-1)[:_SHOWN] for first in firsts if first is not None]
@@ -125,7 +127,7 @@ def glance(name: str, before: Any, after: Any) -> ArrayDifference:
         before=texts[0],
         after=texts[1],
         compared=False,
-        not_finite=_not_finite(*known, of=after.size) if len(known) == 2 else "",
+        not_finite=_not_finite(*known, of=after.size, sides=sides) if len(known) == 2 else "",
     )
 
 
@@ -136,13 +138,13 @@ def _first_elements(value: Any) -> Any:
     return value if on_host else None
 
 
-def compare(name: str, before: Any, after: Any) -> ArrayDifference:
-    """The difference of two arrays; if shape or dtype differ, only that."""
+def compare(name: str, before: Any, after: Any, sides: tuple[str, str] = SIDES) -> ArrayDifference:
+    """The difference of two arrays, by the words of both sides; if types differ, only that."""
     if not _alike(before, after):
         other = alone(name, after, before)
         return dataclasses.replace(other, aval=_both_types(before, after), note="")
     a, b = _host(before), _host(after)
-    apart = _keys_differ(a, b) if is_key(after) else _distance(a, b)
+    apart = _keys_differ(a, b) if is_key(after) else _distance(a, b, sides)
     return ArrayDifference(
         name=name,
         aval=_both_types(before, after),
@@ -152,7 +154,7 @@ def compare(name: str, before: Any, after: Any) -> ArrayDifference:
         note=apart.note,
         before=value_text(before),
         after=value_text(after),
-        not_finite=_not_finite(a, b, of=b.size),
+        not_finite=_not_finite(a, b, of=b.size, sides=sides),
         relative=_relative(apart.mean, a),
     )
 
@@ -271,7 +273,7 @@ def _others(array: np.ndarray) -> int:
     return sum(int((~np.isfinite(_wide(block))).sum()) for (block,) in _blocks(array))
 
 
-def _not_finite(a: np.ndarray, b: np.ndarray, of: int) -> str:
+def _not_finite(a: np.ndarray, b: np.ndarray, of: int, sides: tuple[str, str]) -> str:
     """How many elements are not finite, in words; of arrays with ``of`` elements in all."""
     before, after = map(_others, (a, b))
     if not before and not after:
@@ -281,8 +283,8 @@ def _not_finite(a: np.ndarray, b: np.ndarray, of: int) -> str:
     if before == after:
         return f"not finite: {places}"
     if not before or not after:
-        return f"not finite: {places} with{'out' * (not after)} the changes"
-    return f"not finite: {places} with the changes, {before} without"
+        return f"not finite: {places} {sides[bool(after)]}"
+    return f"not finite: {places} {sides[1]}, {before} {sides[0]}"
 
 
 def _keys_differ(a: np.ndarray, b: np.ndarray) -> _Distance:
@@ -292,7 +294,7 @@ def _keys_differ(a: np.ndarray, b: np.ndarray) -> _Distance:
     return _Distance(None, None, note, not note)
 
 
-def _distance(a: np.ndarray, b: np.ndarray) -> _Distance:
+def _distance(a: np.ndarray, b: np.ndarray, sides: tuple[str, str]) -> _Distance:
     """How far two arrays of one shape and dtype are apart."""
     if a.dtype == jax.dtypes.float0 or not a.size:
         return _Distance(None, None, "" if a.size else "no elements", True)
@@ -312,7 +314,7 @@ def _distance(a: np.ndarray, b: np.ndarray) -> _Distance:
             total += float(gap.sum(dtype=np.float64))
     notes = [
         f"NaN in {count} of {a.size} places only {where}"
-        for count, where in ((nan_after, "with the changes"), (nan_before, "without the changes"))
+        for count, where in ((nan_after, sides[1]), (nan_before, sides[0]))
         if count
     ]
     if not known:
