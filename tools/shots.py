@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "panel.png"
 SHOWN = ROOT / "taxpr_jupyter" / "_view" / "static"  # what a panel looks like
 KEY = b"Source"  # of a text in a PNG
-WIDTH, HEIGHT = 2120, 690  # of the window, in pixels
+WIDTH, HEIGHT = 2120, 1000  # of the window, in pixels
 
 STEP = """\
 import jax
@@ -90,10 +90,10 @@ def main() -> None:
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         page.emulate_media(reduced_motion="reduce")
         session = Session(model.train_step, (params, x, y), call="train_step(params, x, y)")
-        PanelPage(page, session, "Source")
+        panel = PanelPage(page, session, "Source")
         page.get_by_role("button", name="Fit").click()
         page.wait_for_timeout(500)
-        png = page.screenshot()
+        png = panel.root.screenshot()
         PICTURE.write_bytes(saying(png, taken_of()))
         browser.close()
 
