@@ -63,7 +63,7 @@ def test_nothing_is_compiled_again():
 def test_a_key_says_which_of_two():
     injected = PROGRAM.inject({"x": taxpr.scale(1.0), "c": taxpr.scale(1.0)})
     with pytest.raises(
-        ArgumentError, match=r"factor may be factor of scale at 'x' or factor of scale at 'c'. Say"
+        ArgumentError, match=r"factor may be factor of scale at 'x' or factor of scale at 'c'. Name"
     ):
         injected.ctx_with(factor=2.0)
     assert float(injected(injected.ctx_with("x", factor=2.0), XS)[0][0]) == 12.0

@@ -122,7 +122,7 @@ def test_which_of_two_axes_of_one_size_is_asked():
     value = p.collect()(X)[1]["h"]
     assert value.shape == (2, 4, 2)
     assert p.axes()["h"] == ("mesh b", "token 0", "token 1")
-    with pytest.raises(taxpr.InjectorError, match="mesh axis 'a', or of mesh axis 'b'"):
+    with pytest.raises(taxpr.InjectorError, match="mesh axis 'a', or mesh axis 'b'"):
         p.plant({"h": value})
     whole = jnp.broadcast_to(value, (2, 2, 4, 2))
     assert_close(p.plant({"h": whole})(0 * X), f(X))

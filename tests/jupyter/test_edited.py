@@ -98,7 +98,7 @@ def test_an_injector_at_a_variable_that_is_differentiated_is_an_edit(later):
         session.attach(taxpr.var("weights"), "scale", factor=0.5)
     [attached] = session.injectors.values()
     assert attached.edits
-    assert "before anything differentiates" in attached.note
+    assert "before it is differentiated" in attached.note
     run = ran(session)
     same(run.outputs, by_hand(factor=0.5))
     same(run.baseline, step(W, X))
@@ -202,7 +202,7 @@ def test_a_function_without_a_context_is_an_edit_with_a_live_slider(monkeypatch)
     session = opened()
     attached = session.attach(taxpr.var("weights"), "of_mine", by=0.5)
     assert attached.edits
-    assert "before anything differentiates" in attached.note
+    assert "before it is differentiated" in attached.note
     same(ran(session).outputs, by_hand(factor=0.25))
     same(from_code(session), session.last.outputs)
     assert "taxpr.from_function(of_mine, by=0.5)" in session.code()
