@@ -228,6 +228,7 @@ def test_folding_and_unfolding(opened):
 def test_the_keyboard_is_enough(page, opened):
     book, panel = opened(in_python("[list(p.tags), list(p.injectors)]"))
     panel.button("Copy the picture").focus()
+    page.keyboard.press("Tab")  # the button for the full screen
     page.keyboard.press("Tab")  # into the picture: it is one stop of the Tab key
     page.keyboard.press("End")
     page.keyboard.press("Home")
