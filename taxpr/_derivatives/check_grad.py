@@ -130,6 +130,7 @@ class _Check:
             one.address: one.text for one in sorted(held, key=lambda one: not one.path)
         }
         self._notes: list[str] = []
+        self._is_coarse = False  # whether the whole is compared in a narrower float
         self._of_libraries: set[str] = set()
         count = len(program.outvars)
         # What objects hold afterwards is no result of which one asks the derivative.
@@ -146,6 +147,9 @@ class _Check:
         calls = ruled_calls(self._program)
         rows, complete = self._rows(calls)
         agrees = self._whole(any(one.reverse for one in calls)) if complete else None
+        hides = bool(agrees and rows and self._is_coarse)  # it agrees in spite of these rows
+        if hides:
+            agrees = None
         if agrees:
             own = [row for row in rows if row.address not in self._of_libraries]
             if len(own) < len(rows):
@@ -164,10 +168,14 @@ class _Check:
             )
         if note:
             self._notes.append(note)
-        told = {True: "agrees", False: "does not agree", None: "was not compared"}[agrees]
+        told = {
+            True: "agrees with finite differences",
+            False: "does not agree with finite differences",
+            None: "is too coarse to tell" if hides else "was not compared",
+        }[agrees]
         headline = (
             f"derivatives of {self._program.name}: {len({row.address for row in rows})} wrong, of "
-            f"{len(calls)} rules that are called; the whole {told} with finite differences"
+            f"{len(calls)} rules that are called; the whole {told}"
         )
         notes = tuple(dict.fromkeys(filter(None, self._notes)))
         return GradCheck(headline, rows, notes, complete, agrees=agrees)
@@ -279,6 +287,7 @@ class _Check:
             self._notes.append(_NARROW.format(what="The whole"))
             return None
         if narrowest < max(self._flat[k].dtype.itemsize for k in which):
+            self._is_coarse = True
             self._notes.append(_ROUNDED)
         for mode in (reverse, not reverse):  # a while loop has one of them, and so has a custom_vjp
             known = False

@@ -453,6 +453,18 @@ def test_a_wrong_rule_beside_casts_to_narrower_floats_is_named():
         assert found.agrees is (False if dtype == jnp.float32 else None)
 
 
+@pytest.mark.parametrize("library", [False, True])
+def test_a_whole_in_float32_does_not_clear_a_rule_that_is_slightly_wrong(library):
+    folder = Path(sysconfig.get_path("purelib")) if library else Path()
+    scope = {"jax": jax, "jnp": jnp}
+    exec(compile(inspect.getsource(with_jvp), str(folder / "model.py"), "exec"), scope)
+    wave = scope["with_jvp"](1.01)
+    found = taxpr.check_grad(lambda x: wave(x).astype(jnp.float32).sum())(X.astype(np.float64))
+    assert [row.rule for row in found.rows] == ["wave_jvp"]
+    assert found.agrees is None
+    assert found.headline.endswith("the whole is too coarse to tell")
+
+
 def test_floats_of_16_bits_are_too_coarse():
     @jax.custom_jvp
     def short(x):
