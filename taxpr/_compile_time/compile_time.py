@@ -118,7 +118,7 @@ def _timed(
     whole, least = Spent(0.0, 0.0), of_nothing()
     times: dict[int, Spent] = {}  # by the number of the part
     left, left_out = 0.0, list[str]()
-    iterations: list[tuple[Unrolled, UnrolledRow]] = []
+    worth: list[tuple[Unrolled, UnrolledRow]] = []
     constants: list[ConstantRow] = []
     skipped: list[int] = []
     counts, late = [one.count for one in parts.found], False
@@ -144,8 +144,8 @@ def _timed(
         for loop in steps.over(loops):
             late = late or time.monotonic() > end
             row = _row_of_loop(loop, parts.found, times, of_parts, None if late else least)
-            iterations += [(loop, row)] if row.seconds >= _WORTH * whole.total else []
-        iterations = _with_scans(iterations, whole, scanned) if scanned and not late else iterations
+            worth += [(loop, row)] if row.seconds >= _WORTH * whole.total else []
+        worth = _with_scans(worth, whole, scanned) if scanned and not late else worth
         for one in steps.over(large):
             name, size = program.const_name(one), np.size(one) * one.dtype.itemsize
             alone = spent(functools.partial(_constant, one), ()).without(least)
@@ -157,7 +157,7 @@ def _timed(
         left_out.insert(0, _LATE.format(left=parts_left if skipped else ""))
     # Only of all parts is the sum compared with the whole.
     known = whole.total if late else sum(row.lower + row.compile for row in rows)
-    told = sorted((row for _, row in iterations), key=lambda row: -row.seconds)
+    told = sorted((row for _, row in worth), key=lambda row: -row.seconds)
     stages: dict[str, float] = dict(zip(_STAGES, (tracing.seconds, *whole), strict=True))
     each = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
     return CompileTime(

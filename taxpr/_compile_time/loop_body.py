@@ -14,9 +14,8 @@ from taxpr._untyped import jax as _jax
 from taxpr._untyped import jnp as _jnp
 from taxpr._untyped import np
 
-_Place = tuple[
-    int, int
-]  # the position of an equation in an iteration, and the number of its result
+# The position of an equation in an iteration, and the number of its result.
+_Place = tuple[int, int]
 _BINDS = re.compile(r"([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*) (?:[-+*/@]=|=) ")
 _OVER = re.compile(r"for [A-Za-z_]\w* in ([A-Za-z_][\w.]*)")
 _CUSTOM = (_compat.custom_jvp_call_p, _compat.custom_vjp_call_p)

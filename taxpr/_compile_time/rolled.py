@@ -63,7 +63,7 @@ def scan_alone(loop: Unrolled) -> tuple[Callable[..., list[Any]], list[Any]]:
     """
     if loop.iteration is None:
         raise unlike(loop, "they have other equations")
-    iterations = LoopBody(loop.iteration.jaxpr, loop)
+    body = LoopBody(loop.iteration.jaxpr, loop)
     types: dict[Any, Any] = {}
 
     def any_value(atom: Any) -> Any:
@@ -73,11 +73,11 @@ def scan_alone(loop: Unrolled) -> tuple[Callable[..., list[Any]], list[Any]]:
         types[atom] = _jax.ShapeDtypeStruct(aval.shape, aval.dtype)
         return _jnp.zeros(aval.shape, aval.dtype)
 
-    _jax.eval_shape(lambda: list(iterations.run(any_value).values()))
+    _jax.eval_shape(lambda: list(body.run(any_value).values()))
 
     def scan(*given: Any) -> list[Any]:
         known = dict(zip(types, given, strict=True))
-        found = iterations.run(lambda atom: atom.val if _compat.is_literal(atom) else known[atom])
+        found = body.run(lambda atom: atom.val if _compat.is_literal(atom) else known[atom])
         return list(found.values())
 
     return scan, list(types.values())
@@ -140,12 +140,12 @@ def _loops(jaxpr: Jaxpr, name: str) -> list[LoopBody]:
     errors: list[RefusedError] = []
     for loop in loops:
         try:
-            iterations = LoopBody(jaxpr, loop)
+            body = LoopBody(jaxpr, loop)
         except RefusedError as error:
             errors.append(error)
             continue
-        if all(iterations.last < one.first or one.last < iterations.first for one in kept):
-            kept.append(iterations)
+        if all(body.last < one.first or one.last < body.first for one in kept):
+            kept.append(body)
     if not kept:
         raise (
             errors[0]

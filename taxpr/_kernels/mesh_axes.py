@@ -117,7 +117,10 @@ def meshes_in(program: Program, shardings: Iterable[Any]) -> Iterator[Mapping[st
 
 
 def _settings(jaxpr: StoredJaxpr) -> Iterator[Any]:
-    """The params of all equations, and the shardings of jitted functions."""
+    """The params of all equations, and the shardings of jitted functions.
+
+    Addresses, which `iter_eqns` makes, would take most of the time.
+    """
     waiting = [_compat.open_jaxpr(jaxpr)]
     for inner in waiting:
         for eqn in filter(_PARAMS, inner.eqns):

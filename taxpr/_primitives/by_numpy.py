@@ -1,4 +1,4 @@
-"""`by_numpy`: what NumPy makes of a value while a compiled program runs on a CPU.
+"""`by_numpy`: a function of a value, which NumPy computes while a compiled program runs on a CPU.
 
 XLA compiles statistics of a value for as long as dozens of equations. A call of NumPy compiles in
 the time of one, and the value is gone after it.

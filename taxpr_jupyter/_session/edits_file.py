@@ -27,6 +27,13 @@ from taxpr_jupyter._store.store import Store
 _FORMAT = "taxpr session 1"
 
 
+class _Part(dict[str, Any]):
+    """A part of a file of edits."""
+
+    def __missing__(self, key: str) -> Any:
+        raise PanelError(f"The file of edits was changed: it lacks {key!r}")
+
+
 class EditsFile:
     """Saves and loads the edits of a session."""
 
@@ -251,7 +258,7 @@ def _read(file: pathlib.Path) -> dict[str, Any]:
         PanelError: If `EditsFile.save` did not write it.
     """
     try:
-        data = json.loads(file.read_text("utf-8"))
+        data = json.loads(file.read_text("utf-8"), object_hook=_Part)
     except ValueError as error:
         raise PanelError(f"{file} is no file of edits: {error}") from None
     if not isinstance(data, dict) or data.get("format") != _FORMAT:

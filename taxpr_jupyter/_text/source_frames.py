@@ -68,8 +68,10 @@ def frames_around(eqns: Iterable[introspect.JaxprEqn]) -> tuple[SourceFrame, ...
 
     Those do not count that JAX has moved there, out of the body of a loop.
     """
-    # Many equations have equal tracebacks, and to read the frames of one takes long.
-    distinct = {eqn.source_info.traceback: eqn for eqn in eqns}
+    # Many equations have equal tracebacks, and to read the frames of one takes long. Name stacks
+    # tell apart the equations of different derivative rules.
+    infos = ((eqn.source_info, eqn) for eqn in eqns)
+    distinct = {(info.traceback, info.name_stack): eqn for info, eqn in infos}
     stacks = dict.fromkeys(filter(None, map(frames_of, distinct.values())))
     if not stacks:
         return ()

@@ -192,10 +192,15 @@ def headline(run: Differing) -> str:
 
 def _unchanged(rows: Iterable[ArrayDifference], live: bool = False) -> str:
     """A note about the folded outputs: those that are unchanged and finite."""
-    count = sum(row.quiet for row in rows)
+    quiet = [row.compared for row in rows if row.quiet]
     if live:
-        return f"{count_of(count, 'output')} with the same first elements, not compared while Live"
-    return f"{count_of(count, 'output')} unchanged"
+        seen = count_of(len(quiet), "output")
+        return f"{seen} with the same first elements, not compared while Live"
+    said = f"{count_of(sum(quiet), 'output')} unchanged"
+    if all(quiet):
+        return said
+    seen = count_of(len(quiet) - sum(quiet), "output")
+    return f"{said}, {seen} with the same first elements: the rest is released"
 
 
 def _value(row: ValueRow) -> selected.NodeValue:

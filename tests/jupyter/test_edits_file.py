@@ -214,3 +214,16 @@ def test_an_initial_value_that_a_file_cannot_have(file):
         PanelError, match=r"The initial value of key cannot be saved: a file has no"
     ):
         session.save(file)
+
+
+@pytest.mark.parametrize("key", ["made_by", "lines", "views"])
+def test_a_file_that_lacks_a_part_is_refused(file, key):
+    session = Session(net, (X,))
+    session.attach("h", "scale", factor=0.5)
+    session.save(file)
+    data = json.loads(file.read_text())
+    del data[key]
+    file.write_text(json.dumps(data))
+    with pytest.raises(PanelError, match=f"it lacks '{key}'"):
+        session.load(file)
+    assert list(session.injectors)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import threading
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._runs.released import SMALL, Released, summary_of
+from taxpr_jupyter._view.graph import Graph
+from taxpr_jupyter._view.parts.run_strip import RunStripView
+from taxpr_jupyter._view.wire import compared_state
 
 
 def net(w, x):
@@ -191,6 +195,8 @@ def test_old_runs_keep_a_summary_and_those_with_a_name_stay():
     assert not rows["out['big']"].compared
     assert rows["out['big']"].note.startswith("only the first elements are known")
     assert session.runs.table()[0]["out['sum']"] == 499500.0
+    said = compared_state(session.runs.compare("run 60", "run 12"))["unchanged"]
+    assert said == "1 output unchanged, 1 output with the same first elements: the rest is released"
 
 
 def test_a_live_run_with_a_name_is_not_replaced():
@@ -253,3 +259,13 @@ def test_an_output_that_one_run_has(in_module):
     same = session.runs.compare("run 1", "run 1")
     assert all(row.equal for row in same.differences)
     assert same.changes == ()
+
+
+def test_a_run_that_is_shown_may_be_kept_no_longer(session):
+    graph = Graph(threading.RLock())
+    strip = RunStripView(session, graph)
+    strip.ran()
+    session._runner.kept = session.runs[:1]
+    shown = graph.results
+    strip.again()
+    assert graph.results == shown

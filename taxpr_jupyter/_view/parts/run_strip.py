@@ -30,7 +30,8 @@ class RunStripView:
     def again(self) -> None:
         """Shows what it shows, by the names that runs have now."""
         shown = self._graph.results
-        if "number" in shown:
+        kept = {0, *(run.number for run in self._session.runs)}
+        if "number" in shown and {shown["number"], shown["against"]} <= kept:
             self._show(shown["number"], shown["against"])
 
     def refresh(self) -> None:
