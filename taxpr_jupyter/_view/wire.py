@@ -237,14 +237,14 @@ def _chart(chart: OutputChart) -> run_results.Drawn:
 
 
 def _percent(share: float | None) -> str:
-    """A relative difference: percents up to ten times, else the factor."""
+    """A relative difference; not "19 times", since 80 is 20 times 4."""
     if share is None or math.isnan(share):
         return "–"
     if math.isinf(share):
         return "from 0"
-    if share >= 10:
-        return f"{share:.3g} times"
-    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
+    if share >= 1e4:
+        return f"{100 * share:.3g} %"
+    return f"{100 * share:,.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
 def _record(record: Record) -> run_results.Recorded:
