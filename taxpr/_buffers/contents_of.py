@@ -58,8 +58,9 @@ class Contents:
         ...     return jax.lax.scan(lambda c, x: (c + 1, jnp.sin(x) * c), 0.0, xs)[1]
         >>> call = compile_call(f, (jnp.ones(50),), {})
         >>> contents = Contents(call, Attributions(call.program))
-        >>> contents.of((call.hlo.entry.root.name, ()))
-        Content(address='0:scan/body/3:mul', stacked=True, copied=False, carried=False)
+        >>> content = contents.of((call.hlo.entry.root.name, ()))
+        >>> content.address, content.stacked, content.carried
+        ('0:scan/body/3:mul', True, False)
     """
 
     def __init__(self, call: CompiledCall, words: Attributions) -> None:
