@@ -27,7 +27,7 @@ from taxpr._keeping.handing import Handing
 from taxpr._keeping.wanted import every_value
 
 PARTS = 1, 1 / 2, 1 / 8, 1 / 64, 1 / 1000, 0  # of the bytes of all values
-AT_MOST = {"find_nan": 2, "find_nan, NaN": 4, "watch": 2, "first_difference": 2}
+AT_MOST = {"find_nan": 2, "find_nan, NaN": 4, "watch": 2, "first_difference": 2, "sweep": 3}
 NEVER_BELOW = 0.6  # of the time with more memory
 
 
@@ -121,12 +121,37 @@ def measured(name: str, fun: Any, args: Any, count: Count) -> list[dict[str, Any
     return results
 
 
+def sweep_measured(args: Any, count: Count) -> list[dict[str, Any]]:
+    """Less memory for a sweep means fewer runs at once. Less than one run takes is an error."""
+    scales = jnp.linspace(0.0, 2.0, 64)
+    named = lambda weights, x: loss(weights, taxpr.tag(x, name="x"))
+    ask = lambda m: taxpr.sweep(named, "x", taxpr.scale, scales, memory=m)(*args)
+    whole = worst = 0.0
+    for memory in (None, 2**24, 2**22, 2**20, 2**18):
+        jax.clear_caches()
+        gc.collect()
+        count.compiled = 0
+        start = time.process_time()
+        try:
+            ask(memory)
+        except taxpr.errors.ArgumentError as error:
+            print(f"sweep, {memory:,} bytes: {error}", flush=True)
+            break
+        took = time.process_time() - start
+        whole = whole or took
+        worst = max(worst, took / whole)
+        given = "all memory" if memory is None else f"{memory:,} bytes"
+        print(f"sweep, {given}: {took / whole:.2f} of the time, {count.compiled} compiled")
+    return [programs.reached("sweep: the most", worst, AT_MOST["sweep"], " times")]
+
+
 def main(layers: int = 4) -> None:
     args = programs.transformer_args(layers, tokens=32, width=32)
     count = Count()
     for run in ASKED.values():  # the first call of each does more
         run(jax.grad(loss), programs.transformer_args(1), None)
     results = [one for name, fun in PROGRAMS.items() for one in measured(name, fun, args, count)]
+    results += sweep_measured(args, count)
     programs.write("bench_budgets", results)
 
 

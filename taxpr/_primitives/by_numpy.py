@@ -5,8 +5,10 @@ the time of one, and the value is gone after it.
 """
 
 import functools
+import queue
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 from jax import lax
@@ -28,7 +30,8 @@ def by_numpy(of: Callable[[Any, Any], Any], x: Array) -> Array:
         x: The value.
     """
     aval = _jax.eval_shape(functools.partial(_by_jax, of), x)
-    _worker()
+    if _tasks() is None:
+        return _by_jax(of, x)
     made = by_numpy_p.bind(x, of=of, shape=aval.shape, dtype=aval.dtype)
     return lax.bitcast_convert_type(made, aval.dtype) if _is_wide(aval.dtype) else made
 
@@ -42,18 +45,36 @@ def _is_wide(dtype: Any) -> bool:
 
 
 @functools.cache
-def _worker() -> ThreadPoolExecutor:
-    """A thread of NumPy's own: XLA takes the least numbers for zeros in its threads.
+def _tasks() -> queue.SimpleQueue[Any] | None:
+    """The tasks of a thread for NumPy: in XLA's own threads the least numbers are taken for zeros.
 
-    A thread begins with the mode of its maker, so the first call comes before a program runs.
+    None if Python is exiting and starts no more threads, as 3.12 does. A thread begins with the
+    mode of its maker, so the first call comes before a program runs. A `ThreadPoolExecutor` takes
+    no tasks while Python exits, and a program may run then, too.
     """
-    pool = ThreadPoolExecutor(1, "by_numpy")
-    pool.submit(int).result()
-    return pool
+    tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    try:
+        threading.Thread(target=_serve, args=(tasks,), name="by_numpy", daemon=True).start()
+    except RuntimeError:
+        return None
+    return tasks
+
+
+def _serve(tasks: queue.SimpleQueue[Any]) -> None:
+    while True:
+        of, x, answer = tasks.get()
+        try:
+            answer.set_result(of(x, np))
+        except BaseException as error:  # raised where the answer is waited for
+            answer.set_exception(error)
 
 
 def _by_host(x: Any, *, of: Callable[[Any, Any], Any], shape: tuple[int, ...], dtype: Any) -> Any:
-    found = _worker().submit(of, np.asarray(x), np).result()
+    answer: Future[Any] = Future()
+    tasks = _tasks()
+    assert tasks is not None  # there was one when the program was traced
+    tasks.put((of, np.asarray(x), answer))
+    found = answer.result()
     with np.errstate(over="ignore"):  # of a norm, in float32
         found = np.asarray(found, dtype).reshape(shape)
     return found[..., None].view(np.uint32) if _is_wide(dtype) else found

@@ -1,5 +1,8 @@
 """Answers are the same with any memory, and little of it compiles few programs."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -386,3 +389,16 @@ def test_numpy_makes_statistics_in_a_thread_of_another_precision():
     for one in stats.parts:
         expected = whole[one.address].stats().norm
         np.testing.assert_allclose(one.stats(each=False).norm, expected, 1e-12)
+
+
+def test_little_memory_is_enough_while_python_exits(tmp_path):
+    script = tmp_path / "asks.py"
+    script.write_text("""
+import atexit, jax.numpy as jnp, taxpr
+
+@atexit.register
+def ask():
+    print(taxpr.find_nan(lambda x: jnp.log(x - 9.0).sum(), memory=1)(jnp.ones(9)))
+""")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=200)
+    assert "jnp.log(x - 9.0)" in done.stdout, done.stderr
