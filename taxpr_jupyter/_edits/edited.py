@@ -24,7 +24,7 @@ from taxpr_jupyter._lines.line import ProgramLine, ProgramLines
 from taxpr_jupyter._model.model import Marked
 from taxpr_jupyter._text.short import Tooltips
 
-# An address, the key or name of a tag, or a selector of one value such as a `taxpr.var`.
+# An address, the key or name of a tag, a variable, or a selector of one value, as `taxpr.var`.
 Place: TypeAlias = Any
 
 
@@ -141,13 +141,31 @@ class Edited:
         more = size.total + size.others - len(lines)
         return outline.rows(lines, self.sites, call=call, color=color, eqns=size.eqns, more=more)
 
+    def meant(self, place: Place) -> Place:
+        """The place itself; for a variable, such as ``"f.x"`` or ``"x#1"``, a `taxpr.var`.
+
+        An address or a tag of that name is meant rather than the variable.
+        """
+        if not isinstance(place, str) or self.index.values(place):
+            return place
+        if any(place in (site.key, site.name, site.address) for site in self.sites):
+            return place
+        name, _, number = place.rpartition("#")
+        one = (
+            taxpr.var(name, occurrence=int(number))
+            if name and number.isdecimal()
+            else taxpr.var(place)
+        )
+        return one if taxpr.find_values(self.program, taxpr.maybe(one)) else place
+
     def address_of(self, place: Place) -> str:
-        """The address of the one value that a selector means; a text stays as it is.
+        """The address of the one value that is meant; other texts stay as they are.
 
         Raises:
             taxpr.errors.SelectorError: If it means no value.
             PanelError: If it means several.
         """
+        place = self.meant(place)
         if isinstance(place, str):
             return place
         found = taxpr.find_values(self.program, place)
@@ -212,9 +230,13 @@ class Edited:
         )
 
     def _near(self, address: str) -> str:
-        """A list of the tags for messages, those with similar names first."""
+        """A list of the tags and variables for messages, those with similar names first."""
         titles = {site.title: site.name or site.address for site in self.sites}
-        return f"Tags: {nearest(address, titles) or 'none'}"
+        said = f"Tags: {nearest(address, titles) or 'none'}"
+        if not taxpr.Address(address).kind:
+            held = list(dict.fromkeys(one.text for one in self.program.variables()))
+            said += f". Variables: {nearest(address, held) or 'none'}"
+        return said
 
     def new_name(self, name: str | None, address: str = "") -> str:
         """``name``, or a free one: the variable that held the value, or ``tag1``, ``tag2``, ….

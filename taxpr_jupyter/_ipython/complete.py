@@ -1,11 +1,14 @@
-"""Completion of the options of ``%taxpr``."""
+"""Completion of the options and words of ``%taxpr``."""
 
 import re
 from typing import Any
 
 from IPython.core import completer
 
-from taxpr_jupyter._ipython.options import OPTIONS
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._ipython import verbs
+from taxpr_jupyter._ipython.options import OPTIONS, split
+from taxpr_jupyter._output.shell import running_shell
 
 _MAGICS = ("%taxpr", "%%taxpr")
 _HOOK = "complete_command"
@@ -35,19 +38,40 @@ def remove(shell: Any) -> None:
             dispatch.strs.pop(magic, None)
 
 
-def _options_for(line: str) -> list[str]:
-    """The flags that fit at the end of the line up to the cursor."""
-    found = re.fullmatch(r"\s*%{1,2}taxpr(?:\s.*)?\s(-[\w-]*)", line)
-    start = found[1] if found else None
-    return [] if start is None else [o.flag for o in OPTIONS if o.flag.startswith(start)]
+def _fitting(line: str) -> tuple[str, list[str], bool]:
+    """The completions of the line up to the cursor.
+
+    Returns:
+        The word before the cursor, its completions, and whether nothing else fits.
+    """
+    flag = re.fullmatch(r"\s*%{1,2}taxpr(?:\s.*)?\s(-[\w-]*)", line)
+    if flag:
+        return flag[1], [o.flag for o in OPTIONS if o.flag.startswith(flag[1])], True
+    found = re.fullmatch(r"\s*%taxpr\s+(.*)", line, re.DOTALL)
+    if found is None:
+        return "", [], False
+    end = line[len(line.rstrip()) :]
+    try:
+        given, text = split(found[1])
+        verb = verbs.verb_of(text)
+        if verb is None or (verb == text and not end):  # the verb itself is typed
+            return *verbs.first_words(text + end if text else ""), False
+        more, rest = split(text.removeprefix(verb))
+        names = [word.removeprefix("--name=") for word in given + more if word[:7] == "--name="]
+        session = verbs.session_of(
+            names[-1] if names else None, getattr(running_shell(), "user_ns", {})
+        )
+    except PanelError:  # nothing is wrong with a line that is not finished
+        return "", [], False
+    return *verbs.next_words(verb, rest + end, session), True
 
 
 def _matcher(context: Any) -> dict[str, Any]:
-    flags = _options_for(context.line_with_cursor[: context.cursor_position])
+    word, found, alone = _fitting(context.line_with_cursor[: context.cursor_position])
     return {
-        "completions": [completer.SimpleCompletion(text=flag, type="param") for flag in flags],
-        "suppress": bool(flags),
-        "matched_fragment": context.token,
+        "completions": [completer.SimpleCompletion(text=one, type="param") for one in found],
+        "suppress": bool(found) and alone,
+        "matched_fragment": word,
     }
 
 
@@ -56,4 +80,6 @@ _matcher.matcher_identifier = "taxpr_jupyter.options"  # type: ignore[attr-defin
 
 
 def _complete_command(shell: Any, event: Any) -> list[str]:
-    return _options_for(event.text_until_cursor)
+    word, found, _ = _fitting(event.text_until_cursor)
+    symbol = word if word.startswith("-") else event.symbol  # IPython's word may be shorter
+    return [one[len(word) - len(symbol) :] for one in found if word.endswith(symbol)]

@@ -15,7 +15,7 @@ from traitlets import Bool, Float, Int, Unicode
 from taxpr.questions import Compiles, compiles
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.measured import asked_for
-from taxpr_jupyter._ipython import bodiless, complete
+from taxpr_jupyter._ipython import bodiless, complete, verbs
 from taxpr_jupyter._ipython import cell as _cell
 from taxpr_jupyter._ipython import options as _options
 from taxpr_jupyter._layout.layout import TIMEOUT
@@ -60,7 +60,7 @@ class TaxprMagics(Magics):
     @magic_arguments("%taxpr")
     @_all_options
     @argument("call", nargs="*", help="the call; in a cell its last expression when left out")
-    def taxpr(self, line: str, cell: str | None = None) -> Session | Compiles | None:
+    def taxpr(self, line: str, cell: str | None = None) -> Any:
         """Trace a call, without making it, and show its program with its tags.
 
         ``%taxpr f(x)`` takes one call. ``%%taxpr`` runs its cell up to the last
@@ -70,11 +70,23 @@ class TaxprMagics(Magics):
 
         ``%%taxpr why`` runs its cell, and ``%taxpr why f(x)`` its line, and says what
         was traced and compiled in it, and why: see `taxpr.compiles`.
+
+        The other words act on the session that a cell opened last, or on the session
+        that ``--name`` says. ``%taxpr inject --help`` tells more of one:
+
+        * ``%taxpr tag WHERE [NAME]``: tag a value.
+        * ``%taxpr inject WHERE INJECTOR [PARAM=VALUE ...]``: attach an injector to it.
+        * ``%taxpr edit WHERE = EXPRESSION``: give a line another right-hand side.
+        * ``%taxpr watch [VARIABLE]``: run, and keep the values of variables.
+        * ``%taxpr run``: run with the injectors, beside the untouched program.
+        * ``%taxpr find_nan``: find the first value that is not finite.
         """
         with for_the_user(self.shell):
             words, text = _options.split(line)
             if not words and text.split()[:1] == [_WHY]:
                 return self._why(text.removeprefix(_WHY), cell)
+            if verb := verbs.verb_of(text):
+                return self._verb(verb, words, text.removeprefix(verb), cell)
             if _options.HELP in words:
                 usage = self.taxpr.parser.format_help()  # type: ignore[attr-defined]
                 print(usage.removeprefix("::").lstrip())  # colons for documents
@@ -90,6 +102,25 @@ class TaxprMagics(Magics):
             if options.name is not None:
                 self.shell.user_ns[options.name] = session
         return None if (text or cell or "").rstrip().endswith(";") else session
+
+    def _verb(self, verb: str, words: list[str], text: str, cell: str | None) -> Any:
+        """Do one of `verbs` in the session that is meant."""
+        more, text = _options.split(text)
+        pairs = [word.partition("=") for word in [*words, *more]]
+        given = {flag: value for flag, _, value in pairs}
+        if _options.HELP in given:
+            print(verbs.help_of(verb))
+            return None
+        if cell is not None:
+            raise PanelError(f"%%taxpr {verb} takes no cell: write `%taxpr {verb}` in a line")
+        known = ["--name", *["--device"] * verbs.VERBS[verb].runs]
+        if unknown := next((flag for flag in given if flag not in known), None):
+            raise PanelError(f"%taxpr {verb} takes no {unknown}, but {' and '.join(known)}")
+        session = verbs.session_of(given.get("--name"), self.shell.user_ns)
+        bare = text.rstrip().removesuffix(";")
+        device = given.get("--device")
+        result = verbs.do(verb, verbs.VerbCall(session, bare.strip(), self.shell.user_ns, device))
+        return result if bare == text.rstrip() else None
 
     def _why(self, text: str, cell: str | None) -> Compiles:
         """The traces and compiles in a cell, or in the line of the magic."""

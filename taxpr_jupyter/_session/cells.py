@@ -43,6 +43,12 @@ class Cells:
         self._sessions = weakref.WeakValueDictionary()
         self._execution: tuple[str, str] | None = None
         self._count = 0
+        self._last: weakref.ref[Session] | None = None
+
+    @property
+    def last(self) -> Session | None:
+        """The session that a cell opened last, as long as somebody has it."""
+        return self._last() if self._last else None
 
     def enter(self, session: Session, shell: Any) -> None:
         """Files a new session; the one that it replaces hands over its state and closes.
@@ -51,6 +57,7 @@ class Cells:
         a name for it, it lives on, and releases large arrays.
         """
         cell, message = _running_cell(shell)
+        self._last = weakref.ref(session)
         if cell is None:
             return
         with self._lock:
@@ -72,7 +79,7 @@ class Cells:
         """Forgets all sessions; they stay open."""
         with self._lock:
             self._sessions.clear()
-            self._execution = None
+            self._execution = self._last = None
 
 
 CELLS = Cells()

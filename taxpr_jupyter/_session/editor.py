@@ -42,8 +42,8 @@ class Editor:
         A value that was tagged so before stays as it is: a cell may run again.
 
         Args:
-            address: The value, or an equation with one result; or a selector of one value such as
-                `taxpr.var`.
+            address: The value, or an equation with one result; a variable, such as ``"loss.h"`` or
+                ``"h#1"`` for its second value; or a selector of one value such as `taxpr.var`.
             name: The tag's name; by default the variable that held the value, or ``tag1``,
                 ``tag2``, ….
             **params: More params of the tag.
@@ -63,7 +63,8 @@ class Editor:
         """
         with self._store.change("tags"):
             site = self._store.edited.site(address)
-            if site is not None and site.added and site.params == {"name": name, **params}:
+            own = name or (site.name if site else None)  # tagged before by its own name
+            if site is not None and site.added and site.params == {"name": own, **params}:
                 return site.key
             key = self._store.edited.untagged_value(address)
             params = {"name": self._store.edited.new_name(name, key), **params}
@@ -115,7 +116,8 @@ class Editor:
         that is not possible, it stays an injection, and the note says why.
 
         Args:
-            address: A tag or a value, or a tag's name; or a selector such as `taxpr.var`.
+            address: A tag or a value, or a tag's name; a variable, see `tag`; or a selector such as
+                `taxpr.var`.
             injector: The name of a ready injector or of a function in the notebook, a
                 `taxpr.injectors.Injector`, or a function ``(ctx, token, params) -> (token, ctx)``.
             ctx: The first context of a function.
@@ -143,15 +145,16 @@ class Editor:
 
         def place() -> Attached:
             edited, tag = self._store.edited, None
-            site = edited.site(address)
+            meant = edited.meant(address)
+            site = edited.site(meant)
             if site is None:
-                key = edited.untagged_value(address)
+                key = edited.untagged_value(meant)
                 tag = {"name": edited.new_name(None, key)}
                 edited = edited.changed(tags={**edited.edits.tags, key: tag})
                 site = edited.the_site(key)
             made = _attach.make(site.key, injector, ctx, values, self._store.namespace)
-            named = isinstance(address, _Var) and address.inside is None
-            made = dataclasses.replace(made, variable=address if named else None)
+            named = isinstance(meant, _Var) and meant.inside is None
+            made = dataclasses.replace(made, variable=meant if named else None)
             made = self._trials.pending(made, tag)
             self._store.edited = edited.changed(attached={**edited.edits.attached, site.key: made})
             return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -87,6 +88,22 @@ class Rewriter:
         """The edited lines, with their places in the source."""
         return self._store.edits.written
 
+    def editable(self) -> list[str]:
+        """The lines that `edit` takes, by variable where one line binds it.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def loss(w):
+            ...     h = jnp.sin(w)
+            ...     return h * 2
+            >>> Session(loss, (0.0,)).editable()
+            ['loss.h', 'loss.return']
+        """
+        every = self._every()
+        bound = Counter(one.variable for one in every)
+        return [one.place if bound[one.variable] > 1 else one.variable for one in every]
+
     def diff(self) -> str:
         """The changes by `edit`, as a unified diff of the files; may be empty.
 
@@ -105,18 +122,22 @@ class Rewriter:
         with self._store.change("program"):
             self._tracer.put(written=written())
 
+    def _every(self) -> list[Assignment]:
+        """The lines of the program that can be typed over."""
+        listing = self._store.program.listing()
+        lines = {(part.file, line.number) for part in listing.parts for line in part.lines}
+        files = dict.fromkeys(file for file, _ in sorted(lines))
+        return [
+            one for file in files for one in assignments(file).values() if (file, one.line) in lines
+        ]
+
     def _at(self, where: Any) -> Assignment:
         """The line that is meant.
 
         Raises:
             PanelError: If there is no such line, or several.
         """
-        listing = self._store.program.listing()
-        lines = {(part.file, line.number) for part in listing.parts for line in part.lines}
-        files = dict.fromkeys(file for file, _ in sorted(lines))
-        every = [
-            one for file in files for one in assignments(file).values() if (file, one.line) in lines
-        ]
+        every = self._every()
         text = str(getattr(where, "text", where))
         number = getattr(where, "line", None)
         file, colon, last = text.rpartition(":")

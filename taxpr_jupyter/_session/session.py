@@ -146,6 +146,7 @@ class Session:
     unedit = of("_rewriter", Rewriter.unedit)
     edits = of("_rewriter", Rewriter.edits)
     written = of("_rewriter", Rewriter.written)
+    editable = of("_rewriter", Rewriter.editable)
     diff = of("_rewriter", Rewriter.diff)
     undo = of("_editor", Editor.undo)
     redo = of("_editor", Editor.redo)

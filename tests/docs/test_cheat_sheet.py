@@ -13,7 +13,9 @@ import taxpr_jupyter
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cheat-sheet.md"
 LOOK, SAY = PAGE.read_text("utf-8").split("## Say where")
 ROWS = re.compile(r"^\| (`.*?) \| [^|]*\|$", re.MULTILINE)
-CALLS = [re.findall(r"`([^`%]+)`", row) for row in ROWS.findall(LOOK)]
+CODES = [re.findall(r"`([^`]+)`", row) for row in ROWS.findall(LOOK)]
+# Magics run in tests/jupyter/test_verbs.py.
+CALLS = [plain for row in CODES if (plain := [code for code in row if code[0] != "%"])]
 PLACES = [code for row in ROWS.findall(SAY) for code in re.findall(r"`([^`]+)`", row)]
 
 

@@ -183,7 +183,7 @@ def test_an_error_with_a_cause_and_without_frames_of_the_user(notebook):
         (lambda s: s.tag("0:scn"), "There is no value '0:scn' in the program; near it are 0:scan"),
         (lambda s: s.tag("0:scan"), "0:scan has 2 results: say which, of 0:scan.0, 0:scan.1"),
         (lambda s: s.tag(H), r"is tagged already, as 'h' \(.*at 0:scan/body/t0\), in the source"),
-        (lambda s: s.tag("w"), r"w is tagged already, as 'w' \(.*at t0\): attach an injector"),
+        (lambda s: s.tag("w", "v"), r"w is tagged already, as 'w' \(.*at t0\): attach an injector"),
         (
             lambda s: s.tag("in1", "h"),
             r"'h' is taken by the tag 'h' \(.*, at 0:scan/body/t0\)",
