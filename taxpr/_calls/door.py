@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from taxpr._calls.libraries import is_object, libraries, opened
+from taxpr._calls.libraries import is_object, libraries, named_by_user, opened
 from taxpr._calls.model import Held, Opened, States, Taken
 from taxpr._calls.static import marked, plain, run
 from taxpr._compat import PyTree
@@ -134,7 +134,7 @@ def door_of(
     """
     if getattr(fun, "is_pure", False):
         return None
-    loaded = [*libraries()]
+    fun, loaded = named_by_user(fun), [*libraries()]
     keeps = any(library.takes_numbers(fun) for library in loaded)
     given = tuple(args), dict(kwargs)
     own, words = kept = _marked(given, keeps)

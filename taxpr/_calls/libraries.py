@@ -5,6 +5,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import sys
 import weakref
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 import jax
 
 from taxpr._calls.model import Opened
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, name_of
 from taxpr._given import refuse_no_text
 from taxpr._untyped import jax as _jax
 
@@ -52,6 +53,8 @@ class Library:
             value.
         checkpoint: Its own `jax.checkpoint`, for functions that take its objects: the name, and
             the function, which takes a ``policy``.
+        transformed: Takes a function. If a transformation of the library returned it with a name or
+            parameters of its own, it returns the user's function in it; else None.
     """
 
     open: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Opened | None]
@@ -62,6 +65,7 @@ class Library:
     noticing: Callable[[], AbstractContextManager[Callable[[], bool]]] | None = None
     attributes: Callable[[Any], Mapping[str, Any] | None] = _nothing
     checkpoint: tuple[str, Callable[..., Any]] | None = None
+    transformed: Callable[[Any], Callable[..., Any] | None] = _nothing
 
     def is_own(self, x: Any) -> bool:
         """Whether something is an object or a model of the library."""
@@ -151,6 +155,33 @@ def attributes_of(x: Any) -> Mapping[str, Any] | None:
 def is_object(x: Any) -> bool:
     """Whether a value is a library's object, with arrays that functions change in place."""
     return any(library.is_object(x) for library in libraries())
+
+
+def named_by_user(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with the name and the parameters of the user's function in it.
+
+    `jax.grad` keeps these; transformations of some libraries do not, such as `flax.nnx.grad`.
+    """
+    for library in libraries():
+        if (inner := library.transformed(fun)) is not None:
+
+            @functools.wraps(named_by_user(inner))
+            def named(*args: Any, **kwargs: Any) -> Any:
+                return fun(*args, **kwargs)
+
+            named.__name__ = name_of(named_by_user(inner))  # a `functools.partial` has none
+            return named
+    return fun
+
+
+def users_name_of(fun: Callable[..., Any]) -> str:
+    """The name of a function; for a gradient of a library, of the user's function in it."""
+    return name_of(named_by_user(fun))
+
+
+def is_model(x: Any) -> bool:
+    """Whether a value is a library's object, or a model that is a PyTree."""
+    return any(library.is_own(x) for library in libraries())
 
 
 def checkpoint_of(*given: Any) -> tuple[str, Callable[..., Any]]:

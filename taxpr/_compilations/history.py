@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
+from taxpr._calls.libraries import named_by_user
 from taxpr._compilations.causes import CallChange
 from taxpr._compilations.signature import Signature, short
 from taxpr._compilations.stale import body_of
@@ -109,6 +110,8 @@ def inner(fun: Any) -> Any:
             fun = fun.__func__
         elif callable(wrapped := getattr(fun, "__wrapped__", None)):
             fun = wrapped
+        elif (named := named_by_user(fun)) is not fun:
+            fun = named
         else:
             return fun
 

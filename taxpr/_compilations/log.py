@@ -9,10 +9,11 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from taxpr import _compat
 from taxpr._answers.answer import Answer
+from taxpr._calls.libraries import users_name_of
 from taxpr._compilations.as_called import called
 from taxpr._compilations.recorder import FAILED, FIRST, Entry, Recorder
 from taxpr._compilations.stale import Seen, StaleRow, changed_since, seen_by
-from taxpr._errors import ArgumentError, name_of, refuse_no_function
+from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._given import refuse_no_flag, told_how
 
 _P = ParamSpec("_P")
@@ -193,7 +194,7 @@ class WhyCompiled(Generic[_P, _R]):
     def __init__(self, fun: Callable[_P, _R]) -> None:
         functools.update_wrapper(self, fun)
         self._call = fun
-        self._log = CompileLog(name_of(fun))
+        self._log = CompileLog(users_name_of(fun))
         self._size = 0  # of what is compiled
         self._asked = False  # whether a call has returned
 

@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Any
 
 from taxpr import _compat
+from taxpr._calls.libraries import users_name_of
 from taxpr._compat import JittedCall, Stage
 from taxpr._compilations.as_called import as_called
 from taxpr._compilations.causes import CURES, CallChange, changes
@@ -260,7 +261,7 @@ _probe = _jax.jit(_traced)
 def _called(stage: Stage) -> str:
     """The function of a stage, as named in rows."""
     fun = stage.call.fun if stage.call else None
-    return _plain(stage.name) if fun is None else name_of(fun)
+    return _plain(stage.name) if fun is None else users_name_of(fun)
 
 
 def _plain(name: str) -> str:

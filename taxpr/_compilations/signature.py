@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from taxpr import _compat
-from taxpr._calls.libraries import attributes_of
+from taxpr._calls.libraries import attributes_of, named_by_user
 from taxpr._calls.objects import argument_names
 from taxpr._compat import JittedCall, is_sequence
 from taxpr._errors import name_of
@@ -94,7 +94,7 @@ def signature_of(call: JittedCall) -> Signature:
     if call.fun is None:
         names = [f"operand {k}" for k in range(count)]
     else:
-        names = argument_names(call.fun, count)
+        names = argument_names(named_by_user(call.fun), count)
     numbers = {k % count for k in call.options.get("static_argnums", ()) if -count <= k < count}
     words = call.options.get("static_argnames", ())
     given = [

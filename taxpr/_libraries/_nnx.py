@@ -3,6 +3,7 @@
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 import dataclasses
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -120,6 +121,19 @@ def _attributes(x: Any) -> dict[str, Any] | None:
     return found
 
 
+# The names of gradients of nnx, with and without a graph.
+_GRADIENTS = ("grad_wrapper", "tree_grad_wrapper")
+
+
+def _transformed(fun: Any) -> Any:
+    """The user's function in a gradient of nnx, which has neither its name nor its parameters."""
+    made = inspect.unwrap(fun)
+    if getattr(made, "__name__", "") not in _GRADIENTS or made.__module__ != nnx.grad.__module__:
+        return None
+    inside = inspect.getclosurevars(made).nonlocals
+    return next((inspect.unwrap(inside[k]) for k in ("f", "gradded_fn") if k in inside), None)
+
+
 _CODE = """
 graph, state = nnx.split(objects)
 
@@ -175,4 +189,5 @@ LIBRARY = dataclasses.replace(
     ),
     attributes=_attributes,
     checkpoint=("nnx.remat", nnx.remat),
+    transformed=_transformed,
 )

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._calls.libraries import users_name_of
 from taxpr._compile_time.alone import spent_alone
 from taxpr._compile_time.parts import PieceOfPart
 from taxpr._errors import ArgumentError, RefusedError, TaxprError, name_of, told_as
@@ -110,7 +111,7 @@ def advice(asked: Asked, *, measure: bool) -> WhatIf:
     notes.update((note, None) for _, more, _ in pay for note in more)
     rows.sort(key=lambda row: -row.saved)
     pays = "1 change of {} pays" if len(rows) == 1 else f"{len(rows)} changes of {{}} pay"
-    headline = f"advice for {name_of(asked.fun)}: {pays.format(len(tried))}"
+    headline = f"advice for {users_name_of(asked.fun)}: {pays.format(len(tried))}"
     return WhatIf(headline, rows, (*_notes(rows), *notes))
 
 

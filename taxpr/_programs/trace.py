@@ -13,7 +13,7 @@ import jax
 from taxpr import _compat
 from taxpr._calls.bound import Statics, without_statics
 from taxpr._calls.door import Door, door_of
-from taxpr._calls.libraries import noticed, say_as_told
+from taxpr._calls.libraries import named_by_user, noticed, say_as_told
 from taxpr._compat import PyTree
 from taxpr._errors import (
     ArgumentError,
@@ -83,6 +83,7 @@ def trace(
     nums, given = asked_static(fun, static_argnums, static_argnames)
     of_jit = _compat.static_arguments(fun)
     nums, given = (*nums, *of_jit[0]), (*given, *of_jit[1])
+    fun = named_by_user(fun)
     nums, given = static_both_ways(fun, nums, given)
 
     def traced(*args: PyTree, **kwargs: PyTree) -> Program:

@@ -11,9 +11,10 @@ from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import as_dict
+from taxpr._calls.libraries import users_name_of
 from taxpr._compat import Array, PyTree
 from taxpr._devices.fetched import fetched, is_shared
-from taxpr._errors import ArgumentError, name_of, refuse_no_function
+from taxpr._errors import ArgumentError, refuse_no_function
 from taxpr._given import refuse_no_flag
 from taxpr._hops.silent import silent
 from taxpr._keeping.passes import STATS_ONLY, reduced_by
@@ -165,7 +166,7 @@ def _transformed(f: Any) -> str:
     """
     inner, doc = getattr(f, "__wrapped__", None), getattr(f, "__doc__", None) or ""
     if inner is None:
-        return name_of(f)
+        return users_name_of(f)
     said = doc != getattr(inner, "__doc__", None) and (w for w in _MADE_BY if doc.startswith(w))
     by = next(said or iter(()), None)
     return f"{_MADE_BY[by]}({_transformed(inner)})" if by else _transformed(inner)
@@ -210,7 +211,8 @@ class _Finding:
         error = ran.raised.error
         if error is not None:  # what ended the run is of nothing that a result has
             self._everywhere = True
-        is_bad = any(fetched(reduced_by(_BITS, [x], 0)[0]).any() for x in ran.out)
+        may_be = [x for x in ran.out if takes(jax.typeof(x).dtype)]
+        is_bad = any(fetched(reduced_by(_BITS, [x], 0)[0]).any() for x in may_be)
         seen = self._seen(ran)
         found = Nonfinite(self._program.jaxpr, seen, is_bad or self._everywhere, ran.closed)
         origins = found.origins[:_MOST]

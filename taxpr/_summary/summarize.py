@@ -10,6 +10,8 @@ import jax
 
 from taxpr._address import Address
 from taxpr._answers.tables import size_text
+from taxpr._calls.libraries import is_model
+from taxpr._calls.model import is_held
 from taxpr._compat import PyTree
 from taxpr._compiled.attribution import Attributions
 from taxpr._compiled.compile_call import program_of
@@ -21,7 +23,7 @@ from taxpr._given import refuse_no_flag
 from taxpr._memory.memory import memory
 from taxpr._profile.profile import profile, time_text
 from taxpr._programs.program import Program
-from taxpr._programs.trace import called_as
+from taxpr._programs.trace import called_as, taken_of
 from taxpr._summary.call_tree import CallNode, CallTree
 from taxpr._summary.summary_rows import Summary, SummaryRow
 from taxpr._summary.used_parameters import used_parameters
@@ -52,7 +54,8 @@ def summary(
         fun: A function as you call it, also a jitted one or a method of a model; or a `Program`.
         parameters: The arguments that are parameters, by name, such as ``"model"``, or parts of
             them, such as ``"variables['params']"``. None means the states of the model if ``fun``
-            is a model's method, else the first argument. Arrays that are no floats do not count.
+            is a model's method, else the first argument that is a model of a library, else the
+            first argument. Arrays that are no floats do not count.
         measure: Whether to run it, too, for the time and the memory of each function; it is
             compiled twice for that.
 
@@ -84,7 +87,10 @@ def summary(
 
     def asked(*args: PyTree, **kwargs: PyTree) -> Summary:
         program = program_of(fun, args, kwargs)
-        found = _NodeFacts(program, _parameters(program, parameters))
+        chosen = parameters
+        if chosen is None:
+            chosen = _model(program, *taken_of(program.door, args, kwargs))
+        found = _NodeFacts(program, _parameters(program, chosen))
         with told_as("profile", "summary"):
             measured = _measured(program, found, args, kwargs) if measure else None
         return _answer(program, found, measured)
@@ -111,6 +117,22 @@ class _Parameters(NamedTuple):
         """How many numbers some parameters have, and their bytes."""
         avals = [self.avals[k] for k in leaves]
         return sum(math.prod(one.shape) for one in avals), sum(map(size_of, avals))
+
+
+def _model(program: Program, args: tuple[PyTree, ...], kwargs: PyTree) -> str | None:
+    """The name of the first argument that is a library's model, or has one."""
+
+    def is_one(x: Any) -> bool:
+        return is_held(x) or is_model(x)
+
+    start = 0
+    for one in jax.tree.leaves((args, kwargs), is_leaf=is_one):
+        end = start + len(jax.tree.leaves(one))
+        if is_one(one) and any(map(_is_float, program.in_avals[start:end])):
+            root = _ROOT.match(program.in_names[start])
+            return root and root[0]
+        start = end
+    return None
 
 
 def _parameters(program: Program, asked: str | Sequence[str] | None) -> _Parameters:

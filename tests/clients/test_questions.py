@@ -263,6 +263,71 @@ def test_summary_has_the_modules_of_nnx_and_their_parameters(wrap):
     assert [row.variable for row in found.rows if row.name.startswith("y =")] == ["y", "y"]
 
 
+def square_of(x, model):
+    return jnp.mean(model(x) ** 2)
+
+
+def trace_names(fun, *args):
+    return taxpr.trace(fun)(*args).in_names
+
+
+GRADIENTS = {
+    "grad": lambda f, k: nnx.grad(f, argnums=k),
+    "value_and_grad": lambda f, k: nnx.value_and_grad(f, argnums=k),
+    "without a graph": lambda f, k: nnx.grad(f, argnums=k, graph=False),
+    "value, without a graph": lambda f, k: nnx.value_and_grad(f, argnums=k, graph=False),
+    "jit": lambda f, k: nnx.jit(nnx.grad(f, argnums=k)),
+}
+
+
+@pytest.mark.parametrize("wrap", GRADIENTS.values(), ids=GRADIENTS)
+def test_a_gradient_of_nnx_has_the_name_and_the_arguments_of_the_function(wrap):
+    model = Half(nnx.Rngs(0))
+    last, first = wrap(square_of, 1), wrap(mean_square, 0)
+    use, found = taxpr.memory(last)(X, model), taxpr.summary(last)(X, model)
+    assert {"x", "model.dense.kernel"} <= {*trace_names(last, X, model)}
+    assert not any("args" in row.variable for row in use.rows)
+    assert use.headline.startswith("memory of square_of: ")
+    assert found.headline.startswith("summary of square_of: ")
+    assert "(model, " in found.headline
+    assert found.parameters == HALF
+    assert taxpr.summary(first)(model, X).parameters == HALF
+    of_keyword = taxpr.summary(first)(model, x=X)
+    assert of_keyword.parameters == HALF
+    for ask in (taxpr.compiled, taxpr.compile_time):
+        assert "grad_wrapper" not in str(ask(last)(X, model))
+
+
+def test_a_gradient_of_nnx_compiles_again_under_the_name_of_the_function():
+    model = Half(nnx.Rngs(0))
+    asked = taxpr.why_compiled(nnx.jit(nnx.grad(square_of, argnums=1)))
+    asked(X, model)
+    asked(X[:2], model)
+    first, again = asked.compiles.rows
+    assert (first.function, again.function) == ("square_of", "square_of")
+    assert (again.cause, again.argument) == ("shape", "x")
+    other = taxpr.why_compiled(nnx.jit(nnx.grad(mean_square)))
+    other(model, X)
+    assert [row.cause for row in other.compiles.rows] == ["first call"]
+    assert taxpr.find_nan(nnx.grad(mean_square))(model, X).headline.startswith(
+        "find_nan of mean_square: "
+    )
+
+
+def test_summary_counts_the_parameters_of_a_model_behind_other_arguments():
+    model, mlp = Whole(nnx.Rngs(0)), Mlp(jax.random.key(0))
+    for fun, args, size in (
+        (square_of, (X, model), 2 * HALF),
+        (lambda keys, x, model: square_of(x, model), (nnx.Rngs(0), X, model), 2 * HALF),
+        (lambda x, model: jax.vmap(model)(x).sum(), (X, mlp), None),
+    ):
+        found = taxpr.summary(fun)(*args)
+        size = size or sum(x.size for x in jax.tree.leaves(mlp) if eqx.is_inexact_array(x))
+        assert found.parameters == size
+        assert "(model, " in found.headline
+    assert taxpr.summary(square_of, parameters="x")(X, model).parameters == X.size
+
+
 def test_summary_of_a_model_itself_and_of_equinox_and_linen():
     model = Whole(nnx.Rngs(0))
     assert taxpr.summary(model)(X).parameters == 2 * HALF

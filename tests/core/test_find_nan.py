@@ -722,6 +722,15 @@ def test_a_window_that_would_end_beyond_an_array_begins_earlier():
     assert any("no result has: a" in note for note in found.notes)
 
 
+def test_a_result_may_be_a_key():
+    def split(key, x):
+        y = jnp.log(x)
+        return jax.random.split(key), y
+
+    assert not find_nan(split)(jax.random.key(0), 1.0)
+    assert [row.variable for row in find_nan(split)(jax.random.key(0), -1.0).rows] == ["y"]
+
+
 def test_elements_are_followed_through_what_parts_and_orders_them():
     def parted(x):
         low, root = jnp.split(jnp.log(x), [2])[1], jnp.split(jnp.sqrt(x), [2])[0]
