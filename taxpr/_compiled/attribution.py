@@ -50,9 +50,6 @@ class Attributions:
     Args:
         program: A program that was traced with the names of its variables.
 
-    Attributes:
-        places: Its equations and values.
-
     Example:
         >>> import jax.numpy as jnp
         >>> from taxpr import trace
@@ -66,10 +63,14 @@ class Attributions:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self.places = ByAddress(program.jaxpr)
         self._known: dict[str, Attribution] = {}
         self._made: dict[Address, _Made | None] = {}
         self._bound: dict[Statement, str] = {}
+
+    @functools.cached_property
+    def places(self) -> ByAddress:
+        """Its equations and values."""
+        return ByAddress(self._program.jaxpr)
 
     def of(self, address: str) -> Attribution:
         """The attribution of the equation or value at an address.

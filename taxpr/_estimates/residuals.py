@@ -83,6 +83,10 @@ def _within(inner: Jaxpr, home: Address) -> Iterator[Residual]:
     made: dict[Var, tuple[str, JaxprEqn, int]] = {}
     readers: dict[Var, list[Address]] = {}
     has_gradient = any(map(_compat.is_backward, inner.eqns))
+    # The names of the equations take most of the time, and without a gradient only loops have some.
+    holds_none = (one.primitive in EACH or not nested_jaxprs(one) for one in inner.eqns)
+    if not has_gradient and all(holds_none):
+        return
     for local, eqn in numbered(inner):
         if not _compat.is_backward(eqn):
             if has_gradient:

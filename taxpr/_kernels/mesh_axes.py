@@ -13,6 +13,7 @@ from taxpr._compat import StoredJaxpr
 from taxpr._compiled.compile_call import CompiledCall
 from taxpr._hops.table import nested_jaxprs
 from taxpr._programs.program import Program
+from taxpr._questions.depends import EACH
 from taxpr._untyped import np
 
 # The groups are written as lists, as a reshaped and transposed range, or as axes of a mesh.
@@ -125,8 +126,9 @@ def _settings(jaxpr: StoredJaxpr) -> Iterator[Any]:
     for inner in waiting:
         for eqn in filter(_PARAMS, inner.eqns):
             yield from eqn.params.values()
-            yield from eqn.params.get("in_shardings", ())
-            waiting += (one.jaxpr for one in nested_jaxprs(eqn))
+            if eqn.primitive not in EACH:
+                yield from eqn.params.get("in_shardings", ())
+                waiting += (one.jaxpr for one in nested_jaxprs(eqn))
 
 
 def _ints(text: str) -> tuple[int, ...]:
