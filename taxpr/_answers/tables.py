@@ -66,9 +66,16 @@ def texts(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def once(rows: Sequence[Any], key: Callable[[Any], Hashable]) -> list[Any]:
-    """For each key the first row whose variable is no part of a tree, else the first row."""
+    """For each key the first row whose variable is no part of a tree, else the first row.
+
+    The arguments of a lambda, as `jax.tree.map` takes it, say less than the part of a tree does.
+    """
+
+    def is_part(row: Any) -> bool:
+        return "[" in row.variable or "<lambda>" in getattr(row, "function", "")
+
     named: dict[Hashable, Any] = {}
-    for row in sorted(rows, key=lambda row: "[" in row.variable):
+    for row in sorted(rows, key=is_part):
         named.setdefault(key(row), row)
     chosen = set(map(id, named.values()))
     return [row for row in rows if id(row) in chosen]

@@ -11,6 +11,7 @@ from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.tables import once
+from taxpr._answers.trees import FOLDED, common, folded
 from taxpr._calls.static import marked
 from taxpr._compat import PyTree, is_sequence
 from taxpr._devices.fetched import fetched, is_shared, on_all_devices
@@ -51,6 +52,7 @@ class FlowRow:
         address: The address of the first value.
         updates: For each value the norm of its change in a step of the optimizer, as a share of its
             own norm; NaN if it is no weight. None if no step was given, or there is no weight.
+        path: The path to it in the tree that the variable is, such as ``"['w']"``.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -71,6 +73,7 @@ class FlowRow:
     dead: Any
     address: str
     updates: Any = None
+    path: str = ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -90,6 +93,15 @@ class Flow(Answer):
     recording: Recording | None = None
 
     _columns = "variable", "line", "shape", "norms", "grads", "dead", "updates"
+
+    def listed(self) -> list[Any]:
+        """The rows; in a long table arguments are last, and arrays of one tree share a row."""
+        groups = folded(
+            self.rows,
+            lambda row: Address(row.address).is_argument,
+            lambda row: (len(row.norms), row.grads is None),
+        )
+        return [group[0] if len(group) == 1 else _joined(name, group) for name, group in groups]
 
     def _shown(self) -> list[dict[str, Any]]:
         # A single norm is a number, and several are a curve.
@@ -189,7 +201,10 @@ def flow(
         rows = once(rows, lambda row: (row.address, row.shape, row.norms.tobytes()))
         headline = f"flow of {rec.name}: {len(rows)} variables"
         headline += f", gradients of {of}" if of else ""
-        return Flow(headline, rows, rec.table().notes, recording=rec)
+        answer = Flow(headline, rows, recording=rec)
+        notes = [note for note in rec.table().notes if note != FOLDED]
+        notes += [FOLDED] if len(answer.listed()) < len(rows) else []
+        return dataclasses.replace(answer, notes=tuple(notes))
 
     return called_as(fun)(flowing)
 
@@ -285,7 +300,32 @@ def _row(
         _dead(parts),
         first.address,
         _updates(parts, ratios),
+        first.variable.path if first.variable else first.path,
     )
+
+
+def _joined(name: str, rows: Sequence[FlowRow]) -> dict[str, Any]:
+    """A row for arrays of one tree: the norms of all of them together."""
+    norms = _together([row.norms for row in rows])
+    ratios = None
+    if all(row.updates is not None for row in rows):
+        with np.errstate(divide="ignore", invalid="ignore"):  # of weights that are zero
+            ratios = _together([row.norms * row.updates for row in rows]) / norms
+    return {
+        "variable": name,
+        "line": common([row.line for row in rows], ""),
+        "shape": f"{len(rows)} arrays",
+        "norms": norms,
+        "grads": None if rows[0].grads is None else _together([row.grads for row in rows]),
+        "updates": ratios,
+        "address": rows[0].address,
+        "addresses": tuple(row.address for row in rows),
+    }
+
+
+def _together(norms: Sequence[Any]) -> Any:
+    """The norm of several arrays, of each of their norms."""
+    return np.sqrt(np.square(norms).sum(0))
 
 
 def _norms(part: Part) -> Any:

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
-from taxpr._answers.tables import once
+from taxpr._answers.tables import as_dict, once
+from taxpr._answers.trees import FOLDED, common, folded
 from taxpr._compat import PyTree
 from taxpr._errors import ArgumentError, SelectorError, is_whole
 from taxpr._given import file_to_write, refuse_no_path
@@ -44,6 +46,8 @@ class RecordedRow:
     zeros: float | None
     nonfinite: str
     address: str
+    path: str = ""
+    size: int = 0
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -64,12 +68,18 @@ class RecordingTable(Answer):
         "nonfinite",
     )
 
-    def listed(self) -> list[RecordedRow]:
-        return _once(self.rows)
+    def listed(self) -> list[Any]:
+        groups = folded(self.each, lambda row: Address(row.address).is_argument)
+        return [group[0] if len(group) == 1 else _joined(name, group) for name, group in groups]
+
+    @property
+    def each(self) -> list[RecordedRow]:
+        """The rows without those that show a value again, by another of its names."""
+        return once(self.rows, lambda row: (row.address or row.variable, row.axes, row.shape))
 
     def chart(self) -> Chart | None:
         """The norm of each value, in the order of execution."""
-        norms = [row.norm if row.norm is not None else np.nan for row in _once(self.rows)]
+        norms = [row.norm if row.norm is not None else np.nan for row in self.each]
         return Lines({"norm": np.array(norms)}, xlabel="values in order") if norms else None
 
 
@@ -193,14 +203,19 @@ class Recording:
         """The kept values as a table: a row for each value by its name, with statistics.
 
         The table shows itself, and each value once, even a parameter that is passed from function
-        to function. ``.rows``, ``.to_pandas()``, ``.to_csv()`` and ``.to_json()`` give all names as
-        data.
+        to function. If it is long, arguments come last, and arrays of one tree share a row, such as
+        the weights of a layer. ``.rows``, ``.to_pandas()``, ``.to_csv()`` and ``.to_json()`` give
+        all names as data.
         """
-        rows = [_row(part) for part in self.parts]
+        table = RecordingTable(self.name, [_row(part) for part in self.parts])
+        many, all_names = len(table.each), len(table.rows)
+        names = f", by {all_names} names, which .rows has" if many < all_names else ""
         notes = (*self.notes, *map(_passed, self.skipped))
-        many = len(_once(rows))
-        names = f", by {len(rows)} names, which .rows has" if many < len(rows) else ""
-        return RecordingTable(f"{many} values of {self.name}{names}", rows, notes)
+        return dataclasses.replace(
+            table,
+            headline=f"{many} values of {self.name}{names}",
+            notes=(*notes, FOLDED) if len(table.listed()) < many else notes,
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the norms of all values, in the order of execution; see `Answer.plot`.
@@ -276,8 +291,54 @@ def _passed(skipped: Skipped) -> str:
     return f"Not read: {skipped}."
 
 
-def _once(rows: Sequence[RecordedRow]) -> list[RecordedRow]:
-    return once(rows, lambda row: (row.address or row.variable, row.axes, row.shape))
+def _of_calls(name: str, rows: Sequence[RecordedRow]) -> dict[str, Any]:
+    """A row with the statistics of each of the values that a line made, one after the other."""
+    row = dict(as_dict(rows[0]))
+    for of in ("mean", "std", "min", "max"):
+        each = [getattr(one, of) for one in rows]
+        row[of] = None if None in each else np.array(each)
+    wrong = [one for one in rows if one.nonfinite]
+    return {
+        **row,
+        "variable": name,
+        "axes": common([one.axes for one in rows], ()),
+        "dtype": common([one.dtype for one in rows], ""),
+        "ran": common([one.ran for one in rows], ""),
+        "nonfinite": f"in {len(wrong)} of {len(rows)} values" if wrong else "",
+        "addresses": tuple(one.address for one in rows),
+    }
+
+
+def _joined(name: str, rows: Sequence[RecordedRow]) -> dict[str, Any]:
+    """A row for arrays of one tree with their statistics together, or for the arrays of calls."""
+    if not rows[0].path:
+        return _of_calls(name, rows)
+    wrong = [row for row in rows if row.nonfinite]
+    held = [row for row in rows if row.mean is not None]
+    sizes = np.array([row.size for row in held])
+    numbers: dict[str, Any] = {}
+    if held:
+        low, high = [np.array([getattr(row, of) for row in held]) for of in ("min", "max")]
+        finite = np.isfinite(low)
+        if finite.any():
+            numbers = {"min": float(low[finite].min()), "max": float(high[finite].max())}
+    if held and not wrong:  # else the number of finite elements is not known
+        mean, std = [np.array([getattr(row, of) for row in held]) for of in ("mean", "std")]
+        middle = (mean * sizes).sum() / sizes.sum()
+        spread = ((std**2 + (mean - middle) ** 2) * sizes).sum() / sizes.sum()
+        numbers |= {"mean": float(middle), "std": float(np.sqrt(spread))}
+    return {
+        "variable": name,
+        "line": common([row.line for row in rows], ""),
+        "axes": common([row.axes for row in rows], ()),
+        "shape": f"{len(rows)} arrays",
+        "dtype": ", ".join(dict.fromkeys(row.dtype for row in rows)),
+        "ran": common([row.ran for row in rows], ""),
+        **numbers,
+        "nonfinite": f"in {len(wrong)} of {len(rows)} arrays" if wrong else "",
+        "address": rows[0].address,
+        "addresses": tuple(row.address for row in rows),
+    }
 
 
 def _row(part: Part) -> RecordedRow:
@@ -298,5 +359,7 @@ def _row(part: Part) -> RecordedRow:
         "" if fired is None else f"{fired.sum()} of {fired.size}",
         nonfinite=nonfinite(stats) if stats else "",
         address=part.address,
+        path=part.variable.path if part.variable else part.path,
+        size=stats.size if stats else 0,
         **numbers,
     )

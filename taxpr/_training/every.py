@@ -201,7 +201,7 @@ class EveryStep:
     def _numbers(self, recording: Recording) -> dict[str, float]:
         parts = {part.name + part.path: part for part in recording.parts}
         told: dict[str, float] = {}
-        for row in recording.table().listed():
+        for row in recording.table().each:
             found = parts[row.variable].stats(each=False)
             if found is not None and found.size:
                 numbers = ((name, float(getattr(found, name))) for name in self._stats)

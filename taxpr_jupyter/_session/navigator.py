@@ -337,7 +337,8 @@ class Navigator:
     def _at(self, address: Place) -> str:
         edited = self._store.edited
         inspector = edited.inspector(self._renderer.divided(edited))
-        return inspector.address_of(edited.address_of(address))
+        text = address if isinstance(address, str) else edited.address_of(address)
+        return inspector.address_of(text)
 
     def _refold(self, address: str, *, opened: bool) -> None:
         with self._store.change("folding"):
