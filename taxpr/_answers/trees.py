@@ -26,8 +26,8 @@ def folded(
     """The rows in groups, few enough to be shown; a table that is short stays as it is.
 
     Computed values come first and arguments last, each in the order of the rows. Arrays of one
-    variable share a row if the paths to them begin alike, as in one layer or module. No more of them
-    do than needed, first of arguments, then of computed values. If that is not enough, the
+    variable share a row if the paths to them begin alike, as in one layer or module. No more of
+    them do than needed, first of arguments, then of computed values. If that is not enough, the
     values that one line made in several calls, so of several layers, share a row, too.
 
     Args:
