@@ -226,7 +226,14 @@ def _row_of_loop(
     with contextlib.suppress(Exception):  # its iterations differ, or need what is around it
         as_scan = spent(*scan_alone(loop)).without(least).total if least else None
     return UnrolledRow(
-        loop.function, loop.place, loop.code, loop.iterations, len(loop.eqns), seconds, as_scan
+        loop.function,
+        loop.place,
+        loop.code,
+        loop.iterations,
+        loop.within,
+        len(loop.eqns),
+        seconds,
+        as_scan,
     )
 
 
@@ -268,8 +275,9 @@ def _notes(
     left_out: Sequence[str],
 ) -> list[str]:
     notes = [
-        f"`{row.code}` ({row.line}) is unrolled: {row.iterations} iterations, "
-        f"{row.equations} equations, {row.seconds:.2f} s.{_as_scan(row)}"
+        f"`{row.code}` ({row.line}) is unrolled: {row.iterations} iterations"
+        f"{' in all' if row.within else ''}, {row.equations} equations, "
+        f"{row.seconds:.2f} s.{_as_scan(row)}"
         for row in loops
     ]
     notes += [

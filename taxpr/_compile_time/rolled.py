@@ -138,7 +138,7 @@ def _loops(jaxpr: Jaxpr, name: str) -> list[LoopBody]:
     loops = unrolled([MadeBy(eqn, statements_of(eqn), jaxpr) for eqn in jaxpr.eqns])
     kept: list[LoopBody] = []
     errors: list[RefusedError] = []
-    for loop in loops:
+    for loop in sorted(loops, key=lambda one: one.within):
         try:
             body = LoopBody(jaxpr, loop)
         except RefusedError as error:

@@ -52,7 +52,8 @@ class UnrolledRow:
         function: Its function.
         line: Its line.
         code: Its head.
-        iterations: The number of iterations.
+        iterations: The number of iterations; of a loop within others, those of all its runs.
+        within: Whether it is within another loop.
         equations: How many equations that made.
         seconds: Their share of lowering and compiling the whole, by their times alone.
         as_scan: How long a `jax.lax.scan` in its place takes; None if the iterations are not alike.
@@ -74,6 +75,7 @@ class UnrolledRow:
     line: str
     code: str
     iterations: int
+    within: bool
     equations: int
     seconds: float
     as_scan: float | None

@@ -1,6 +1,7 @@
 """Find unrolled Python loops: the program has the equations of every iteration."""
 
 import collections
+import re
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from taxpr._compile_time.parts import MadeBy, PieceOfPart, function_name
 from taxpr._places import place_text
 from taxpr._source.statements import Statement
 
+_RANGE = re.compile(r"for .+ in range\((-?\d+(?:, -?\d+){0,2})\)")
 _LEAST = 4  # iterations
 _ALIKE = 0.9  # the share of the equations that each iteration has
 
@@ -21,7 +23,8 @@ class Unrolled(NamedTuple):
         function: Its function.
         place: Its line.
         code: Its head.
-        iterations: The number of iterations.
+        iterations: The number of iterations; in a loop within others, of all its runs together.
+        within: Whether it is within another loop.
         eqns: All equations of it.
         iteration: The equations of one iteration; None if the iterations are not alike.
     """
@@ -30,6 +33,7 @@ class Unrolled(NamedTuple):
     place: str
     code: str
     iterations: int
+    within: bool
     eqns: list[JaxprEqn]
     iteration: PieceOfPart | None
 
@@ -41,46 +45,77 @@ class Unrolled(NamedTuple):
 
 
 def unrolled(made: Sequence[MadeBy]) -> list[Unrolled]:
-    """The Python loops that a program has unrolled."""
+    """The Python loops that a program has unrolled.
+
+    A loop that holds other loops alone is left out, if its head does not say how long it is: the
+    equations tell only how often the inner ones run.
+    """
     loops: dict[tuple[Statement, str, int], list[tuple[MadeBy, bool]]] = {}
+    within = set[tuple[Statement, str, int]]()
     jaxprs: dict[int, Jaxpr] = {}
     for one in made:
         jaxprs[id(one.jaxpr)] = one.jaxpr
         innermost = next((held.loops[-1] for held in one.statements if held.loops), None)
-        for statement in one.statements:
-            for around in statement.loops:
+        for k, statement in enumerate(one.statements):
+            called = any(outer.loops for outer in one.statements[k + 1 :])
+            for number, around in enumerate(statement.loops):
                 head, place = around
                 where = Statement(statement.file, statement.function, place[0], head)
                 key = where, head, id(one.jaxpr)
                 loops.setdefault(key, []).append((one, around is innermost))
+                if called or number:
+                    within.add(key)
     found: list[Unrolled] = []
-    for (where, head, home), both in loops.items():
-        inside = [one for one, _ in both]
+    for key, both in loops.items():
+        where, head, home = key
+        inside, own = [one for one, _ in both], [one for one, is_own in both if is_own]
+        length = None
+        if not own:
+            length = _length(head)
+            if length is None or key in within:
+                continue
         # A loop in it has more iterations in all, and a backward pass more products in each.
-        own = [one for one, is_own in both if is_own and not _compat.is_transposed(one.eqn)]
-        iterations, iteration = _iteration(inside, own or inside)
+        forward = [one for one in own if not _compat.is_transposed(one.eqn)]
+        iterations, iteration = _iteration(inside, forward or inside, length)
         if iterations >= _LEAST:
             piece = PieceOfPart(jaxprs[home], iteration) if iteration else None
             name = function_name(where.function)
             place = place_text(where.file, where.line)
             found.append(
-                Unrolled(name, place, head, iterations, [one.eqn for one in inside], piece)
+                Unrolled(
+                    name,
+                    place,
+                    head,
+                    iterations,
+                    key in within,
+                    [one.eqn for one in inside],
+                    piece,
+                )
             )
     return found
 
 
-def _iteration(inside: Sequence[MadeBy], own: Sequence[MadeBy]) -> tuple[int, list[JaxprEqn]]:
+def _length(head: str) -> int | None:
+    """The number of iterations of a loop over a range of numbers; None for another head."""
+    match = _RANGE.fullmatch(head)
+    return len(range(*map(int, match[1].split(",")))) if match else None
+
+
+def _iteration(
+    inside: Sequence[MadeBy], own: Sequence[MadeBy], length: int | None
+) -> tuple[int, list[JaxprEqn]]:
     """The number of iterations of a loop, and the equations of one if all are alike.
 
     Args:
         inside: The equations in the loop.
         own: Those that count the iterations: in no loop within it, and in no backward pass.
+        length: The number of iterations, if it is known.
     """
     counts = collections.Counter(map(_signature, inside))
     by_iterations: collections.Counter[int] = collections.Counter()
     for n in collections.Counter(map(_signature, own)).values():
         by_iterations[n] += n
-    iterations, _ = by_iterations.most_common(1)[0]
+    iterations = length or by_iterations.most_common(1)[0][0]
     alike = {kind: n // iterations for kind, n in counts.items() if n % iterations == 0}
     if sum(counts[kind] for kind in alike) < _ALIKE * len(inside):
         return iterations, []

@@ -235,6 +235,57 @@ def test_the_iterations_of_a_loop_are_its_own_and_not_of_a_loop_in_it(monkeypatc
         assert found["for w in ws"].as_scan is not None
 
 
+def of_a_known_length(ws, x):
+    for _ in range(5):
+        for w in ws:
+            x = jnp.tanh(x @ w)
+    return jnp.sum(x)
+
+
+def one_turn(ws, x):
+    for w in ws:
+        x = jnp.tanh(x @ w)
+    return x
+
+
+def that_calls_a_loop(ws, x):
+    for _ in range(2, 12, 2):
+        x = one_turn(ws, x)
+    return jnp.sum(x)
+
+
+def of_an_unknown_length(ws, x):
+    for part in (ws,) * 5:
+        for w in part:
+            x = jnp.tanh(x @ w)
+    return jnp.sum(x)
+
+
+@pytest.mark.parametrize(
+    ("fun", "outer"),
+    [
+        (of_a_known_length, {"for _ in range(5)": 5}),
+        (that_calls_a_loop, {"for _ in range(2, 12, 2)": 5}),
+        (of_an_unknown_length, {}),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.grad], ids=["as is", "grad"])
+def test_a_loop_with_a_loop_alone_in_it_is_not_told_with_the_iterations_of_both(
+    fun, outer, wrap, monkeypatch
+):
+    monkeypatch.setattr(compile_time, "spent", equations_of)
+    monkeypatch.setattr(compile_time, "of_nothing", lambda: Spent(0.0, 0.0))
+    monkeypatch.setattr(compile_time, "spent_alone", lambda one: Spent(0.0, float(len(one.eqns))))
+    found = taxpr.compile_time(wrap(fun))([jnp.eye(3)] * 4, jnp.ones((3, 3)))
+    [inner] = {row.code for row in found.loops} - set(outer)
+    assert {row.code: row.iterations for row in found.loops} == {**outer, inner: 20}
+    notes = [note for note in found.notes if "is unrolled: " in note]
+    assert [" 20 iterations in all, " in note for note in notes if inner in note] == [True]
+    assert not any("in all" in note for note in notes if inner not in note)
+    assert all(row.as_scan is not None for row in found.loops if row.code in outer)
+
+
 def test_turns_that_are_not_alike_have_no_scan():
     def shrinks(x):
         for _ in range(30):
