@@ -52,7 +52,7 @@ class UnrolledRow:
         function: Its function.
         line: Its line.
         code: Its head.
-        iterations: The number of iterations; of a loop within others, those of all its runs.
+        iterations: The number of iterations; a loop within others counts all its runs together.
         within: Whether it is within another loop.
         equations: How many equations that made.
         seconds: Their share of lowering and compiling the whole, by their times alone.

@@ -23,7 +23,7 @@ class Unrolled(NamedTuple):
         function: Its function.
         place: Its line.
         code: Its head.
-        iterations: The number of iterations; in a loop within others, of all its runs together.
+        iterations: The number of iterations; a loop within others counts all its runs together.
         within: Whether it is within another loop.
         eqns: All equations of it.
         iteration: The equations of one iteration; None if the iterations are not alike.
