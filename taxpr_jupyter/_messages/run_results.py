@@ -69,7 +69,10 @@ class RunChip(TypedDict):
 
 
 class RunStrip(TypedDict):
-    """The runs, newest first; what the last one gave; and a table of them."""
+    """The runs, newest first; what the last one gave; and a table of them.
+
+    After a live run ``csv`` is empty until all of it is looked at.
+    """
 
     runs: list[RunChip]
     summary: str

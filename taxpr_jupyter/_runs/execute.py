@@ -66,7 +66,7 @@ class Executor:
         run = Run(
             plan.number,
             device or next(iter(devices())),
-            plan.code,
+            "" if live else plan.write_code(),
             plan.attached,
             _names(plan.sites),
             program=plan.program,
@@ -77,7 +77,11 @@ class Executor:
             clock.check()
             computed = self._computed(plan, device, clock)
             look = functools.partial(looked_at, plan, run, computed)
-            run = clock.stoppable("look", lambda: look(live=True, finish=look) if live else look())
+
+            def whole() -> Run:
+                return dataclasses.replace(look(), code=plan.write_code())
+
+            run = clock.stoppable("look", lambda: look(live=True, finish=whole) if live else look())
         except CancelledError as stopped:
             left = LEFT[clock.name] if stopped.left else ""
             run = dataclasses.replace(run, cancelled=True, left=left)
@@ -89,6 +93,8 @@ class Executor:
         except BaseException as error:  # a function may call `exit()`
             message = callback_message(error, plan.sites) or _message(error)
             run = dataclasses.replace(run, error=message, exception=error)
+        if run.finish is None and not run.code:  # a live run that was not completed
+            run = dataclasses.replace(run, code=plan.write_code())
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
 
     def asked(self, plan: Plan, device: str | None, question: Callable[..., T]) -> T:

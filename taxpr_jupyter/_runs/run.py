@@ -109,7 +109,7 @@ class Run(Differing):
     Attributes:
         number: Counts the runs of a session, from 1.
         device: Where it ran.
-        code: Python that does the same without the session.
+        code: Python that does the same without the session; empty for a live run until `whole`.
         injectors: The injectors at the time of the run, by key.
         names: The names of their tags, by key.
         program: The program with the changes of its source.
@@ -137,7 +137,8 @@ class Run(Differing):
         xla: XLA's totals for the programs ``"untouched"`` and ``"injected"``, if it gives any. A
             program that records values includes that work: the injected one always, the untouched
             one if nothing was attached.
-        live: Whether results were only glanced at: no records, and arrays are not compared.
+        live: Whether results were only glanced at: no records and no code, and arrays are not
+            compared.
         finish: For a live run, the function that `whole` calls.
         edition: The state of the session that it ran, see `Session.stale`.
         released: Bytes of large arrays that were released, see `Session.kept_bytes`.

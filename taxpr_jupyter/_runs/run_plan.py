@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import taxpr
@@ -25,7 +25,7 @@ class Plan:
         edited: The same with the added tags.
         edits: The changes.
         sites: The tags of ``edited``.
-        code: Python that does the same.
+        write_code: Writes Python that does the same.
         states: The initial values of the states by name.
         gradients: Whether to compare the gradients of the first result that is a single float.
     """
@@ -37,7 +37,7 @@ class Plan:
     edits: Edits
     edited: taxpr.Program
     sites: Sequence[SiteRow]
-    code: str
+    write_code: Callable[[], str]
     states: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     gradients: bool = False
 

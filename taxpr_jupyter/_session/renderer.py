@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import taxpr
@@ -236,6 +237,10 @@ class Renderer:
             >>> print(session.code("find_nan").splitlines()[-1])
             taxpr.find_nan(jnp.sin)(0.5)
         """
+        return self.coding(question, of)()
+
+    def coding(self, question: str | None = None, of: str = "") -> Callable[[], str]:
+        """A function that writes `code` for the present state of the session."""
         with self._store.lock:
             edits = self._store.edits
             states = StatesOf(self._pure, edits.states) if self._pure else None
@@ -247,7 +252,7 @@ class Renderer:
             changes += [(one.variable, one) for one in edits.attached.values() if one.edits]
             compiled = self._store.untouched.door is None
             given = self._source, edits.tags, edited.sites, held, states, question, of
-            return code_of(*given, compiled=compiled, changes=changes)
+            return functools.partial(code_of, *given, compiled=compiled, changes=changes)
 
     def changes(self, cancel: threading.Event | None = None) -> Comparison:
         """The program with the added tags and the injectors, compared with the untouched one.

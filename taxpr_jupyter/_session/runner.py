@@ -161,9 +161,9 @@ class Runner:
             cancel: Set it from another thread to stop within a second. XLA goes on with a
                 program that it runs, and what comes of that is thrown away; see `Run.left`. So it
                 is with the kernel's interrupt, which raises `KeyboardInterrupt`.
-            live: Only glance at the results, for an answer at once: no records, and no comparison
-                of arrays; `Run.whole` makes up for it. Such a run takes the place and the number
-                of the live one before it.
+            live: Only glance at the results, for an answer at once: no records, no code, and no
+                comparison of arrays; `Run.whole` makes up for it. Such a run takes the place and
+                the number of the live one before it.
             gradients: Whether to compare the gradients of the first result that is a single float,
                 by all arguments that are floats, too. Both programs are compiled and run once more
                 for that. None does so where the source was changed, the program returns such a
@@ -329,7 +329,7 @@ class Runner:
                 edits=self._store.edits,
                 edited=self._store.edited.program,
                 sites=self._store.edited.sites,
-                code=self._renderer.code(),
+                write_code=self._renderer.coding(),
                 states=self._states.initial_states,
             )
 

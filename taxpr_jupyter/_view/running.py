@@ -25,6 +25,11 @@ class Running:
         self._device: str | None = None  # where it ran last
         self._wanted = False  # whether Live has to run once more
 
+    @property
+    def follows(self) -> bool:
+        """Whether a live run follows each new value."""
+        return bool(self._graph.live and self._jobs.session.injectors)
+
     def try_out(self) -> None:
         """Traces what was attached."""
         jobs = self._jobs
@@ -48,7 +53,7 @@ class Running:
         """Runs what is there now if Live is on; the run under way is followed by another one."""
         del change
         with self._jobs.lock:
-            if self._graph.live and self._jobs.session.injectors:
+            if self.follows:
                 self._wanted = True
                 if self._jobs.of(RUN) is None:
                     self._start(live=True)

@@ -38,6 +38,7 @@ class Showing:
         self._going: tuple[str, PicturePlace] | None = None  # once the picture is there
         self._gone = 0
         self._selected_key = ""  # of the selected tag, whose address can move
+        self._outdated = False  # whether the code is to be written again
         self.instead = False
 
     @property
@@ -66,15 +67,17 @@ class Showing:
         self.rows()
         self.selected()
 
-    def texts(self) -> None:
-        """Shows tags, code, states and rows."""
+    def texts(self, code: bool = True) -> None:
+        """Shows tags, states and rows, and the code, which can wait until a live run has ended."""
         sites = self._session.sites()
         self._graph.tags = wire.tags_state(sites)
         self._graph.history = {"undo": self._session.undoes, "redo": self._session.redoes}
         self._graph.marks = {
             site.address: "failed" for site in sites if site.injector and site.injector.error
         }
-        self._graph.code = self._session.code()
+        self._outdated = not code
+        if code:
+            self._graph.code = self._session.code()
         if not (self._session.changes_values and self._session.losses()):
             self._graph.gradients = ""
         elif not self._graph.gradients:
@@ -104,6 +107,9 @@ class Showing:
         """Shows the last run."""
         self._fields.refresh()
         self._graph.stale = self._session.stale
+        last = self._session.last
+        if self._outdated and not (last and last.finish):
+            self._outdated, self._graph.code = False, self._session.code()
 
     def picture(self, svg: str | None) -> None:
         """Shows a picture, or the outline."""

@@ -101,6 +101,8 @@ class PanelView(ipywidgets.VBox):
     def _on_change(self, change: str) -> None:
         session, graph, showing = self.session, self.graph, self.showing
         with self._lock:
+            # A live run is to be seen first: what it shows again, or can wait, is left out here.
+            soon = change in ("values", "states") and self._running.follows
             if change == "closed":
                 self.close()
             elif change == "run":
@@ -111,7 +113,7 @@ class PanelView(ipywidgets.VBox):
             elif change == "error":
                 self.jobs.say(session.error or "", error=bool(session.error))
             elif change in ("values", "states"):
-                showing.texts()
+                showing.texts(code=not soon)
                 self._controls.refresh()
             elif change == "folding":
                 showing.folding()
@@ -145,7 +147,7 @@ class PanelView(ipywidgets.VBox):
                 self._asking.changed(change)
             if change in ("values", "states"):
                 self._running.live()
-            if change != "run":
+            if change != "run" and not soon:
                 self._runs.refresh()
             if not session.error:
                 self.jobs.say("")

@@ -127,7 +127,7 @@ def runs_state(runs: KeptRuns) -> run_results.RunStrip:
     last, current = runs[-1], {run.number for run in runs.current}
     return {
         "summary": f"{_capital(last.title)}: {summary(last)}",
-        "csv": runs.csv(),
+        "csv": "" if last.finish else runs.csv(),
         "runs": [
             {
                 "number": run.number,

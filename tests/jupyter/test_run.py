@@ -404,12 +404,14 @@ def test_a_live_run_only_runs(work):
         assert loss.compared
         assert loss.max == pytest.approx((1 - factor) * abs(loss_before), rel=1e-5)
         assert not rows["out['b']"].compared
+        assert run.code == ""
         assert rows["out['b']"].max is None
         assert [row.name for row in run.by_interest] == ["out['loss']", "out['b']", "out['a']"]
     assert work.compiles == 0
     assert len(session.runs) == 2
     whole = session.finish(run)
     assert session.last is whole
+    assert whole.code == session.code()
     assert not whole.live
     assert whole.number == 2
     assert all(row.compared for row in whole.differences)

@@ -406,13 +406,20 @@ def test_live_runs_with_each_value_and_then_looks_at_all(session, view, remote):
     assert session.last.number == 1  # Live is off
     view.graph.set_state({"live": True})
     assert view.wait(SECONDS)
+    written = view.graph.code
     remote.send("value", key, param="factor", text="0.125")
     assert session.last.number == 2
+    assert view.graph.code == written  # what nobody looks at during a move waits
+    assert not view.graph.runs["csv"]
+    assert view.graph.runs["runs"][0]["current"]
     assert session.last.reused
     assert session.last.injectors[key].values == {"factor": 0.125}
     assert not view.graph.stale
     settled(view)
     assert view.graph.results["records"]
+    assert "0.125" in view.graph.code
+    assert view.graph.code == session.code()
+    assert "0.125" in view.graph.runs["csv"]
     assert session.last.number == 2
     view.graph.set_state({"live": False})
     remote.send("value", key, param="factor", text="0.5")

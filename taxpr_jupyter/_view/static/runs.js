@@ -20,6 +20,7 @@ export class Runs {
     this.strip = {};
     this.number = 0; // of the run that is shown
     this.against = 0; // of the one that it is compared with
+    this.csv = ""; // the last table that came
     this.chips = h("div", { class: "tx-runs-list", role: "group", "aria-label": "Runs, the newest first" });
     this.tools = h("div", { class: "tx-runs-tools" });
     this.element = h("div", { class: "tx-runs" }, this.chips, this.tools);
@@ -45,11 +46,12 @@ export class Runs {
 
   #draw() {
     if (!("runs" in this.strip) || !this.number) return;
-    const { runs, csv } = this.strip;
+    const { runs } = this.strip;
+    this.csv = this.strip.csv || this.csv;
     this.element.hidden = false;
     redraw(this.chips, runs.map((run) => this.#chip(run)));
     const shown = runs.find(({ number }) => number === this.number);
-    if (shown) redraw(this.tools, this.#tools(shown, runs, csv));
+    if (shown) redraw(this.tools, this.#tools(shown, runs));
   }
 
   /** @param {number} number @param {number} against 0 for the untouched program. */
@@ -80,8 +82,8 @@ export class Runs {
     return item;
   }
 
-  /** @param {RunChip} shown @param {RunChip[]} runs @param {string} csv */
-  #tools(shown, runs, csv) {
+  /** @param {RunChip} shown @param {RunChip[]} runs */
+  #tools(shown, runs) {
     const { number } = shown;
     const against = h(
       "select",
@@ -107,7 +109,7 @@ export class Runs {
             title: "The session has again the tags, injectors, lines and initial values of this run",
           }),
       h("div", { class: "tx-name" }, name, button("Rename", rename)),
-      folded("Table", ...this.copied(csv)),
+      folded("Table", ...this.copied(this.csv)),
     ];
   }
 }
