@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import taxpr
 from taxpr import introspect
@@ -20,6 +20,7 @@ from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._model.kinds import DRAWN_KINDS, DrawnKind, checked_heat, checked_limits
 from taxpr_jupyter._output import saved
 from taxpr_jupyter._output.drawing import OUTPUT_LINES, Drawing
+from taxpr_jupyter._output.paper import paper_of
 from taxpr_jupyter._output.shell import running_shell
 from taxpr_jupyter._text.hints import hint_of
 from taxpr_jupyter._text.short import visible
@@ -37,6 +38,9 @@ def draw(
     fold: str | Iterable[str] = (),
     timeout: float = TIMEOUT,
     heat: DrawnKind | None = None,
+    style: Literal["screen", "paper"] = "screen",
+    width: str | None = None,
+    types: bool | None = None,
     name: str | None = None,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
@@ -58,6 +62,11 @@ def draw(
         heat: The quantity that colours nodes: "flops", "bytes", or None for their kinds. For
             "compiled" XLA compiles the program, which may take long: nodes of one kernel have one
             colour and number, removed ones are gray, and collectives are marked.
+        style: "paper" for papers and slides: without types and without what is counted in folded
+            nodes, in larger type.
+        width: Of a picture on paper, so that it fits a column or a slide: "8.5cm", "85mm", "3.3in"
+            or "240pt". By default text has 12 points.
+        types: Whether a picture on paper has the types of values.
         name: Its name; by default the function's.
         static_argnums: Positions of arguments that are not traced, as in `jax.jit`.
         static_argnames: Names of arguments that are not traced, as in `jax.jit`.
@@ -95,11 +104,15 @@ def draw(
         "fold": bool(fold),
         "timeout": timeout != TIMEOUT,
         "heat": heat is not None,
+        "style": style != "screen",
+        "width": width is not None,
+        "types": types is not None,
         "name": name is not None,
     }
     _check_names(fun, [option for option, given in options.items() if given])
     budget, timeout = checked_limits(budget, timeout)
     kind = checked_heat(heat, DRAWN_KINDS)
+    paper = paper_of(style, width, types)
     notes: tuple[str, ...] = ()
     given: tuple[Any, ...] = ()  # what the program takes; without it the types of the trace
     named: Mapping[str, Any] = {}
@@ -128,10 +141,11 @@ def draw(
     known = colours.answer.shardings.values if isinstance(colours, AsCompiled) else None
     divided = edited.tagged.divided(known)
     drawing = Drawing(
-        builder=Builder(program, budget, source_text, divided),
+        builder=Builder(program, budget, source_text, divided, paper is None or paper.types),
         outline=lambda limit: edited.rows(visible(program.name), limit, divided),
         timeout=timeout,
         heat=colours,
+        paper=paper,
         notes=notes,
     )
     if failed:

@@ -161,12 +161,17 @@ COLAB = Env(
 )
 # Programs of others. They follow JAX at their own pace, so the extra pins its version, too: a pin
 # here would say that the environment is about an old one.
+# The first pictures of programs whose libraries are here: a third of those of `sciences`.
+PICTURES = (
+    "tests/libraries -k 'first_picture and (brainstate or diffrax or equinox or flax_ or haiku"
+    f" or lineax or numpyro or optax or optimistix)' {LIGHT}"
+)
 CLIENTS = Env(
     name="clients",
     pythons=("3.13",),
     pins=(),
     extra="test-clients",
-    runs=(f"tests/clients {LIGHT} {marked()}", f"{LIBRARIES} {NBVAL}"),
+    runs=(f"tests/clients {LIGHT} {marked()}", f"{LIBRARIES} {NBVAL}", PICTURES),
 )
 # Programs of the libraries of many sciences, with the newest jax that all of them accept. They
 # take long to install and to run.

@@ -2,9 +2,9 @@
 
 python tools/gallery.py [PART OF A NAME ...]      into build/gallery/index.html; see `make gallery`
 
-Needs the environment `clients` of tools/envs.py for the programs of other libraries; without one
-of these it says so and goes on. The page needs nothing else but the files beside it, which are
-each picture as an interactive page and as SVG.
+Needs the environment `clients` of tools/envs.py for the real programs, and `sciences` for those of
+the libraries; without one of these libraries it says so and goes on. The page needs nothing else
+but the files beside it, which are each picture as an interactive page and as SVG.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import jax  # noqa: E402
 jax.config.update("jax_num_cpu_devices", 8)
 
 import documented_programs  # noqa: E402
+import library_programs  # noqa: E402
 import real_programs  # noqa: E402
 from drawn_hops import HOPS  # noqa: E402
 from drawn_programs import PROGRAMS  # noqa: E402
@@ -44,6 +45,7 @@ from taxpr._hops.table import registered  # noqa: E402
 from taxpr_jupyter import draw  # noqa: E402
 from taxpr_jupyter._output.drawing import Drawing  # noqa: E402
 
+LIBRARIES = "Programs of libraries"
 STATIC = ROOT / "taxpr_jupyter" / "_view" / "static"
 
 
@@ -89,12 +91,19 @@ def programs() -> Iterator[tuple[str, str, Callable[[], Any]]]:
     """Part of the page, name, and what makes the program."""
     for name, make in real_programs.PROGRAMS.items():
         yield "Real programs", name, lambda make=make: traced(*make())
+    for name, make in library_programs.PROGRAMS.items():
+        yield LIBRARIES, name, lambda make=make: of_library(make())
     for name, make in documented_programs.PROGRAMS.items():
         yield "What JAX's document on jaxprs explains", name, lambda make=make: traced(*make())
     for name, make in HOPS.items():
         yield "Higher-order primitives", name, make
     for name, make in PROGRAMS.items():
         yield "Programs of the tests", name, make
+
+
+def of_library(made: library_programs.Made) -> taxpr.Program:
+    """As `draw` traces it: a program may change objects of its library."""
+    return draw(made.fun, *made.args).program
 
 
 def traced(fn: Callable[..., Any], args: tuple[Any, ...]) -> taxpr.Program:

@@ -3,7 +3,8 @@
 .envs/newest/bin/python tools/pictures.py    writes the SVG files beside the pages
 
 A picture is drawn by the example before it in its page, as the variable `drawing`. `NUMBERED` has
-what gets a number: the address of a node or a frame, or the edge of a dashed copy.
+what gets a number: the address of a node or a frame, or the edge of a dashed copy. One for papers
+has none.
 """
 
 import doctest
@@ -76,7 +77,7 @@ def numbered(name: str, drawing: Any) -> str:
     layout = drawing.layouts.last.layout
     copies = {edge: box for edge, (box, *_) in layout.twins.items()}
     boxes: dict[str, Box] = {**layout.clusters, **layout.nodes, **copies}
-    marks = "".join(_mark(k, boxes[place]) for k, place in enumerate(NUMBERED[name], 1))
+    marks = "".join(_mark(k, boxes[place]) for k, place in enumerate(NUMBERED.get(name, ()), 1))
     style = f"font-family='sans-serif' font-size='{RADIUS * 1.5}' text-anchor='middle'"
     return svg.replace("</svg>", f"<g {style}>{marks}</g>\n</svg>")
 

@@ -80,7 +80,7 @@ class Borders:
             node = self._end("const", block, end, list(end.indices), names, around)
             if not end.children:
                 var = variables[end.indices[0]]
-                value = short.scalar_text(known.get(var)) or self._tips.type(var)
+                value = short.scalar_text(known.get(var)) or self._tips.label_type(var)
                 words = "const", labels.short_path(names[end.indices[0]]), value
                 node = replace(node, lines=(" ".join(filter(None, words)),))
             self._canvas.add(node, merging=bool(end.children))
@@ -200,13 +200,13 @@ class Borders:
             name = names[end.indices[0]]
             # Each device has a part, or types were not yet compared with those outside.
             own = nested is not None and not {"in_specs", "unfinished"}.isdisjoint(nested.facts)
-            lines = labels.end_lines(name, role, self._tips.type(atoms[end.indices[0]]), own)
+            lines = labels.end_lines(name, role, self._tips.label_type(atoms[end.indices[0]]), own)
             marks = ("choice",) if role == "predicate" else ()
         if kind == "input" and (only := _hands_on(block, end, names)):
             lines = [only]
         about: list[str] = [end.address]
         if end.state:
-            lines = state_nodes.lines_of(end, block, names, self._tips.type)
+            lines = state_nodes.lines_of(end, block, names, self._tips.label_type)
             marks = (*marks, *state_nodes.marks_of(end))
             about.append(state_nodes.use_of(end))
             finals = self.hidden.get(end.address, ()), end.finals

@@ -37,6 +37,7 @@ class Builder:
             addresses of groups depend on it.
         where: Writes the source lines in tooltips; the default writes file and line.
         divided: How values are divided among devices, as far as that is known.
+        types: Whether labels have the types of values.
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class Builder:
         budget: int = BUDGET,
         where: Where | None = None,
         divided: introspect.Divisions | None = None,
+        types: bool = True,
     ) -> None:
         self.program = program
+        self._types = types
         self.divided = divided or introspect.divisions(program)
         self.budget = budget
         self.where: Where = where or file_and_line
@@ -62,7 +65,8 @@ class Builder:
     def _folded(self) -> Folded:
         held = HeldVariables(self.program)
         letters = introspect.var_names(self.program)
-        return Folded(Tooltips(letters, self.where, held.name, self.divided), held)
+        tips = Tooltips(letters, self.where, held.name, self.divided, self._types)
+        return Folded(tips, held)
 
     def picture(
         self,

@@ -70,7 +70,7 @@ class Folded:
             if item.kind == "rest":
                 lines = [f"… {labels.content(size)}", item.title]
             else:
-                lines = labels.group_lines(item, size, ends.results, self.tips.type)
+                lines = labels.group_lines(item, size, ends.results, self.tips.label_type)
             outs = {
                 var: Origin(item.address, value, self.tips.value(var), by=item.address)
                 for value, var in ends.outs
@@ -122,6 +122,6 @@ class Folded:
     ) -> Origin:
         stub, shown = node, " = ".join(filter(None, (name, self.tips.value(var))))
         if end.children:
-            called = labels.short_path(name) if name else self.tips.type(var)
+            called = labels.short_path(name) if name else self.tips.label_type(var) or end.word
             stub = Node(value, value, node.kind, (called,), f"{value}\n{shown}", None)
         return Origin(node.id, value, shown, stub=stub, name=name)

@@ -185,7 +185,9 @@ class Opened:
         """
         address, eqn, operands = self._item.address, self._item.eqn, self._bare_operands
         lines = (
-            ("which?",) if self._chooses else tuple(labels.eqn_lines(eqn, typed=self._tips.type))
+            ("which?",)
+            if self._chooses
+            else tuple(labels.eqn_lines(eqn, typed=self._tips.label_type))
         )
         marks = ("choice",) if self._chooses else ()
         tip, name = self._tips.eqn(address, eqn), operands_of(address)
@@ -226,7 +228,7 @@ class Opened:
         item, atoms = self._item, [self._item.eqn.invars[k] for k in group]
         address, first = item.address, names[group[0]]
         if len(group) == 1:
-            lines = labels.end_lines(first, "operand", self._tips.type(atoms[0]))
+            lines = labels.end_lines(first, "operand", self._tips.label_type(atoms[0]))
             origin = None if introspect.is_literal(atoms[0]) else self._scope.origins.get(atoms[0])
             address, marks = origin.value if origin else address, ("bar",)
         else:
@@ -255,7 +257,7 @@ class Opened:
             return Origin(operands_of(item.address), "", "")
         if len(origins) == 1:
             return origins[0]
-        kind = self._tips.type(item.eqn.outvars[k])
+        kind = self._tips.label_type(item.eqn.outvars[k])
         address = item.address.value(k)
         name = self._tips.held(address) or (f"out {k}" if len(item.eqn.outvars) > 1 else "out")
         tip = short.tooltip([address, self._tips.value(item.eqn.outvars[k])])

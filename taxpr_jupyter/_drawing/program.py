@@ -170,17 +170,17 @@ class ProgramDrawing:
         if introspect.is_tag(eqn):
             kind = "injected" if address in self._marked.injected else "tag"
             marks = ("added",) if address in self._marked.added else ()
-            lines = labels.tag_lines(eqn, self.tips.type)
+            lines = labels.tag_lines(eqn, self.tips.label_type)
             lines += ["injected"] if kind == "injected" else []
         elif introspect.is_hop(eqn):
             kind, fold = "hop", item.opens
             inside = self._fold.sizes.inside(eqn).without(self._fold.lifted(item))
             self.foldable.add(address)
             self.folded[address] = inside.total
-            typed = self.tips.type
+            typed = self.tips.label_type
             lines = labels.hop_lines(eqn, inside, typed, item.title, name, item.rest)
         else:
-            lines = labels.eqn_lines(eqn, item.title, name, self.tips.type)
+            lines = labels.eqn_lines(eqn, item.title, name, self.tips.label_type)
             marks += ("plumbing",) if len(lines) == 1 and labels.is_plumbing(eqn) else ()
         tip = self.tips.eqn(address, eqn)
         marks += marks_of(item)

@@ -26,6 +26,7 @@ _TITLE = 7.0  # points between the left border of a cluster and its title
 # Points: the size of a badge, and between it and the corner of its node, or the next one.
 _BADGE, _BADGE_IN = 9.0, 2.0
 _FEWEST = 2  # statements that passes side by side share
+_WIDEST = 3  # times as wide as high may a picture with passes side by side be
 _MOST = 5000  # layouts of frames that are kept
 
 
@@ -69,10 +70,17 @@ def arranged(picture: Picture, kept: RecentLayouts) -> Plan[Layout]:
     """
     pairs = pairs_of(picture, EdgeEnds(picture))
     layout = yield from _laid_out(picture, kept, pairs)
-    if layout is None:
-        layout = yield from _laid_out(picture, kept, [])
-    assert layout is not None, "all fits without pairs"
+    if layout is None or (pairs and _width(layout) > _WIDEST):
+        alone = yield from _laid_out(picture, kept, [])
+        assert alone is not None, "all fits without pairs"
+        layout = alone if layout is None or _width(alone) < _width(layout) else layout
     return layout
+
+
+def _width(layout: Layout) -> float:
+    """How many times as wide as high it is."""
+    left, top, right, bottom = layout.view
+    return (right - left) / max(1.0, bottom - top)
 
 
 def _laid_out(picture: Picture, kept: RecentLayouts, pairs: Sequence[Pair]) -> Plan[Layout | None]:

@@ -118,6 +118,7 @@ def convert(
     cancel: threading.Event | None = None,
     *,
     placed: bool = False,
+    dots: float | None = None,
 ) -> tuple[bytes | None, str]:
     """Lay out a graph and write it in any format, by the program `dot` only.
 
@@ -127,6 +128,7 @@ def convert(
         timeout: The limit in seconds.
         cancel: Set it from another thread to stop at once.
         placed: Whether everything in the graph has a position already.
+        dots: Pixels, or points of a PDF, in an inch of the graph, if not as many as usual.
 
     Returns:
         The file's contents; or None, and the reason.
@@ -138,6 +140,8 @@ def convert(
     deadline.check()
     try:
         options = [*(_AS_PLACED if placed else ()), *_OPTIONS[form]]
+        # Around a page of PDF there is half an inch, which nobody wants in a paper.
+        options += [f"-Gdpi={dots:.3f}", "-Gmargin=0"] if dots else []
         return dot_program.written(dot, options, _BEGINNINGS[form], deadline), ""
     except Unavailable as reason:
         return None, str(reason)

@@ -20,6 +20,7 @@ from taxpr_jupyter._layout.layout import TIMEOUT, LaidOut, lay_out
 from taxpr_jupyter._lines.line import ProgramLine
 from taxpr_jupyter._model.model import Marked, Picture
 from taxpr_jupyter._output import files, page, saved
+from taxpr_jupyter._output.paper import Paper
 from taxpr_jupyter._output.view import View, finder_of, found_view
 from taxpr_jupyter._svg.in_cells import for_outputs
 from taxpr_jupyter._svg.raster import raster
@@ -75,6 +76,7 @@ class Drawing:
         added: Addresses of tags that were added interactively.
         only: The part that is drawn; None for all.
         heat: The quantity that colours nodes; None for their kinds.
+        paper: How it looks on paper; None on a screen.
         call: The call in Python: `draw(f, x)`.
         notes: Remarks about the program.
         layouts: Lays out.
@@ -96,6 +98,7 @@ class Drawing:
     added: Collection[str] = frozenset()
     only: Only | None = None
     heat: Colours = None
+    paper: Paper | None = None
     call: str = "draw(…)"
     notes: Sequence[str] = ()
     layouts: Layouts = dataclasses.field(default_factory=Layouts)
@@ -127,7 +130,8 @@ class Drawing:
         Args:
             unfolded: The addresses of open nodes; None leaves it to the budget.
         """
-        return self.builder.picture(unfolded, self._marked, self.heat, only=self.only)
+        picture = self.builder.picture(unfolded, self._marked, self.heat, only=self.only)
+        return self.paper.of(picture) if self.paper else picture
 
     def part(self, address: str, path: Collection[str]) -> Picture | None:
         """Draw the content of an address and its neighbours; see `Builder.part`.
@@ -136,7 +140,8 @@ class Drawing:
             address: An equation, a group, or inputs or outputs that share a node.
             path: The nodes that must be open to see it, itself included.
         """
-        return self.builder.part(address, path, self._marked, self.heat, self.only)
+        picture = self.builder.part(address, path, self._marked, self.heat, self.only)
+        return self.paper.of(picture) if self.paper and picture else picture
 
     @functools.cached_property
     def dot(self) -> str:
@@ -160,7 +165,8 @@ class Drawing:
         laid_out = self.layouts.of(self.picture, self.timeout, cancel)
         if laid_out.layout is None:
             raise PanelError(laid_out.note)
-        return finish_svg(laid_out.layout, self.picture)
+        svg = finish_svg(laid_out.layout, self.picture)
+        return self.paper.sized(svg) if self.paper else svg
 
     def text(self, limit: int | None = None) -> str:
         """The program as text: an equation in a line, nested ones indented.
@@ -276,19 +282,24 @@ class Drawing:
         """The functions that write a file, by its suffix."""
         return {
             ".svg": self.svg,
-            ".png": lambda: raster(self.picture, "png", self.svg, self.timeout),
-            ".pdf": lambda: raster(self.picture, "pdf", self.svg, self.timeout),
+            ".png": lambda: self._raster("png"),
+            ".pdf": lambda: self._raster("pdf"),
             ".html": self.html,
             ".dot": lambda: self.dot,
             ".gv": lambda: self.dot,
             ".txt": lambda: f"{self.text()}\n",
         }
 
+    def _raster(self, form: str) -> bytes:
+        paper = self.paper
+        dots = (lambda width: paper.dots(form, width)) if paper else None
+        return raster(self.picture, form, self.svg, self.timeout, dots=dots)
+
     def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
         """Writes it to a file: .svg, .png, .pdf, .html, .dot, .gv or .txt.
 
-        A PNG has two pixels for each of the SVG. The program `dot` draws PNG and PDF, or else the
-        package `cairosvg`, if it is installed.
+        A PNG has two pixels for each of the SVG, in the style "paper" 300 in an inch. The program
+        `dot` draws PNG and PDF, or else the package `cairosvg`, if it is installed.
 
         Args:
             path: The file; the ending of its name says which kind it is.

@@ -31,6 +31,7 @@ def raster(
     svg: Callable[[], str],
     timeout: float = TIMEOUT,
     cancel: threading.Event | None = None,
+    dots: Callable[[float], float] | None = None,
 ) -> bytes:
     """A picture as PNG or PDF.
 
@@ -40,12 +41,14 @@ def raster(
         svg: Makes its finished SVG; called only if `dot` fails.
         timeout: Seconds that the layout may take.
         cancel: Set it from another thread to stop at once.
+        dots: For a picture of a width in points, those in an inch as `dot` counts it, which make it
+            larger or smaller; the SVG has its size already.
 
     Raises:
         PanelError: If nothing here can write it, or the layout took too long.
     """
     try:
-        data, reason = _by_dot(picture, form, timeout, cancel)
+        data, reason = _by_dot(picture, form, timeout, cancel, dots)
     except LayoutStopped as stopped:
         raise PanelError(str(stopped)) from None
     if data is not None:
@@ -60,16 +63,23 @@ def raster(
 
 
 def _by_dot(
-    picture: Picture, form: str, timeout: float, cancel: threading.Event | None
+    picture: Picture,
+    form: str,
+    timeout: float,
+    cancel: threading.Event | None,
+    dots: Callable[[float], float] | None,
 ) -> tuple[bytes | None, str]:
     """Draw by `dot`: the data; or None, and the reason, as `convert`."""
     laid_out = lay_out(lambda: arranged(picture, RecentLayouts()), timeout, cancel)
     if laid_out.layout is None:
         raise PanelError(laid_out.note)
     text = with_positions(picture, laid_out.layout, _PAPER)
-    data, _ = convert(text, form, timeout, cancel, placed=True)
+    left, _, right, _ = laid_out.layout.view
+    per_inch = dots(right - left) if dots else None
+    data, _ = convert(text, form, timeout, cancel, placed=True, dots=per_inch)
     # A build of Graphviz may lack `neato -n2`, which draws fixed positions.
-    return (data, "") if data else convert(to_dot(picture, _PAPER), form, timeout, cancel)
+    text = to_dot(picture, _PAPER)
+    return (data, "") if data else convert(text, form, timeout, cancel, dots=per_inch)
 
 
 def _by_cairosvg(svg: str, form: str) -> bytes:

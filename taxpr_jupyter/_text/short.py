@@ -81,7 +81,7 @@ def types_text(
         most: How many are told of many.
         largest: Whether these are the largest; otherwise the first ones.
     """
-    texts = list(map(typed, atoms))
+    texts = [text for text in map(typed, atoms) if text]
     if len(texts) > 1 and len(set(texts)) == 1:
         return f"{len(texts)}×{texts[0]}"
     text = ", ".join(texts)
@@ -148,6 +148,7 @@ class Tooltips:
         where: Writes a source, for example as "cell 3, line 4".
         held: The variable of the source that held the value at an address, or "".
         divided: How values are divided among devices.
+        labelled: Whether labels have types.
     """
 
     def __init__(
@@ -156,8 +157,10 @@ class Tooltips:
         where: Where | None = None,
         held: Callable[[str], str] = lambda address: "",
         divided: introspect.Divisions | None = None,
+        labelled: bool = True,
     ):
         self.held = held
+        self._labelled = labelled
         self._divided = divided or introspect.Divisions()
         self._letters = letters
         self._where = where or file_and_line
@@ -192,6 +195,10 @@ class Tooltips:
         """The type of a value, with the axes of the mesh that divide it."""
         divided = self._divided.of(atom)
         return divided.type if divided else type_of(atom)
+
+    def label_type(self, atom: introspect.Atom) -> str:
+        """The type of a value as a label has it; "" where labels have none."""
+        return self.type(atom) if self._labelled else ""
 
     def eqn(self, address: str, eqn: introspect.JaxprEqn) -> str:
         """An equation: address, line as in `print(jaxpr)`, tag params, scope, source line."""

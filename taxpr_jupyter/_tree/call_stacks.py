@@ -58,6 +58,9 @@ class Units:
         self.starts.append(len(items))
         self.passes = _passes(self.eqns, bool(items) and items[0].within_backward)
         self.scopes = [_scopes(eqn) for eqn in self.eqns]
+        self._loops = self._loops_of_libraries()
+        for unit, loop in self._loops.items():  # they stand in the call of the library
+            self.passes[unit], self.scopes[unit] = self.passes[loop], self.scopes[loop]
         self._numbers: list[int] = []
         self._ruled: set[int] = set()  # units that a rule of the user's made, see `paths`
 
@@ -123,8 +126,27 @@ class Units:
             paths.append(found[0])
             if found[1]:
                 self._ruled.add(unit)
+        for unit, loop in self._loops.items():
+            paths[unit] = (*paths[loop], *paths[unit])
         self._leave_sums_out(paths)
         return paths
+
+    def _loops_of_libraries(self) -> dict[int, int]:
+        """For each unit that JAX moved out of the body of a library's loop, the unit of the loop.
+
+        Its frames begin with a function of the library, like all frames of the body.
+        """
+        bodies: dict[tuple[str, str] | None, int] = {}
+        for unit, eqn in enumerate(self.eqns):
+            for nested in introspect.nested_jaxprs(eqn) if introspect.is_hop(eqn) else ():
+                inner = (_outermost(one, True) for one in nested.jaxpr.eqns) if nested.back else ()
+                body = next(filter(None, inner), None)
+                if body and introspect.is_library_file(body[1]) and body != _outermost(eqn, True):
+                    bodies.setdefault(body, unit)
+        if not bodies:
+            return {}
+        loops = ((unit, bodies.get(_outermost(eqn, True))) for unit, eqn in enumerate(self.eqns))
+        return {unit: loop for unit, loop in loops if loop is not None and unit < loop}
 
     def _leave_sums_out(self, paths: list[tuple[SourceStep, ...]]) -> None:
         """Take sums of cotangents out of a statement that makes only one of the two.
@@ -249,6 +271,11 @@ class Units:
         called = all(path[-1:] and path[-1].kind == "function" for path in self.paths[start:stop])
         return steps[-1] if called and steps and steps[-1].kind == "statement" else None
 
+    def statement(self, start: int, stop: int, depth: int) -> SourceStep | None:
+        """The step at this depth, if it is a statement that made all of some units."""
+        step = self.shared_step(start, stop, depth)
+        return step if step and step.kind == "statement" else None
+
     def functions(self, start: int, stop: int) -> str:
         """`fit › loss`: the user's functions that made all of some units, outermost first."""
         rows = dict.fromkeys(self.paths[start:stop])
@@ -306,9 +333,9 @@ class Units:
         return self.scopes[unit], source and source.function, source and source.line
 
 
-def _outermost(eqn: introspect.JaxprEqn) -> tuple[str, str] | None:
-    """The user's outermost function that made an equation, and its file."""
-    frames = introspect.statements_of(eqn)
+def _outermost(eqn: introspect.JaxprEqn, libraries: bool = False) -> tuple[str, str] | None:
+    """The user's outermost function that made an equation, or a library's, and its file."""
+    frames = introspect.statements_of(eqn, libraries)
     return (frames[-1].function, frames[-1].file) if frames else None
 
 

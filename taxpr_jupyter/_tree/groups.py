@@ -119,7 +119,8 @@ class Groups:
                 title = f"{name} pass" + (f" of {function}" if function else "")
                 children = [self._make.group("pass", title, a, b, children)]
             elif b - a > 1 and not name and len(runs) > 1:
-                call = self._units.library_call(a, b)
+                shared = self._units.common_steps(start, stop)
+                call = self._units.library_call(a, b) or self._units.statement(a, b, shared)
                 if call and not self._plain:
                     group = self._make.group(call.kind, call.title, a, b, children)
                     group.parts = self._units.updates(a, b)

@@ -167,7 +167,8 @@ def _result_lines(eqn: introspect.JaxprEqn, typed: short.TypeOf, name: str = "")
     """The types of the results with their variables; no line without results."""
     text = short.types_text(eqn.outvars, typed)
     if name and len(eqn.outvars) == 1:
-        name, text = "", f"{short.shortened(name, max(short.LINE - len(text) - 2, 8))}: {text}"
+        room = max(short.LINE - len(text) - 2, 8)
+        name, text = "", f"{short.shortened(name, room)}: {text}" if text else name
     return [short.shortened(text, short.LINE) for text in (name, text) if text]
 
 

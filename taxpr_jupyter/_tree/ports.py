@@ -11,7 +11,7 @@ from taxpr_jupyter._text.elements import ElementRow
 from taxpr_jupyter._text.paths import path_parts, shared_title
 from taxpr_jupyter._tree.tree import BlockEnd
 
-_FEW = 8  # so many are drawn one by one
+_FEW = 6  # so many are drawn one by one
 _SMALL = 4  # and always those of an argument that has no more
 _FEW_INSIDE, _SMALL_INSIDE = 6, 2  # the same of a nested jaxpr, whose ends stand twice
 _PARTS = 4  # so many parts of a tuple have a node each

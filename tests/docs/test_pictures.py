@@ -18,7 +18,7 @@ def test_pictures_are_not_older_than_their_examples(page):
     for name, drawing in drawn.items():
         saved, new = page.with_name(name).read_text("utf-8"), pictures.numbered(name, drawing)
         assert pictures.words(saved) == pictures.words(new), "`make shots` draws them anew"
-        for number in range(1, len(pictures.NUMBERED[name]) + 1):
+        for number in range(1, len(pictures.NUMBERED.get(name, ())) + 1):
             assert f">{number}</text>" in saved
 
 
@@ -27,4 +27,5 @@ def test_every_number_is_explained_below_its_picture():
         parts = pictures.IMAGE.split(page.read_text("utf-8"))
         for name, below in zip(parts[1::2], parts[2::2], strict=True):
             items = below.strip().split("\n\n")[0].split("\n")
-            assert len(items) == len(pictures.NUMBERED[name]), name
+            if name in pictures.NUMBERED:
+                assert len(items) == len(pictures.NUMBERED[name]), name

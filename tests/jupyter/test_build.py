@@ -958,6 +958,38 @@ def test_what_is_used_far_away_is_drawn_again_there():
     assert node(picture, "in0").marks == ()
 
 
+def test_the_state_of_a_small_optimizer_is_one_node():
+    def update(params, state, scale):
+        moments = jax.tree.map(lambda m, p: 0.9 * m + p * scale, state["mu"], params)
+        params = jax.tree.map(lambda p, m: p - m, params, moments)
+        return params, {"mu": moments, "nu": state["nu"], "count": state["count"] + 1}, scale
+
+    params = {"w": X, "b": X}
+    state = {"mu": params, "nu": params, "count": jnp.int32(0)}
+    lines = [node.lines for node in draw(update, params, state, 1.0).picture.nodes]
+    assert ("state", "5 arrays") in lines
+    assert ("out[1]", "5 arrays") in lines
+    assert ("params['w']", "f32[]") in lines
+
+
+def test_an_update_of_parameters_behind_the_passes_is_one_statement():
+    def loss(params, x):
+        hidden = jnp.tanh(x @ params["in"]) * jnp.cos(x)
+        out = jnp.sin(hidden @ params["out"]) * jnp.exp(hidden)
+        return jnp.mean((out - x) ** 2)
+
+    def step(params, x):
+        value, slopes = jax.value_and_grad(loss)(params, x)
+        params = jax.tree.map(lambda p, g: p - 0.1 * g, params, slopes)
+        return params, value
+
+    x = jnp.ones((3, 3))
+    picture = draw(step, {"in": x, "out": x}, x).picture
+    titles = [" ".join(node.lines[: node.titled]) for node in picture.nodes]
+    assert [title for title in titles if title.startswith("params = jax.tree.map(")]
+    assert not [title for title in titles if title.startswith(("mul", "sub"))]
+
+
 def test_names_of_tags_and_arguments_do_not_break_lines():
     picture = build_picture(PROGRAMS["hostile"]())
     texts = [line for n in picture.nodes for line in n.lines]

@@ -480,3 +480,18 @@ def test_long_names_of_arguments_are_cut_at_edges_to_their_end():
 def test_types_of_inputs_are_no_longer_than_a_line():
     drawing = draw(jnp.sin, jax.ShapeDtypeStruct((1,) * 30, jnp.float32))
     assert max(len(line) for one in drawing.picture.nodes for line in one.lines) <= 28
+
+
+def test_passes_side_by_side_are_not_much_wider_than_high():
+    noted = []  # and used by nobody: a node beside the others
+
+    def loss(weights, scales):
+        noted.append(jnp.sum(jnp.exp(jnp.sin(weights)) * jnp.cos(scales) ** 3))
+        hidden = jnp.tanh(weights @ jnp.sin(weights)) * jnp.sin(scales) * jnp.exp(weights)
+        noted.append(jnp.sum(jnp.exp(jnp.sin(hidden)) * jnp.cos(hidden) ** 3))
+        return jnp.mean((hidden + jnp.exp(weights)) * jnp.cos(hidden) ** 2 * jnp.sin(hidden))
+
+    x = jnp.ones((3, 3))
+    drawing = draw(jax.value_and_grad(loss), x, x)
+    size = measured(drawing.picture, drawing.svg())
+    assert size["width"] <= 3 * size["height"], size

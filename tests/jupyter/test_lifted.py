@@ -58,6 +58,15 @@ def twice(field, y, args):
 
     return jax.lax.scan(one, (y, jnp.float32(0.1)), None, length=4)[0][0]
 
+def steady(y):
+    def one(y, _):
+        times = jnp.sin(jnp.linspace(0.0, 1.0, 3)) * 2.0
+        for _ in range(9):
+            y = jnp.tanh(y * times) + jnp.cos(times)
+        return y, None
+
+    return jax.lax.scan(one, y, None, length=4)[0]
+
 def until(field, y, args):
     def body(state):
         y, k = state
@@ -375,3 +384,21 @@ def test_methods_of_one_name_are_two_functions(library):
         for frame in frames
     }
     assert [*map(len, inside.values())] == [2, 2]
+
+
+def test_what_moves_out_of_a_loop_of_a_library_stands_in_the_users_statement(library):
+    steady = library["steady"]
+
+    def loss(y):
+        end = steady(jnp.sin(y) * jnp.cos(y))
+        cost = jnp.sum(jnp.exp(end) * end)
+        return cost
+
+    def fit(y):
+        value, slope = jax.value_and_grad(loss)(y)
+        return y - 0.1 * slope, value
+
+    picture = draw(fit, Y).picture
+    shown = [one.lines[0] for one in (*picture.nodes, *picture.clusters)]
+    assert [text for text in shown if text.startswith("forward")] == ["forward pass of loss"]
+    assert sum(text.startswith("end = steady(") for text in shown) == 1

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from called_functions import hidden_functions
 from library_programs import PROGRAMS, Made
+from picture_quality import quality_of
 
 import taxpr
 from taxpr import scale, var
@@ -59,6 +60,9 @@ def test_the_first_picture_names_the_functions_that_the_program_calls(name):
     drawing = draw(program.fun, *program.args)
     assert hidden_functions(drawing.builder.program, drawing.picture) == []
     assert len(drawing.picture.nodes) <= 40
+    size = quality_of(drawing.svg())
+    assert size.width <= 4000
+    assert size.aspect <= 3
 
 
 @EACH

@@ -1,0 +1,100 @@
+"""Pictures for papers and slides: the user's words alone, as wide as a column."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model.model import Cluster, Node, Picture
+
+STYLES = ("screen", "paper")
+_LARGER = 1.2  # times as large as on a screen, unless the width is given: text of 12 points
+_DOTS = {"png": 300, "pdf": 72}  # in an inch of the paper
+_POINTS = {"pt": 1.0, "mm": 72 / 25.4, "cm": 72 / 2.54, "in": 72.0}
+_LENGTH = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(pt|mm|cm|in)\s*")
+# How much there is in a node, at the begin of a line; the loops in it stay.
+_COUNT = re.compile(r"[\d,]+ (?:equation|tag|array|state)s?(?: · [\d,]+ tags?)?(?: · |$)")
+_SEVERAL = re.compile(r"×\d+")  # values that a line has
+_SIZE = re.compile(r' width="([\d.]+)" height="([\d.]+)">')
+
+_Part = TypeVar("_Part", Node, Cluster)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """How a picture for paper looks.
+
+    Attributes:
+        width: In points; None for as wide as text of 12 points needs.
+        types: Whether nodes have the types of their values.
+    """
+
+    width: float | None = None
+    types: bool = False
+
+    def of(self, picture: Picture) -> Picture:
+        """The picture without what is folded in nodes and lines; the words stay."""
+        edges = [
+            replace(edge, head=_uncounted(edge.head), tail=_uncounted(edge.tail))
+            for edge in picture.edges
+        ]
+        return replace(
+            picture,
+            nodes=tuple(map(_plain, picture.nodes)),
+            clusters=tuple(map(_plain, picture.clusters)),
+            edges=tuple(edges),
+        )
+
+    def sized(self, svg: str) -> str:
+        """The SVG of a picture in its size on paper."""
+        found = _SIZE.search(svg)
+        assert found, "an SVG has a size"
+        wide, high = (float(number) * 0.75 for number in found.groups())  # pixels to points
+        factor = self.width / wide if self.width else _LARGER
+        size = f' width="{wide * factor:.2f}pt" height="{high * factor:.2f}pt">'
+        return svg[: found.start()] + size + svg[found.end() :]
+
+    def dots(self, form: str, width: float) -> float:
+        """Pixels of a PNG, or points of a PDF, in an inch of a picture of a width in points."""
+        return _DOTS[form] * (self.width / width if self.width else _LARGER)
+
+
+def paper_of(style: str, width: str | None, types: bool | None) -> Paper | None:
+    """What the options of `draw` ask for; None for a picture on a screen.
+
+    Raises:
+        PanelError: There is no such style or length, or another style has no such option.
+    """
+    if style not in STYLES:
+        raise PanelError(f"style={style!r}: give {' or '.join(map(repr, STYLES))}")
+    if style != "paper":
+        if width is not None or types is not None:
+            given = "width" if width is not None else "types"
+            raise PanelError(f'{given} is for pictures on paper: add style="paper"')
+        return None
+    if width is None:
+        return Paper(types=bool(types))
+    found = _LENGTH.fullmatch(width) if isinstance(width, str) else None
+    points = float(found[1]) * _POINTS[found[2]] if found else 0.0
+    if points <= 0:
+        raise PanelError(
+            f'width={width!r} is no length: give a number with a unit, such as "8.5cm", "85mm", '
+            '"3.3in" or "240pt"'
+        )
+    return Paper(points, bool(types))
+
+
+def _plain(part: _Part) -> _Part:
+    """A node or frame with its title, notes and loops; of an equation the title alone."""
+    titled = part.titled
+    others = () if isinstance(part, Node) and part.kind == "eqn" else part.lines[titled:]
+    rest = (_COUNT.sub("", line, count=1) for line in others)
+    title = part.lines[:titled]
+    if "kept" in part.marks:  # what the dashed copies in the backward pass say
+        title = (*title[:-1], title[-1].removesuffix(" [kept]"))
+    lines = [line.rstrip(" :") for line in (*title, *rest)]
+    return replace(part, lines=tuple(filter(None, lines)) or ("…",))
+
+
+def _uncounted(text: str) -> str:
+    return "" if _SEVERAL.fullmatch(text) else text
