@@ -102,3 +102,30 @@ def test_values_of_states_have_room(page, shown):
     it.root.screenshot(path=BUILD / "narrow-states.png")
     ends, writes = (cells.nth(k).bounding_box()["width"] for k in (1, 3))
     assert ends > writes
+
+
+@pytest.mark.parametrize("height", [900, 1200])
+def test_the_panel_keeps_its_part_of_a_narrow_window(page, shown, height):
+    page.set_viewport_size({"width": 700, "height": height})
+    session = Session(train_step, arguments(), namespace=globals())
+    session.attach(taxpr.var("scores", occurrence=0), "scale", factor=0.5)
+    it = shown(session, "Source")
+    most = min(600, 0.6 * height)
+    seen = {}
+
+    def look(what):
+        settled(page)
+        seen[what] = it.root.bounding_box()["height"]
+        it.root.screenshot(path=BUILD / f"narrow-700-{what}-{height}.png")
+
+    look("source")
+    row = it.line("    weights = jax.nn.softmax(scores, axis=-1)")
+    row.get_by_role("button", name=re.compile("^weights")).first.click()
+    expect(it.inspected).to_have_count(1)
+    look("selected")
+    page.get_by_role("tab", name="Picture").click()
+    look("inspector")
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.locator(".tx-results")).to_contain_text("Run 1 on", timeout=60_000)
+    look("results")
+    assert {what: box for what, box in seen.items() if box > most} == {}
