@@ -64,7 +64,7 @@ def draw(
             colour and number, removed ones are gray, and collectives are marked.
         style: "paper" for papers and slides: without types and without what is counted in folded
             nodes, in larger type.
-        width: Of a picture on paper, so that it fits a column or a slide: "8.5cm", "85mm", "3.3in"
+        width: The width of a picture on paper, as of a column or a slide: "8.5cm", "85mm", "3.3in"
             or "240pt". By default text has 12 points.
         types: Whether a picture on paper has the types of values.
         name: Its name; by default the function's.

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "panel.png"
 SHOWN = ROOT / "taxpr_jupyter" / "_view" / "static"  # what a panel looks like
 KEY = b"Source"  # of a text in a PNG
-WIDTH, HEIGHT = 2120, 1000  # of the window, in pixels
+WIDTH, HEIGHT = 1100, 1000  # of the window, in pixels: narrow, as pages show the picture at 700
 
 STEP = """\
 import jax
@@ -87,7 +87,9 @@ def main() -> None:
         x, y = jnp.ones((16, 4)), jnp.zeros((16, 1))
         path = shutil.which("chromium")
         browser = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        page = browser.new_page(
+            viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=1.5
+        )
         page.emulate_media(reduced_motion="reduce")
         session = Session(model.train_step, (params, x, y), call="train_step(params, x, y)")
         panel = PanelPage(page, session, "Source")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from taxpr._answers.charts import Chart
+from taxpr._answers.count_of import count_of
 
 _WIDTH, _HEIGHT = 720, 18
 _LETTER = 6.0  # the width of a letter
@@ -76,7 +77,7 @@ class Icicle(Chart):
 
     def _said(self) -> str:
         most = "; ".join(f"{one.name} {one.width:.0%}" for one in self.boxes[:8])
-        return f"Icicle plot of {len(self.boxes)} parts: {most}"
+        return f"Icicle plot of {count_of(len(self.boxes), 'part')}: {most}"
 
     def draw(self, ax: Any) -> None:
         """Draw the boxes with the names that fit."""

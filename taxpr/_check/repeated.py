@@ -6,6 +6,7 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._answers.count_of import count_of
 from taxpr._check.findings import Suspicion
 from taxpr._check.levels import Examined, Level, Op
 from taxpr._hops.table import nested_jaxprs
@@ -168,7 +169,7 @@ def _unrolled(level: Level, depth: int, said: set[object]) -> Iterator[Suspicion
         op, statement = found[0]
         heads = (text for text, place in statement.loops if (statement.file, place) == around[-1])
         yield Suspicion(
-            f"`{next(heads)}` leaves {period} equations {times} times.",
+            f"`{next(heads)}` leaves {count_of(period, 'equation')} {times} times.",
             op.statements[op.statements.index(statement) :],
             op.address,
         )

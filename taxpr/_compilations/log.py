@@ -9,6 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from taxpr import _compat
 from taxpr._answers.answer import Answer
+from taxpr._answers.count_of import count_of
 from taxpr._calls.libraries import users_name_of
 from taxpr._compilations.as_called import called
 from taxpr._compilations.recorder import FAILED, FIRST, Entry, Recorder
@@ -93,7 +94,7 @@ class CompileLog:
         ]
         if hidden:
             notes.append(
-                f"Outside of jit {len(hidden)} operations of JAX were compiled, too, in "
+                f"JAX also compiled {count_of(len(hidden), 'operation')} outside of jit, in "
                 f"{spent[1]:.2f} s: eager=True lists them."
             )
         notes += [
@@ -102,7 +103,9 @@ class CompileLog:
         ]
         missed = dict.fromkeys(_recorder.failed[self._before :])
         notes += [f"No cause was found for {one}" for one in missed]
-        headline = f"{self._what}: {len(made)} compiles, {again} again, {spent[0]:.2f} s"
+        headline = (
+            f"{self._what}: {count_of(len(made), 'compile')}, {again} again, {spent[0]:.2f} s"
+        )
         return Compiles(headline, shown, tuple(notes), stale=list(self._stale.values()))
 
     def look(self) -> None:

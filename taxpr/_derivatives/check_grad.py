@@ -7,6 +7,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._answers.count_of import count_of
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import Array, PyTree
 from taxpr._compiled.attribution import Attributions
@@ -153,9 +154,9 @@ class _Check:
         if agrees:
             own = [row for row in rows if row.address not in self._of_libraries]
             if len(own) < len(rows):
+                left = count_of(len(rows) - len(own), "difference")
                 self._notes.append(
-                    f"{len(rows) - len(own)} derivatives by rules of libraries differ from finite "
-                    "differences. They are left out, as the whole agrees."
+                    f"Left out, since the whole agrees: {left} in rules of libraries."
                 )
             rows = own
         if complete and not rows and agrees is False:
@@ -175,7 +176,7 @@ class _Check:
         }[agrees]
         headline = (
             f"derivatives of {self._program.name}: {len({row.address for row in rows})} wrong, of "
-            f"{len(calls)} rules that are called; the whole {told}"
+            f"{count_of(len(calls), 'rule')} called; the whole {told}"
         )
         notes = tuple(dict.fromkeys(filter(None, self._notes)))
         return GradCheck(headline, rows, notes, complete, agrees=agrees)

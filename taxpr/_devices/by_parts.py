@@ -18,7 +18,7 @@ _DEVICE = "device"
 
 
 def by_parts(
-    of: Callable[[Array], Array], mesh: Mesh, lanes: Sequence[int] = ()
+    of: Callable[[Array], Array], mesh: Mesh, batch: Sequence[int] = ()
 ) -> Callable[[Array], Array]:
     """A function of a value: its reductions on all devices, on a leading axis.
 
@@ -28,8 +28,8 @@ def by_parts(
     Args:
         of: The reduction; a zero means nothing to it.
         mesh: The mesh that the program runs on; the value is outside of a `jax.shard_map`.
-        lanes: The axes of the value that the reduction leaves, which come first in its result. A
-            device has zeros where it has no part of a lane.
+        batch: The batch axes of the value. The reduction leaves them, and they come first in its
+            result. A device has zeros for batch elements of which it has no part.
     """
     line = Mesh(mesh.devices.ravel(), (_DEVICE,))
     in_rows = NamedSharding(line, PartitionSpec(_DEVICE))
@@ -45,16 +45,16 @@ def by_parts(
         parts = [*sharding.devices_indices_map(value.shape).values()]
         places = list(map(str, parts))
         is_first = np.array([one not in places[:k] for k, one in enumerate(places)])
-        begins = np.array([[one[k].start or 0 for k in lanes] for one in parts], np.int32)
+        begins = np.array([[one[k].start or 0 for k in batch] for one in parts], np.int32)
 
         def part(x: Array) -> Array:
             with _compat.under_no_mesh():
                 device = lax.axis_index(_DEVICE)
                 found = jnp.where(jnp.asarray(is_first)[device], of(x), 0)
-                whole = [value.shape[k] for k in lanes]
-                if found.shape[: len(lanes)] != (*whole,):
-                    zeros = jnp.zeros((*whole, *found.shape[len(lanes) :]), found.dtype)
-                    at = [*jnp.asarray(begins)[device], *[np.int32(0)] * (found.ndim - len(lanes))]
+                whole = [value.shape[k] for k in batch]
+                if found.shape[: len(batch)] != (*whole,):
+                    zeros = jnp.zeros((*whole, *found.shape[len(batch) :]), found.dtype)
+                    at = [*jnp.asarray(begins)[device], *[np.int32(0)] * (found.ndim - len(batch))]
                     found = lax.dynamic_update_slice(zeros, found, at)
                 return found[None]
 

@@ -254,7 +254,7 @@ def reversed_loops(program: Program) -> frozenset[str]:
     )
 
 
-def turns_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[int, ...]:
+def iterations_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[int, ...]:
     """Numbers that sort iterations in the order of execution."""
     pairs = zip(part.kept.axes, at, strict=False)
     return tuple(-k if axis in backwards else k for axis, k in pairs)
@@ -262,7 +262,7 @@ def turns_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[
 
 def order_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[float, ...]:
     """A key that sorts values in the order of execution."""
-    turns = dict(zip(part.kept.axes, turns_of(part, at, backwards), strict=False))
+    iterations = dict(zip(part.kept.axes, iterations_of(part, at, backwards), strict=False))
     key: list[float] = []
     home = Address()
     for number, local in enumerate(Address(part.address).parts):
@@ -270,5 +270,5 @@ def order_of(part: Part, at: Sequence[int], backwards: Container[str]) -> tuple[
         if number % 2 == 0:
             kind = Address(local)
             key += [kind.number if kind.kind in ("eqn", "tag") else -1]
-            key += [turns.get(home, 0) if kind.result is None else math.inf]
+            key += [iterations.get(home, 0) if kind.result is None else math.inf]
     return tuple(key)

@@ -9,7 +9,7 @@ from typing import Any
 
 from taxpr import _compat
 from taxpr._devices.blocks import Processes
-from taxpr._differences.aligned import order_of, reversed_loops, turns_of
+from taxpr._differences.aligned import iterations_of, order_of, reversed_loops
 from taxpr._differences.in_both import InBoth, Numbers, extended, in_both, worst_of_all
 from taxpr._differences.in_step import Pair
 from taxpr._differences.numbers import apart, comparable, words
@@ -236,12 +236,12 @@ class Compared:
         one = self._pairs[key][0]
         is_device = [axis.startswith("mesh ") for axis in one.kept.axes]
 
-        def turns(at: tuple[int, ...]) -> list[tuple[bool, int]]:
+        def iterations(at: tuple[int, ...]) -> list[tuple[bool, int]]:
             # Of what devices do at once the first one is told.
-            each = zip(is_device, turns_of(one, at, self.backwards), strict=True)
-            return sorted(each, key=lambda turn: turn[0])
+            each = zip(is_device, iterations_of(one, at, self.backwards), strict=True)
+            return sorted(each, key=lambda one: one[0])
 
-        return min(every, key=turns)
+        return min(every, key=iterations)
 
     def _differ(self, key: Key, part: Numbers) -> Any:
         """For each number whether both differ."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
+from taxpr._answers.count_of import count_of
 from taxpr._compat import PyTree
 from taxpr._devices.blocks import Processes
 from taxpr._differences.aligned import aligned
@@ -215,7 +216,7 @@ def first_difference(
             )
         rows = without_copies(found)
         values = len(without_copies({k: row for k, row in found.items() if isinstance(k, int)}))
-        among = f"{values or 'none'} of {len(pairs)} values differ"
+        among = f"{values or 'none'} of {count_of(len(pairs), 'value')} differ"
         among += ", only the result" if rows and not values else ""
         headline = f"first difference of {name_of(fun)} and {of_b.name}: {among}"
         if nan := compared.nan_in_both():

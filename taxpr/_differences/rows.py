@@ -94,14 +94,14 @@ def row_of(
     edits = [one.variable for one in pair if one.variable and one.variable.edited]
     text = linecache.getline(file, part.line or 0).strip() if file else ""
     each = dict(zip(part.kept.axes, at, strict=False))
-    lanes = tuple(k for axis, k in each.items() if axis.startswith("vmap "))
+    batch = tuple(k for axis, k in each.items() if axis.startswith("vmap "))
     place = None if most.size is None else (*at, *most.place)
     iteration = tuple(k for axis, k in each.items() if not axis.startswith(("vmap ", "mesh ")))
     return Difference(
         part.name + part.path,
         iteration or None,
         part.place,
-        (*lanes, *most.place),
+        (*batch, *most.place),
         *most[1:],
         what,
         edits[-1].quoted(text) if edits else text,

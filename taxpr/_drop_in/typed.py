@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar, TypeVarTuple
 import jax
 
 from taxpr import _compat
+from taxpr._answers.count_of import count_of
 from taxpr._compat import ClosedJaxpr, PyTree
 from taxpr._drop_in.partition import partition_out, values_of_tags
 from taxpr._engine.inject import InjectorFn, ctx_aval, inject_jaxpr
@@ -100,8 +101,8 @@ class TypedClosedJaxpr(Generic[*Ts, R]):
         static = self._static
         if len(args) != len(self.in_shape):
             raise ArgumentError(
-                f"TypedClosedJaxpr: it takes {len(self.in_shape)} arguments and was given "
-                f"{len(args)}."
+                "TypedClosedJaxpr: it takes "
+                f"{count_of(len(self.in_shape), 'argument')} and was given {len(args)}."
             )
         for num in static:
             if args[num] != self.in_shape[num]:

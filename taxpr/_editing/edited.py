@@ -15,9 +15,9 @@ from taxpr._given import NOT_GIVEN
 
 
 def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callable[..., Any]:
-    """Change a variable where the source binds it, before anything differentiates.
+    """Change a variable where the source assigns it, before JAX differentiates.
 
-    The returned function computes what ``fun`` would if the line that binds the variable were
+    The returned function computes what ``fun`` would if the line that assigns the variable were
     followed by ``x = change(x)``. All later code computes with the changed value: `jax.grad`,
     `jax.vmap`, `jax.lax.scan` and `jax.checkpoint` inside of ``fun``, and the optimizer. (`inject`
     changes the traced program, whose derivatives have been taken already.)
@@ -30,10 +30,10 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
             ``"attend.return"``. In libraries, name the function, too:
             ``"MultiHeadAttention.__call__.query"``. Or a mapping from variables to changes.
 
-            A variable may hold a function; a function of a module or class is named in the same
-            way, or given itself. If this is a text, the path of a function with its module before
-            it, then ``change`` takes the function's place. The replacement may call the original
-            function by its name.
+            A variable may hold a function: then ``change`` is given the function, as a decorator
+            is. A function of a module or class is named in the same way, or given itself. But if
+            ``where`` is its whole path as text, ``"model.attend"``, then ``change`` takes its
+            place, and may call the original function by its name.
         change: How the value changes:
 
             * a function of it; any decorator for a variable that holds a function;
@@ -56,7 +56,7 @@ def edit(fun: Callable[..., Any], where: Any, change: Any = NOT_GIVEN) -> Callab
         SelectorError: By the returned function, if no line that ran binds such a variable, or if
             lines of several functions do.
         ArgumentError: If ``change`` is something else, or does not fit.
-        RefusedError: If a debugger or another tool has taken Python's tracing of lines.
+        RefusedError: If a debugger or another tool traces the lines of Python.
 
     Example:
         >>> import jax, jax.numpy as jnp, taxpr

@@ -60,7 +60,7 @@ def warn_of_stale_derivatives(tags: Mapping[str, str]) -> None:
         f"inject: {_first(list(tags))}: the program was differentiated before this change, so "
         "its derivative stays the original function's. For the changed function's derivative, "
         "inject first and differentiate then: jax.grad(lambda *args: injected(ctx, *args)[0]). "
-        f"Or change the variable before anything differentiates: {edit}.",
+        f"Or change the variable before JAX differentiates: {edit}.",
         StaleDerivativeWarning,
         _levels_to_the_caller(),
     )

@@ -12,6 +12,7 @@ import jax.core
 import jax.numpy as jnp
 
 from taxpr import _compat
+from taxpr._answers.count_of import count_of
 from taxpr._compat import Array, JaxprEqn, PyTree
 from taxpr._engine.collect import Steps
 from taxpr._engine.iterations import loops_around
@@ -191,7 +192,7 @@ def _check_at(at: Sequence[Array | None], site: Site) -> None:
     if at and len(at) != len(loops):
         named = "".join(f", {described(address, step.eqn)}" for address, step in loops)
         raise InjectorError(
-            f"plant: at= is for {len(at)} loops, and around the {site} there are "
+            f"plant: at= is for {count_of(len(at), 'loop')}, and around the {site} there are "
             f"{len(loops)}{named}. Give a tuple with one entry for each, the outermost first."
         )
     for numbers, (address, step) in zip(at, loops, strict=bool(at)):
@@ -204,7 +205,11 @@ def _check_at(at: Sequence[Array | None], site: Site) -> None:
             if k < 0 or (isinstance(length, int) and k >= length)
         ]
         if outside:
-            has = "which counts from 0" if length is None else f"which has {length} iterations"
+            has = (
+                "which counts from 0"
+                if length is None
+                else f"which has {count_of(length, 'iteration')}"
+            )
             raise InjectorError(
                 f"plant: at={outside[0]} is no iteration of {described(address, step.eqn)}, {has}."
             )

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from taxpr._answers.count_of import count_of
 from taxpr._compat import Array, PyTree
 from taxpr._devices.fetched import is_shared
 from taxpr._errors import ArgumentError, RefusedError, refuse_no_function
@@ -14,10 +15,10 @@ from taxpr._keeping.run import Ran, run
 from taxpr._keeping.wanted import EVERY_VARIABLE, NOTHING, Wanted, wanted
 from taxpr._programs.program import Program
 from taxpr._programs.trace import called_as, trace
-from taxpr._recordings.axes import UNTOLD, conditions, lanes_of, shape_of, with_lanes
+from taxpr._recordings.axes import UNTOLD, batch_axes_of, conditions, shape_of, with_batch_axes
 from taxpr._recordings.part import KeptValue, Part
 from taxpr._recordings.recording import Recording, few
-from taxpr._recordings.summary import WHOLE, by_lanes, has_stats
+from taxpr._recordings.summary import WHOLE, by_batch, has_stats
 from taxpr._sites.criteria import Selector
 from taxpr._sites.skipped import merged
 from taxpr._sites.values import value_at
@@ -53,13 +54,12 @@ def watch(
         keep: ``"values"`` keeps all values, ``"stats"`` only their statistics (`Stats`).
             ``"auto"`` keeps the values if memory allows, else the statistics.
         memory: The bytes that the values may take at a time on a device. None means a quarter of
-            the free memory. Statistics of more are made while the program runs, on a CPU by NumPy;
-            on another device in up to 8 passes, and of values that are too large in the program.
+            the free memory. If the values take more, only their statistics are kept. On a CPU NumPy
+            computes them while the program runs. Other devices take up to 8 runs for them.
             `Recording.notes` says so.
         grads: Whether to keep the gradient of the result of ``fun``, a loss, with respect to each
             value, too: ``rec["∂ scores"]``. The result may be a tuple that begins with the loss; a
-            name selects another result: ``grads="out[1]['loss']"``. This is another run, of the
-            gradient.
+            name selects another result: ``grads="out[1]['loss']"``. This runs the gradient, too.
 
     Returns:
         A function of the arguments of ``fun`` that returns a `Recording`. If it takes several
@@ -126,7 +126,8 @@ def watching(
                 parts += more
                 notes = tuple(dict.fromkeys((*notes, *ran.notes)))
                 if len(back) < len(chosen):
-                    notes += (f"{len(chosen) - len(back)} values have no cotangent.",)
+                    without = count_of(len(chosen) - len(back), "value")
+                    notes += (f"Without a cotangent: {without}.",)
                 complete = ran.complete
         if left:
             notes += (f"Stopped before it kept {few(left)}.",)
@@ -145,11 +146,11 @@ def _kept(
     """The chosen values that a run kept, and the names of values it never reached."""
     reads = {one.read.address: one.read for one in chosen}
     batched = conditions(reads.values())
-    # Only with all values of a condition it is known which lanes of its loop had ended.
+    # Only with all values of a condition it is known which batch elements of its loop had ended.
     ending = {loop: value_at(program.jaxpr, address) for loop, address in batched.items()}
     reads |= {one.address: one for one in ending.values()}
-    lanes = {one.read.address: lanes_of(one.read, _mapped(one), ending) for one in chosen}
-    of_some = {at: by_lanes(axes, shape_of(reads[at])) for at, axes in lanes.items() if axes}
+    outers = {one.read.address: batch_axes_of(one.read, _mapped(one), ending) for one in chosen}
+    of_some = {at: by_batch(axes, shape_of(reads[at])) for at, axes in outers.items() if axes}
     of_some |= dict.fromkeys(batched.values(), WHOLE)
     ran = run(program, flat, list(reads.values()), keep, memory, of_some=of_some, partly=True)
     closed = {address for one in ran.skipped for address in one.addresses}
@@ -163,7 +164,7 @@ def _kept(
     left: list[str] = []
     untold: list[str] = []
     for one in chosen:
-        kept, mapped, outer = ran.kept.get(one.read.address), _mapped(one), lanes[one.read.address]
+        kept, mapped, outer = ran.kept.get(one.read.address), _mapped(one), outers[one.read.address]
         if kept is None:
             left += [] if one.read.address in closed else [one.name]
             continue
@@ -175,7 +176,7 @@ def _kept(
                 continue
         untold += [one.name] if outer is None else []
         if outer:
-            kept, mapped = with_lanes(kept, one.read, outer, ends), ()
+            kept, mapped = with_batch_axes(kept, one.read, outer, ends), ()
         parts.append(_part(one, kept, mapped or ()))
     for part in parts:  # now that all processes are here: later one alone may show a table
         if keep != "host" and is_shared(part.kept.value) and has_stats(part.kept.dtype):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from taxpr._answers.answer import Answer
+from taxpr._answers.count_of import count_of
 from taxpr._answers.tables import size_text
 
 
@@ -84,7 +85,7 @@ def changes(before: Any, after: Any) -> CompiledChanges:
     kernels = " and ".join(str(len(one.rows)) for one in (before, after))
     moved = " and ".join(size_text(one.collectives.bytes) for one in (before, after))
     headline = (
-        f"compiled twice: {len(rows)} statements differ; {kernels} kernels write "
+        f"compiled twice: {count_of(len(rows), 'statement')} changed; {kernels} kernels write "
         f"{size_text(totals[0])} and {size_text(totals[1])}"
     )
     headline += f", collectives move {moved}" if before.collectives or after.collectives else ""

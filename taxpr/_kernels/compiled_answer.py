@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from taxpr._answers.answer import Answer
+from taxpr._answers.count_of import count_of
 from taxpr._answers.tables import alike, as_dict, size_text
 from taxpr._errors import ArgumentError
 from taxpr._given import file_to_write, refuse_no_path, told_how
@@ -246,10 +247,10 @@ def compiled_of(
     added = sorted((row for row in rows if not row.shared), key=lambda row: -row.bytes)
     equations = sum(len(row.equations) for row in removed)
     size = sum(row.bytes for row in moved)
-    among = f"{counted(len(moved), 'collective')} of {size_text(size)}" if moved else "none"
+    among = f"{count_of(len(moved), 'collective')} of {size_text(size)}" if moved else "none"
     headline = (
-        f"compiled {name} for {parts.platform}: {counted(len(rows), 'kernel')}, {len(fusions)} of "
-        f"several statements, {len(added)} of XLA's own; {counted(equations, 'equation')} without "
+        f"compiled {name} for {parts.platform}: {count_of(len(rows), 'kernel')}, {len(fusions)} of "
+        f"several statements, {len(added)} of XLA's own; {count_of(equations, 'equation')} without "
         "a kernel"
     )
     return Compiled(
@@ -257,7 +258,7 @@ def compiled_of(
         rows,
         (_MOVED,) if moved else (),
         fusions=_Kernels(f"kernels of several statements in {name}: {len(fusions)}", fusions),
-        added=_Kernels(f"what XLA added to {name}: {counted(len(added), 'kernel')}", added),
+        added=_Kernels(f"what XLA added to {name}: {count_of(len(added), 'kernel')}", added),
         removed=_Removed(
             f"equations of {name} without a kernel: {equations}",
             removed,
@@ -265,7 +266,7 @@ def compiled_of(
         ),
         collectives=Collectives(f"collectives of {name}: {among}", moved, bytes=size),
         shardings=Shardings(
-            f"shardings of {name}: {counted(len(parts.shardings), 'variable')}",
+            f"shardings of {name}: {count_of(len(parts.shardings), 'variable')}",
             parts.shardings,
             tuple(parts.shardings_notes),
             values=values or {},
@@ -331,8 +332,3 @@ def _row_of(kind: Any, row: dict[str, Any]) -> Any:
 def _frozen(value: Any) -> Any:
     many: Any = value
     return tuple(many) if isinstance(value, list) else value
-
-
-def counted(number: int, what: str) -> str:
-    """A number and a noun: ``"1 kernel"``, ``"2 kernels"``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

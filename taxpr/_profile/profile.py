@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from taxpr._address import Address
+from taxpr._answers.count_of import count_of
 from taxpr._answers.portions import Portion
 from taxpr._answers.progress import Progress, Tells
 from taxpr._compat import PyTree
@@ -152,7 +153,7 @@ def _answer(
             ),
         )
     walls = tuple(run.wall for run in runs)
-    spread = f"{time_text(min(walls))} to {time_text(max(walls))} in {len(walls)} runs"
+    spread = f"{time_text(min(walls))} to {time_text(max(walls))} in {count_of(len(walls), 'run')}"
     headline = (
         f"profile of {call.program.name}: {time_text(told.wall)} ({spread}), {coverage:.0%} of it "
         "by statement"

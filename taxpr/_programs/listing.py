@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._answers.count_of import count_of
 from taxpr._places import file_text
 from taxpr._sites.made_by import PlacedEquation, equations
 from taxpr._source.parsed import functions_around, parsed_of
@@ -126,7 +127,7 @@ class Listing(NamedTuple):
             return ""
         names = ", ".join(self.without_source[:_NAMED])
         names += " …" if len(self.without_source) > _NAMED else ""
-        words = f"{_counted(len(self.unknown))} from code without a known source"
+        words = f"{count_of(len(self.unknown), 'equation')} from code without a known source"
         return f"{words}: {names}" if names else words
 
 
@@ -206,7 +207,7 @@ def _said(
     if own and not words and not derived:  # else JAX may have left its last equation out
         words.append(_distinct(_results(found, typed) for found in _last(line)))
     in_calls = f" in {len(calls)} calls" if len(calls) > 1 and None not in calls else ""
-    words += [_counted(len(own)) + in_calls] if own else []
+    words += [count_of(len(own), "equation") + in_calls] if own else []
     words += [f"∂ {derived}"] if derived else []
     if len({found.runs for found in line.equations}) == 1 and line.runs != 1:
         words.append("in a loop" if line.runs is None else f"×{line.runs}")
@@ -245,7 +246,3 @@ def around(address: Address) -> Iterator[Address]:
     """The equations around a place, the innermost first."""
     while address := address.home.home:
         yield address
-
-
-def _counted(number: int) -> str:
-    return f"{number:,} equation{'s' if number != 1 else ''}"

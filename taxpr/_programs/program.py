@@ -79,7 +79,7 @@ class Program(Traced):
         >>> from taxpr import tag, trace
         >>> program = trace(lambda x: {"y": tag(jnp.sin(x), name="s") * 2})(jnp.ones(3))
         >>> program
-        <Program <lambda>(float32[3]) -> float32[3]; 1 tags>
+        <Program <lambda>(float32[3]) -> float32[3]; 1 tag>
         >>> jax.jit(program)(jnp.zeros(3))
         {'y': Array([0., 0., 0.], dtype=float32)}
     """

@@ -9,6 +9,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._answers.count_of import count_of
 from taxpr._calls.door import Door
 from taxpr._calls.model import Held, States, Taken
 from taxpr._compat import Array, Atom, Aval, ClosedJaxpr, JaxprEqn, PyTree, TreeDef, Var
@@ -112,7 +113,7 @@ class Traced:
         return [_compat.aval_of(atom) for atom in self.outvars]
 
     def __repr__(self) -> str:
-        tags = f"{len(find_sites(self.jaxpr))} tags"
+        tags = count_of(len(find_sites(self.jaxpr)), "tag")
         if n := sum(len(one.addresses) for one in self.skipped):
             tags += f", {n} skipped"
         takes, gives = (

@@ -20,8 +20,8 @@ from taxpr._hops.places import addresses_of, numbered
 from taxpr._primitives.tag_equation import is_tag
 from taxpr._questions.bits import (
     INF,
+    MOST_ITERATIONS,
     NAN,
-    TURNS,
     Values,
     dtype_of,
     either,
@@ -40,7 +40,7 @@ from taxpr._questions.decisions import (
     tests,
     unhandled,
 )
-from taxpr._questions.turns import Call, Loop, fitted
+from taxpr._questions.inside_out import Call, Loop, fitted
 from taxpr._recordings.axes import Level
 from taxpr._untyped import np
 
@@ -279,7 +279,7 @@ class Begins:
             meant = call.leave(call.first(bits), "in", k) & ~inits[k]
             given[k] = bits & ~call.enter(meant & INF, "in", k)
         outs: list[Any] = []
-        for _ in range(min(call.length + 2, TURNS)):  # each settles one more iteration
+        for _ in range(min(call.length + 2, MOST_ITERATIONS)):  # each settles one more iteration
             outs = self._forward(nested.stored, home, call.level, order, given)
             now = list(given)
             for out, k in nested.back:

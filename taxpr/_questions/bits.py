@@ -14,7 +14,7 @@ from taxpr._hops.places import addresses_of, numbered
 from taxpr._hops.table import in_loop, injectable, is_loop, nested_jaxprs
 from taxpr._questions.copies import deciding
 from taxpr._questions.depends import Depends
-from taxpr._questions.turns import Call, Devices, Loop
+from taxpr._questions.inside_out import Call, Devices, Loop
 from taxpr._recordings.axes import Level, batched_condition, placed
 from taxpr._untyped import jnp, np
 
@@ -27,7 +27,7 @@ _KEEPS_SIGN = {
     *(lax.add_p, lax.reduce_sum_p, lax.cumsum_p, lax.convert_element_type_p),
 }
 _PROGRAM = Address()
-TURNS = 1000  # how often a loop is walked through at most, until nothing changes
+MOST_ITERATIONS = 1000  # how often a loop is walked through at most, until nothing changes
 
 
 def kinds(x: Any, axes: int, of: Any) -> Any:
@@ -156,7 +156,7 @@ class Values:
             self._loops[home] = Loop(here, ran, level, roles, nested.reverse)
         return self._loops[home]
 
-    def in_lanes(self, bits: Any, level: Level, mapped: Sequence[int]) -> Any:
+    def in_batch(self, bits: Any, level: Level, mapped: Sequence[int]) -> Any:
         """The bits of a value without batch elements of loops that had ended.
 
         Args:
@@ -167,7 +167,7 @@ class Values:
         if self.fine:
             for loop in self._loops.values():
                 if loop.level == level[: len(loop.level)]:
-                    bits = loop.in_lanes(bits, len(level), mapped)
+                    bits = loop.in_batch(bits, len(level), mapped)
         return bits
 
     def _ran(self, eqn: JaxprEqn, nested: Nested, here: Address, level: Level) -> Any:
@@ -185,11 +185,11 @@ class Values:
                 ran = placed(fired, one.axes, inner)
                 break
         if (condition := batched_condition(eqn, here)) is not None:
-            lanes = self._value(None, condition, inner)
-            if lanes is None:
+            batch = self._value(None, condition, inner)
+            if batch is None:
                 self.guessed.add(eqn.primitive.name)
             elif self.fine:
-                return ran.reshape(ran.shape + (1,) * (lanes.ndim - ran.ndim)) & lanes
+                return ran.reshape(ran.shape + (1,) * (batch.ndim - ran.ndim)) & batch
         return ran
 
 

@@ -14,7 +14,7 @@ from taxpr._compat import JaxprEqn
 from taxpr._questions.bits import INF, NAN, dtype_of, either, takes
 from taxpr._questions.copies import shape_of
 from taxpr._questions.depends import Depends
-from taxpr._questions.turns import Loop
+from taxpr._questions.inside_out import Loop
 from taxpr._source.files import is_user_file
 from taxpr._untyped import np
 

@@ -10,6 +10,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
+from taxpr._answers.count_of import count_of
 from taxpr._answers.tables import as_dict
 from taxpr._calls.libraries import users_name_of
 from taxpr._compat import Array, PyTree
@@ -277,7 +278,7 @@ class _Finding:
         many, reaching = len(rows), len(found.origins)
         what = f"{rows[0].what} in {self._words.short(rows[0].address)}"
         if self._everywhere:
-            places = f"; {many} place{'s' * (many > 1)}, of them in the results: "
+            places = f"; {count_of(many, 'place')}, of them in the results: "
             return what + places + (str(reaching) if reaching else "none")
         return what + (f"; {reaching} places" if reaching > 1 else "")
 

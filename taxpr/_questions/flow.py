@@ -10,6 +10,7 @@ import jax
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
+from taxpr._answers.count_of import count_of
 from taxpr._answers.tables import once
 from taxpr._answers.trees import FOLDED, common, folded
 from taxpr._calls.static import marked
@@ -199,7 +200,7 @@ def flow(
             for parts in groups.values()
         ]
         rows = once(rows, lambda row: (row.address, row.shape, row.norms.tobytes()))
-        headline = f"flow of {rec.name}: {len(rows)} variables"
+        headline = f"flow of {rec.name}: {count_of(len(rows), 'variable')}"
         headline += f", gradients of {of}" if of else ""
         answer = Flow(headline, rows, recording=rec)
         notes = [note for note in rec.table().notes if note != FOLDED]

@@ -47,7 +47,8 @@ class NanRow:
         elements: How many of its elements in that iteration, and the index of the first.
         backward: Whether it is part of a backward pass; values that `jax.checkpoint` computes again
             are not.
-        inputs: The operands with their ranges.
+        inputs: The operands with the smallest and the largest of their finite elements, and the
+            kinds of the others.
         address: Its address.
         made_by: The statement that made it, with its line, if that is another one, as in a helper.
         times: How often it begins, of how often the value is computed; with ``everywhere`` alone.
@@ -244,7 +245,7 @@ def told(row: NanRow, more: Sequence[NanRow] = ()) -> str:
     name = f"the derivative of `{row.code[2:]}`" if is_derivative else row.variable
     text = f"{row.what} in {name}: {row.elements}, {', '.join(filter(None, where))}"
     became = [f"    {row.became}"] if row.became else []
-    return "\n".join([text, *(f"    from {one}" for one in row.inputs), *became])
+    return "\n".join([text, *(f"    operand {one}" for one in row.inputs), *became])
 
 
 def _device(row: NanRow) -> str:
@@ -265,13 +266,13 @@ def _place(kept: KeptValue, index: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _range(kept: KeptValue, index: Mapping[str, int]) -> str:
-    """The range of a value, and its non-finite elements."""
+    """The range of the finite elements of a value, and the kinds of the others."""
     row = _at(kept, index)
     row = row if kept.value is None else summary(row, 0, np)
     stats = each_of(row, math.prod(kept.shape))
     words = [number(stats.min)] if stats.min <= stats.max else []
     if stats.min < stats.max:
-        words = [f"{number(stats.min)} … {number(stats.max)}"]
+        words = [f"min {number(stats.min)}, max {number(stats.max)}"]
     shares = {"NaN": stats.nan, "+inf": stats.posinf, "-inf": stats.neginf}
     words += [name for name, share in shares.items() if share]
     return ", ".join(words) or "empty"

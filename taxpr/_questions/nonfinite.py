@@ -100,7 +100,7 @@ class Nonfinite:
         """
         begins, found = self._begins, dict[str, Any]()
         for address, one in self._made.items():
-            found[address] = self._values.in_lanes(one.bits, one.level, mapped.get(address, ()))
+            found[address] = self._values.in_batch(one.bits, one.level, mapped.get(address, ()))
         none = [None] * len(begins.results)
         seen = Reaches(self._jaxpr, self._values, begins.bad, none, begins.tests)
         tested = {address for address in found if _any(self._having(address, seen.marked))}

@@ -10,10 +10,10 @@ from taxpr._hops.nested import Nested
 from taxpr._hops.places import addresses_of, numbered
 from taxpr._primitives.tag_equation import is_tag
 from taxpr._questions.bits import (
+    MOST_ITERATIONS,
     NAN,
     NEGINF,
     POSINF,
-    TURNS,
     Values,
     dtype_of,
     either,
@@ -23,7 +23,7 @@ from taxpr._questions.bits import (
 )
 from taxpr._questions.copies import shape_of
 from taxpr._questions.decisions import DECIDED, chooses, selects, tested
-from taxpr._questions.turns import Call, Loop, fitted
+from taxpr._questions.inside_out import Call, Loop, fitted
 from taxpr._recordings.axes import Level
 from taxpr._untyped import np
 
@@ -220,7 +220,7 @@ class Reaches:
         begun = {k for out, k in nested.back if results[out] is not None and bads[k] is not None}
         guess: dict[int, Any] = {k: bads[k] > 0 for k in begun}
         ins: list[Any] = []
-        for _ in range(min(call.length + 2, TURNS)):  # each settles one more iteration
+        for _ in range(min(call.length + 2, MOST_ITERATIONS)):  # each settles one more iteration
             for out, k in nested.back:
                 marks[out] = None
                 if both := _both(call, k, results[out], guess.get(k)):

@@ -64,7 +64,7 @@ def conditions(values: Iterable[Value]) -> dict[str, str]:
     return found
 
 
-def lanes_of(
+def batch_axes_of(
     value: Value, mapped: Sequence[int] | None, batched: Mapping[str, Value]
 ) -> tuple[int, ...] | None:
     """The axes of a value that are batch axes of loops around it, the outermost first.
@@ -87,8 +87,8 @@ def lanes_of(
         return ()
     # A condition has the axis of the outermost `jax.vmap` first, and ``mapped`` has it last.
     outer = tuple(reversed(mapped))
-    lanes = tuple(shape_of(value)[k] for k in outer)
-    return outer if all(shape_of(one) == lanes for one in around) else None
+    sizes = tuple(shape_of(value)[k] for k in outer)
+    return outer if all(shape_of(one) == sizes for one in around) else None
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ def shape_of(value: Value) -> tuple[int, ...]:
     return aval.shape
 
 
-def with_lanes(
+def with_batch_axes(
     kept: KeptValue,
     value: Value,
     outer: Sequence[int],
@@ -108,7 +108,7 @@ def with_lanes(
     Args:
         kept: A kept value: all of it, or statistics of each batch element.
         value: The value.
-        outer: Its batch axes, as `lanes_of` gives them.
+        outer: Its batch axes, as `batch_axes_of` gives them.
         batched: By the address of a loop, the address of its condition and the condition's values.
 
     Returns:
@@ -116,7 +116,7 @@ def with_lanes(
     """
     around = [(name, *batched[name]) for name in kept.axes if name in batched]
     n = len(kept.axes)
-    lanes = tuple(f"vmap {k}" for k in reversed(range(len(outer))))
+    names = tuple(f"vmap {k}" for k in reversed(range(len(outer))))
     of = jnp if isinstance(kept.value, jax.Array) else np
     moved, lead = None, np.shape(kept.table)[:-1]
     if kept.value is not None:
@@ -138,4 +138,4 @@ def with_lanes(
         wide = fired.reshape(fired.shape + (1,) * len(own))
         moved = of.where(wide, moved, of.zeros((), moved.dtype))
     fired = None if fired.all() else fired
-    return dataclasses.replace(kept, axes=kept.axes + lanes, shape=own, value=moved, fired=fired)
+    return dataclasses.replace(kept, axes=kept.axes + names, shape=own, value=moved, fired=fired)

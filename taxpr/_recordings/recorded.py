@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr._answers.charts import Chart, Heat, Lines, optional
+from taxpr._answers.count_of import count_of
 from taxpr._compat import is_extended
 from taxpr._devices.fetched import fetched
 from taxpr._errors import ArgumentError, is_whole
@@ -197,7 +198,7 @@ class Recorded(AsArray):
             n = len({_number(k, part) for k, part in enumerate(self.parts)})
             loops = any(":" in axis for axis in self.axes)
             raise ArgumentError(
-                f"at: occurrence {number!r}: {self.name} has {n} value{'s' * (n > 1)}, from 0."
+                f"at: occurrence {number!r}: {self.name} has {count_of(n, 'value')}, from 0."
                 + f" An iteration is at(step={number!r})." * loops
             )
         return tuple(found)

@@ -12,6 +12,7 @@ from typing import Any
 from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
+from taxpr._answers.count_of import count_of
 from taxpr._answers.tables import as_dict, once
 from taxpr._answers.trees import FOLDED, common, folded
 from taxpr._compat import PyTree
@@ -213,7 +214,7 @@ class Recording:
         notes = (*self.notes, *map(_passed, self.skipped))
         return dataclasses.replace(
             table,
-            headline=f"{many} values of {self.name}{names}",
+            headline=f"{count_of(many, 'value')} of {self.name}{names}",
             notes=(*notes, FOLDED) if len(table.listed()) < many else notes,
         )
 

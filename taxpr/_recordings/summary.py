@@ -187,14 +187,14 @@ class Reduction(NamedTuple):
         joined: The result for a whole, made from the results for its parts of one size. They are
             on one further axis before `shape`, and zeros count as no part. None if it cannot be
             made from parts.
-        lanes: The axes of a value that it leaves, which come first in ``shape``.
+        batch_axes: The axes of a value that it leaves, which come first in ``shape``.
     """
 
     of: Callable[[Any, int, Any], Any]
     shape: tuple[int, ...]
     takes: Callable[[Any], bool]
     joined: Callable[[Any], Any] | None = None
-    lanes: tuple[int, ...] = ()
+    batch_axes: tuple[int, ...] = ()
 
 
 def _takes_none(dtype: Any) -> bool:
@@ -206,26 +206,26 @@ WHOLE = Reduction(summary, (WIDTH,), _takes_none)
 
 
 @functools.cache
-def by_lanes(lanes: tuple[int, ...], shape: tuple[int, ...]) -> Reduction:
+def by_batch(batch_axes: tuple[int, ...], shape: tuple[int, ...]) -> Reduction:
     """Statistics of each batch element apart, in values of one shape; the value if that is smaller.
 
     Args:
-        lanes: The axes of a value that are batch axes, the outermost first.
+        batch_axes: The axes of a value that are batch axes, the outermost first.
         shape: The shape of a value.
     """
-    many = math.prod(shape[k] for k in lanes)
+    many = math.prod(shape[k] for k in batch_axes)
     if math.prod(shape) <= WIDTH * many:
         return WHOLE
 
-    def of_lanes(x: Any, axes: int, of: Any) -> Any:
-        n = axes + len(lanes)
-        return summary(of.moveaxis(x, [axes + k for k in lanes], range(axes, n)), n, of)
+    def of_batch(x: Any, axes: int, of: Any) -> Any:
+        n = axes + len(batch_axes)
+        return summary(of.moveaxis(x, [axes + k for k in batch_axes], range(axes, n)), n, of)
 
-    def joined_lanes(table: Any) -> Any:
-        return joined(np.moveaxis(table, -2 - len(lanes), -2))
+    def joined_batch(table: Any) -> Any:
+        return joined(np.moveaxis(table, -2 - len(batch_axes), -2))
 
-    whole = (*(shape[k] for k in lanes), WIDTH)
-    return Reduction(of_lanes, whole, has_stats, joined_lanes, lanes)
+    whole = (*(shape[k] for k in batch_axes), WIDTH)
+    return Reduction(of_batch, whole, has_stats, joined_batch, batch_axes)
 
 
 @functools.cache
@@ -257,7 +257,7 @@ def beside(reduction: Reduction, mesh: Mesh | None) -> Any:
 
     of_parts = None
     if mesh is not None and reduction.joined is not None:
-        of_parts = by_parts(of_all, mesh, reduction.lanes)
+        of_parts = by_parts(of_all, mesh, reduction.batch_axes)
 
     def run(x: Array) -> Array:
         if of_parts is None or _compat.is_manual(x):

@@ -11,6 +11,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._address import Address
+from taxpr._answers.count_of import count_of
 from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr
 from taxpr._errors import AddressError
 from taxpr._hops.places import numbered
@@ -112,14 +113,16 @@ def _located(jaxpr: StoredJaxpr, address: Address) -> Located:
         if leaf.kind == kind:
             if leaf.number >= len(variables):
                 raise AddressError(
-                    f"{address!r}: {_inside(steps)} has {len(variables)} "
-                    f"{'inputs' if kind == 'in' else 'constants'}."
+                    f"{address!r}: {_inside(steps)} has "
+                    f"{count_of(len(variables), 'input' if kind == 'in' else 'constant')}."
                 )
             return Located(tuple(steps), stored, kind, leaf.number, None)
     position, eqn = _find_eqn(stored, leaf.eqn, steps, address)
     if leaf.result is not None and leaf.result >= len(eqn.outvars):
         place = described(here / leaf.eqn, eqn)
-        raise AddressError(f"{address!r}: {place} has {len(eqn.outvars)} results, from 0.")
+        raise AddressError(
+            f"{address!r}: {place} has {count_of(len(eqn.outvars), 'result')}, from 0."
+        )
     return Located(tuple(steps), stored, "eqn", position, leaf.result)
 
 
@@ -135,7 +138,9 @@ def _local_of_output(inner: Jaxpr, steps: Sequence[Step], address: Address) -> A
     """The local address of the value that a jaxpr returns."""
     number = address.number
     if number >= len(inner.outvars):
-        raise AddressError(f"{address!r}: {_inside(steps)} has {len(inner.outvars)} outputs.")
+        raise AddressError(
+            f"{address!r}: {_inside(steps)} has {count_of(len(inner.outvars), 'output')}."
+        )
     var = inner.outvars[number]
     for kind, variables in (("in", inner.invars), ("const", inner.constvars)):
         for k, one in enumerate(variables):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 
 from taxpr._address import Address
+from taxpr._answers.count_of import count_of
 from taxpr._answers.tables import size_text
 from taxpr._calls.libraries import is_model
 from taxpr._calls.model import is_held
@@ -279,7 +280,7 @@ def _answer(program: Program, found: _NodeFacts, measured: _Measured | None) -> 
 
 def _notes(answer: Summary, measured: _Measured | None) -> Iterator[str]:
     if hidden := answer.hidden:
-        yield f"… and {hidden} more rows, which take less: .rows"
+        yield f"… and {count_of(hidden, 'more row')} in .rows, which take less"
     [whole, *_] = answer.rows
     if any(row.at_most for row in answer.rows):
         yield _AT_MOST

@@ -66,7 +66,7 @@ def edited(
             if len(at) != 1:
                 return None
             numbers[one] = addresses.index(at.pop())
-        if any(turn >= 0 for point in of[1] for turn in point.iteration):
+        if any(number >= 0 for point in of[1] for number in point.iteration):
             return None
 
     def changed(one: Var, place: Mapping[str, Any]) -> Alteration:

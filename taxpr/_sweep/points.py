@@ -60,7 +60,7 @@ def points_of(sites: Sequence[Site], of: Each, counts: Sequence[Any]) -> list[Po
         trips = [step.nested.trips for _, step in loops_around(site)]
         parts = [-1] if of.axis is None else range(_size(site, of.axis))
         if of.iterations is False:
-            turns = [(-1,) * len(trips)]
+            iterations = [(-1,) * len(trips)]
         elif of.iterations is not True:
             if not any(map(loops_around, sites)):
                 raise ArgumentError(
@@ -68,12 +68,12 @@ def points_of(sites: Sequence[Site], of: Each, counts: Sequence[Any]) -> list[Po
                     "out iterations=."
                 )
             refuse_beyond(site, of.iterations)
-            turns = itertools.product(*[of.iterations for _ in trips])
+            iterations = itertools.product(*[of.iterations for _ in trips])
         elif all(isinstance(n, int) for n in trips):
-            turns = itertools.product(*[range(n) for n in trips if isinstance(n, int)])
+            iterations = itertools.product(*[range(n) for n in trips if isinstance(n, int)])
         else:
-            turns = [tuple(map(int, turn)) for turn in np.argwhere(counts[number])]
-        found += [Point(number, turn, part) for turn in turns for part in parts]
+            iterations = [tuple(map(int, iteration)) for iteration in np.argwhere(counts[number])]
+        found += [Point(number, iteration, part) for iteration in iterations for part in parts]
     return found
 
 
@@ -97,10 +97,10 @@ def depth_of(sites: Sequence[Site]) -> int:
 def places_of(points: Sequence[Point], sites: Sequence[Site]) -> dict[str, Any]:
     """The parameters of `AtPoint` for each place, along a leading axis."""
     depth = depth_of(sites)
-    turns = [(*point.iteration, *(-1,) * (depth - len(point.iteration))) for point in points]
+    iterations = [(*point.iteration, *(-1,) * (depth - len(point.iteration))) for point in points]
     return {
         SITE: jnp.asarray([point.site for point in points], jnp.int32),
-        ITERATION: jnp.asarray(turns, jnp.int32).reshape(len(points), depth),
+        ITERATION: jnp.asarray(iterations, jnp.int32).reshape(len(points), depth),
         INDEX: jnp.asarray([point.part for point in points], jnp.int32),
     }
 
@@ -151,8 +151,8 @@ class AtPoint(SiteInjector):
 
     def initial(self, sites: Sequence[Site]) -> dict[str, PyTree]:
         ctx = self.one.initial(sites)
-        turns = jnp.zeros(self.depth, jnp.int32)
-        place = {SITE: jnp.int32(0), ITERATION: turns, INDEX: jnp.int32(0)}
+        iterations = jnp.zeros(self.depth, jnp.int32)
+        place = {SITE: jnp.int32(0), ITERATION: iterations, INDEX: jnp.int32(0)}
         return {**ctx, "values": {**ctx["values"], **place}}
 
     def counted(self, site: Site, part: PyTree) -> Sequence[bool]:

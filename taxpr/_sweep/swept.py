@@ -7,6 +7,7 @@ from typing import Any
 
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Heat, Lines
+from taxpr._answers.count_of import count_of
 from taxpr._places import place_text
 from taxpr._sites.criteria import Each
 from taxpr._sites.site import Site
@@ -52,7 +53,7 @@ def without_idle(rows: Sequence[dict[str, Any]], fired: Sequence[bool], done: Do
         row |= {key: np.nan for key in ("metric", "effect", "change") if key in row}
     if not idle:
         return done
-    note = f"{len(idle)} places were not computed: a branch not taken, or no such iteration."
+    note = f"Not computed: {count_of(len(idle), 'place')}, as the branch or iteration did not run."
     return done._replace(notes=(*done.notes, note))
 
 
@@ -61,11 +62,11 @@ def place_rows(sites: Sequence[Site], points: Sequence[Point], of: Each) -> list
     rows: list[dict[str, Any]] = []
     for point in points:
         site = sites[point.site]
-        turns = [k for k in point.iteration if k >= 0]
+        iterations = [k for k in point.iteration if k >= 0]
         name = site.variable.name if site.variable else site.name or site.address
         row: dict[str, Any] = {"variable": str(name)}
-        if turns:
-            row["iteration"] = turns[0] if len(turns) == 1 else tuple(turns)
+        if iterations:
+            row["iteration"] = iterations[0] if len(iterations) == 1 else tuple(iterations)
         if of.axis is not None:
             row["index"] = point.part
         row["line"] = site.variable.place if site.variable else _line(site)

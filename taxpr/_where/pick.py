@@ -314,7 +314,7 @@ def _missed(of: Any, where: Selector, more: Sequence[str] = ()) -> str:
             f"where={where!r}: the program has no tags. Put one with tag() or tag_at(); or "
             'give a variable of a function: taxpr.var("name").'
         )
-    said = f"where={where!r} matches none of the {len(of.every)} {of.what}."
+    said = f"where={where!r} {_no_match(of)}."
     if isinstance(where, Primitive):
         return said + _other_makers(of, where)
     if isinstance(where, Scope):
@@ -331,10 +331,16 @@ def _missed(of: Any, where: Selector, more: Sequence[str] = ()) -> str:
     if not isinstance(where, Site):
         return said + nearest(wanted, known)
     return (
-        f"where: this program has no {where}, and matches none of the {len(of.every)} tags: the "
+        f"where: this program has no {where}, which {_no_match(of)}: the "
         "site is stale, of another program or of a tag that was taken out."
         + nearest(where.address, known)
     )
+
+
+def _no_match(of: Any) -> str:
+    if len(of.every) == 1:
+        return f"does not match the only {of.what[:-1]}"
+    return f"matches none of the {len(of.every)} {of.what}"
 
 
 def _other_makers(of: Any, where: Primitive) -> str:

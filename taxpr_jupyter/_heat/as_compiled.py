@@ -112,7 +112,8 @@ class AsCompiled:
     def _told(self, number: int) -> str:
         row = self._rows[number]
         code = f": {row.code} ({row.line})" if row.line else f": {row.code}" if row.code else ""
-        return f"kernel {number}, {row.instruction}, of {len(row.equations)} equations{code}"
+        of = count_of(len(row.equations), "equation")
+        return f"kernel {number}, {row.instruction}, of {of}{code}"
 
     @functools.cached_property
     def _rows(self) -> dict[int, taxpr.questions.KernelRow]:

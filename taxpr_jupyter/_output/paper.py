@@ -60,7 +60,7 @@ class Paper:
 
 
 def paper_of(style: str, width: str | None, types: bool | None) -> Paper | None:
-    """What the options of `draw` ask for; None for a picture on a screen.
+    """The kind of picture that the options of `draw` ask for; None for a picture on a screen.
 
     Raises:
         PanelError: There is no such style or length, or another style has no such option.

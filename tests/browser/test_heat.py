@@ -117,7 +117,7 @@ def test_without_a_kernel_the_timeline_goes_on_and_other_colours_say_what_they_n
     page.evaluate("idle()")
     gone = "(item) => item.classList.add('jupyter-widgets-disconnected')"
     page.locator(".taxpr-panel").evaluate(gone)
-    expect(page.locator(".tx-orphan")).to_contain_text("No kernel is behind this panel")
+    expect(page.locator(".tx-orphan")).to_contain_text("This panel has no kernel")
     expect(page.get_by_label("Colour by")).to_be_disabled()
     slider = page.get_by_role("slider", name="Step of the program")
     slider.focus()

@@ -386,7 +386,7 @@ def test_rules_of_libraries_that_change_nothing_are_a_note():
     assert own.agrees
     assert of_library.agrees
     assert not of_library
-    assert "1 derivatives by rules of libraries differ" in of_library.notes[-1]
+    assert "the whole agrees: 1 difference in rules of libraries." in of_library.notes[-1]
 
 
 def test_what_it_refuses():

@@ -200,7 +200,7 @@ def test_what_raised_is_no_compile():
         ("first call", ("trace",)),
         ("first call", ("trace", "lower", "compile")),
     ]
-    assert "1 compiles, 0 again" in why.compiles.headline
+    assert "1 compile, 0 again" in why.compiles.headline
     assert "square raised while it was traced, and was not compiled" in why.compiles.notes[0]
     why(np.ones((2, 2), np.float32))
     assert why.compiles.rows[-1].before == "float32[3,3]"

@@ -353,7 +353,9 @@ def test_it_shows_itself():
     found = find_nan(in_a_scan)(X)
     text = str(found)
     assert text.startswith("find_nan of in_a_scan: NaN in root (test_find_nan.py:")
-    assert "`root = jnp.sqrt(rest)`, iteration 2, (0:scan/body/1:sqrt.0)\n    from rest: -2" in text
+    assert (
+        "`root = jnp.sqrt(rest)`, iteration 2, (0:scan/body/1:sqrt.0)\n    operand rest: -2" in text
+    )
     assert "root" in found._repr_mimebundle_()["text/html"]
     assert found.chart().text()
     assert np.isnan(found.out[0])

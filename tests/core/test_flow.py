@@ -95,7 +95,7 @@ def test_what_has_no_cotangent_is_counted():
 
     rec = taxpr.watch(loss, grads=True)(jnp.ones(3))
     assert [part.name for part in rec.parts if part.cotangent] == ["∂ x", "∂ y"]
-    assert rec.notes[-1] == "2 values have no cotangent."
+    assert rec.notes[-1] == "Without a cotangent: 2 values."
     with pytest.raises(taxpr.SelectorError, match="has no '∂ unused'"):
         rec["∂ unused"]
     with pytest.raises(taxpr.ArgumentError, match=r"scalar of floats, or a tuple .*32\[3\]"):

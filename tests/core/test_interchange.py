@@ -257,7 +257,7 @@ def test_several_tags_get_their_own_part_or_all_the_same():
             lambda: plant({"c": jnp.ones(3)}),
             r"the values have the structure .* This is for the tag",
         ),
-        (lambda: plant(1.0, at=1), r"at= is for 1 loops, and around the tag 'c' .* there are 2"),
+        (lambda: plant(1.0, at=1), r"at= is for 1 loop, and around the tag 'c' .* there are 2"),
         (
             lambda: plant(1.0, at=(3, 0)),
             r"at=3 is no iteration of scan.*at \d:scan\), which has 3 it",

@@ -172,7 +172,7 @@ def test_states_and_reports_that_raise_are_told_the_tag():
 
 
 def test_a_selector_without_match():
-    with pytest.raises(taxpr.SelectorError, match=r"'cc' matches none of the 1 tags\. Nearest: c"):
+    with pytest.raises(taxpr.SelectorError, match=r"'cc' does not match the only tag\. Nearest: c"):
         taxpr.trace(loop)(XS).inject(taxpr.count(), where="cc")
 
 

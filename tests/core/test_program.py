@@ -194,7 +194,7 @@ def test_one_of_two_calls_of_a_shared_jaxpr():
     [
         ("9:sin", r"no equation '9:sin' in the program; it has \d+ equations, '0:mul' to"),
         ("0:sin", r"there it is '0:mul', so the address may be of another program"),
-        ("0:mul.3", r"mul \(.*, at 0:mul\) has 1 results"),
+        ("0:mul.3", r"mul \(.*, at 0:mul\) has 1 result"),
         ("0:mul.x", r"'x' is no number of a result"),
         ("in7", r"the program has 2 inputs"),
         ("0:mul/body/in0", r"at 0:mul\) has no nested jaxpr, not 'body'"),

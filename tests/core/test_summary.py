@@ -346,7 +346,7 @@ def test_it_is_folded_to_one_screen_and_keeps_what_costs_most():
     assert len(found.rows) > 36
     shown = found.texts()[1:]
     assert len(shown) == 20
-    assert f"… and {len(found.rows) - 20} more rows, which take less: .rows" in found.notes
+    assert f"… and {len(found.rows) - 20} more rows in .rows, which take less" in found.notes
     assert str(found).count("… and") == 1
     least = min(row.flops for row in found.listed())
     left = [row for row in found.rows if row not in found.listed()]

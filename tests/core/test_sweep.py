@@ -502,7 +502,7 @@ def test_nothing_is_planted_where_one_of_the_runs_did_not_come():
     for key, effect in effects.items():
         np.testing.assert_allclose(effect, wanted.get(key, np.nan))
     assert len(effects) == 8
-    assert "6 places were not computed" in found.notes[0]
+    assert "Not computed: 6 places" in found.notes[0]
     assert np.isnan(found.values).sum() >= 6
 
 

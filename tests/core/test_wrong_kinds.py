@@ -82,7 +82,7 @@ ROWS = [
     ("P(jnp.ones(4))", "f was traced with x: float32[3] and was called"),
     ("P(y=X)", "f: missing a required argument: 'x'. It was"),
     # tags
-    ('P.tags("hh")', "where='hh' matches none of the 1 tags. Nearest:"),
+    ('P.tags("hh")', "where='hh' does not match the only tag. Nearest:"),
     ("P.tags(3)", "where=3 is a int. A selector is a name, a glob,"),
     ("P.tags([])", "where=[] is empty and selects nothing."),
     ("P.tags({})", "where={} is empty and selects nothing."),
@@ -96,7 +96,7 @@ ROWS = [
     ('P.tag_at("0:sin", name=[])', "tag: the param name=[] is a list, which is not"),
     ('P.tag_at("0:sin.7")', "'0:sin.7': sin"),
     ('P.tag_at("0:sin.-1")', "'0:sin.-1': '-1' is no number of a result."),
-    ('P.dissolve("q")', "where='q' matches none of the 1 tags. There"),
+    ('P.dissolve("q")', "where='q' does not match the only tag. There"),
     ("P.dissolve(3)", "where=3 is a int. A selector is a name, a glob,"),
     ("P.var_of(3)", "var_of: 3 is a int, not the address of a value."),
     ("P.source(3)", "source: notes: 3 is a int, not a function."),
@@ -184,7 +184,7 @@ ROWS = [
     ("taxpr.inject(f, taxpr.scale).init(X)", "inject: scale is a kind of injector, which"),
     (
         'taxpr.inject(f, taxpr.scale(2.0), where="q").init(X)',
-        "where='q' matches none of the 1 tags. There",
+        "where='q' does not match the only tag. There",
     ),
     (
         "taxpr.inject(f, taxpr.scale(2.0), where=3).init(X)",
@@ -259,7 +259,7 @@ ROWS = [
     ("taxpr.collect(None)", "collect: None is a NoneType, not a function."),
     ('taxpr.collect("h", f)', "collect: 'h' is a str, not a function."),
     ("taxpr.collect(f, 3)(X)", "where=3 is a int. A selector is a name, a glob,"),
-    ('taxpr.collect(f, "q")(X)', "where='q' matches none of the 1 tags. There"),
+    ('taxpr.collect(f, "q")(X)', "where='q' does not match the only tag. There"),
     ('taxpr.collect(f, max_steps="a")(X)', "collect: max_steps='a'; it is a number from 1"),
     ("taxpr.collect(f, max_steps=0)(X)", "collect: max_steps=0; it is a number from 1 on,"),
     ("taxpr.collect(f, max_steps=-1)(X)", "collect: max_steps=-1; it is a number from 1"),
@@ -268,8 +268,8 @@ ROWS = [
     ("taxpr.collect(f, stack=3)(X)", "collect: stack=3 is a int. Give True or False."),
     ("taxpr.collect(f, custom_rules=3)(X)", 'inject: custom_rules is "keep" or "drop", not 3.'),
     ("P.collect(3)", "where=3 is a int. A selector is a name, a glob,"),
-    ('P.collect("q")', "where='q' matches none of the 1 tags. There"),
-    ('P.until("q")', "where='q' matches none of the 1 tags. There"),
+    ('P.collect("q")', "where='q' does not match the only tag. There"),
+    ('P.until("q")', "where='q' does not match the only tag. There"),
     ("P.until(3)", "where=3 is a int. A selector is a name, a glob,"),
     ('P.until(max_steps="a")', "collect: max_steps='a'; it is a number from 1"),
     ("P.plant(3)", "plant: the values are a int. Give a mapping"),
@@ -277,7 +277,7 @@ ROWS = [
     ('P.plant({"h": None})', "plant: the values have the structure"),
     ('P.plant({"h": jnp.ones(5)})', "plant: the value is float32[5] and the token"),
     ('P.plant({"h": X}, at="a")', "plant: at='a' is no number or array, nor a tree"),
-    ('P.plant({"h": X}, at=0)', "plant: at= is for 1 loops, and around the tag"),
+    ('P.plant({"h": X}, at=0)', "plant: at= is for 1 loop, and around the tag"),
     ("P.plant(None)", "plant: the values are a NoneType. Give a"),
     # injectors
     ('taxpr.scale("a")', "scale: factor='a' is no number or array, nor a"),
@@ -384,7 +384,7 @@ ROWS = [
     ("taxpr.plant(X, mask=3)", "plant: the mask is int32, not bool."),
     ('P.inject(taxpr.plant("a"))', "plant: 'a' is no number or array, nor a tree of"),
     ("P.inject(taxpr.plant(None))", "plant: the values have the structure"),
-    ("P.inject(taxpr.plant(X, at=0))", "plant: at= is for 1 loops, and around the tag"),
+    ("P.inject(taxpr.plant(X, at=0))", "plant: at= is for 1 loop, and around the tag"),
     ("P.inject(taxpr.plant(X, at=(0, 1)))", "plant: at= is for 2 loops, and around the tag"),
     # selectors
     ("taxpr.var(3)", "var: 3 is no name of a variable. Give one such"),
@@ -485,7 +485,7 @@ ROWS = [
         'taxpr.sweep(f, "h", taxpr.scale, [1.0], custom_rules="a")(X)',
         'inject: custom_rules is "keep" or "drop", not',
     ),
-    ('taxpr.sweep(f, "q", taxpr.scale, [1.0])(X)', "where='q' matches none of the 1 tags. There"),
+    ('taxpr.sweep(f, "q", taxpr.scale, [1.0])(X)', "where='q' does not match the only tag. There"),
     ("taxpr.sweep(f, 3, taxpr.scale, [1.0])(X)", "sweep: where is an array. It takes a function"),
     (
         'taxpr.sweep(f, taxpr.each("h", axis=7), taxpr.zero())(X)',
@@ -528,7 +528,7 @@ ROWS = [
     ('taxpr.patch(f, "h", memory="a")(X, 2*X)', "patch: memory='a' is no number of bytes. Give"),
     ('taxpr.patch(f, "h", chunk=1.5)(X, 2*X)', "patch: chunk=1.5 is no number of runs."),
     ("taxpr.patch(f, 3)(X, 2*X)", "patch: where is an array. It takes a function"),
-    ('taxpr.patch(f, "q")(X, 2*X)', "where='q' matches none of the 1 tags. There"),
+    ('taxpr.patch(f, "q")(X, 2*X)', "where='q' does not match the only tag. There"),
     ('taxpr.patch(P, "h")(X)', "patch: it takes two inputs, and was given 1."),
     # watch and recordings
     ("taxpr.watch(3)", "watch: 3 is a int, not a function."),
@@ -619,7 +619,7 @@ ROWS = [
     ('taxpr.grad_at(3, "h")', "trace: 3 is a int, not a function."),
     ('taxpr.grad_at(None, "h")', "trace: None is a NoneType, not a function."),
     ("taxpr.grad_at(f, 3)(X)", "where=3 is a int. A selector is a name, a glob,"),
-    ('taxpr.grad_at(f, "q")(X)', "where='q' matches none of the 1 tags. There"),
+    ('taxpr.grad_at(f, "q")(X)', "where='q' does not match the only tag. There"),
     (
         'taxpr.grad_at(lambda x: tag(x, name="h"), "h")(X)',
         "grad_at: <lambda> returns float32[3]. Only",

@@ -17,13 +17,13 @@ SPEC.loader.exec_module(words)
 MOST = {
     "what-subject": (3, 3, 3, 3),
     "what": (3, 4, 3, 3),
-    "where": (3, 3, 1, 2),
+    "where": (1, 1, 1, 1),
     "that-of": (3, 3, 3, 3),
     "is-none": (5, 3, 4, 3),
     "stands": (4, 3, 4, 3),
     "preposition-which": (5, 4, 3, 4),
-    "of-first": (1, 3, 1, 2),
-    "own-words": (1, 5, 1, 2),
+    "of-first": (1, 1, 1, 2),
+    "own-words": (1, 1, 1, 2),
 }
 
 

@@ -88,7 +88,7 @@ class CtxField:
     """The first context of a function as the panel asks for it: Python, read in the notebook."""
 
     name = "ctx"
-    _help = "What the context begins with, in Python: 0.0, or jnp.zeros(3)."
+    _help = "The first context, in Python: 0.0, or jnp.zeros(3)."
 
     def __init__(self, ctx: Any) -> None:
         self._now = self._text = _ctx_text(ctx)

@@ -201,7 +201,7 @@ export class RunBar {
     const title = "Run again whenever a parameter or the initial value of a state changes";
     const live = h("label", { class: "tx-live", title }, this.live, "Live");
     this.gradients = h("input", { type: "checkbox", change: () => setGradients(this.gradients.checked) });
-    const by = "A run compares the gradients of the result that is a single float, too; both programs are compiled once more for that";
+    const by = "Each run compares the gradients of the scalar result, too. For that it compiles both programs once more";
     this.offer = h("label", { class: "tx-live tx-unseen", title: by }, this.gradients, "Gradients");
     const group = { class: "tx-run", role: "group", "aria-label": "Run" };
     this.element = h("div", group, this.run, this.device, this.offer, live); // the first for the Tab key

@@ -134,7 +134,7 @@ export class Find {
         }),
         start === address
           ? button("Not from here", () => this.#forget(redraw))
-          : button("From here …", from, { title: "Or hold Shift and click the other end" }),
+          : button("From here …", from, { title: "Show the path from here to another node. Or hold Shift and click the other node" }),
         here ? button("… to here", to, { title: `From ${start}` }) : null,
       ),
       start === address ? hint("Select where the path ends.") : null,

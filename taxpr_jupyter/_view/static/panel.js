@@ -30,7 +30,7 @@ import { Views } from "./views.js";
 
 const SAVE_AFTER = 300; // milliseconds after the last move of the picture
 const ORPHAN =
-  "No kernel is behind this panel: it was restarted, or the notebook was opened without one. " +
+  "This panel has no kernel: it was restarted, or the notebook was opened without one. " +
   "Run the cell again; the panel shows the state before.";
 const NO_RUN = "Run shows here what came out: the loss first, then what changed most.";
 const SLOW = 500; // milliseconds after which the panel says that the kernel has not answered
@@ -55,7 +55,7 @@ function drawTags(tags, select) {
     return item;
   };
   return [
-    hint("Select a node of the picture to inspect it and to tag it."),
+    hint("Click a box to see what it computes, and to change its value."),
     tags.length ? section("Tags", ...tags.map(row)) : null,
   ];
 }

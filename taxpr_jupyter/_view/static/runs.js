@@ -106,7 +106,7 @@ export class Runs {
       shown.current
         ? null
         : button("Restore", () => this.send({ do: "restoreRun", run: number, against: 0 }), {
-            title: "The session has again the tags, injectors, lines and initial values of this run",
+            title: "Go back to the tags, injectors, lines and initial values of this run",
           }),
       h("div", { class: "tx-name" }, name, button("Rename", rename)),
       folded("Table", ...this.copied(this.csv)),

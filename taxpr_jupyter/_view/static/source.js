@@ -16,7 +16,7 @@ import { eqnOf, outward } from "./address.js";
 import { badMark, button, counted, fill, h, hint, textField } from "./dom.js";
 
 const LEAST = 0.005; // of all; a smaller share has no bar
-const HOW = "Click a variable to select its value, a line to light what it makes.";
+const HOW = "Click a variable to select its value, or a line to highlight the boxes that it makes.";
 
 /** What stands for a mark, beside the number of the line; other marks are words. @type {Partial<Record<LineMarkKind, string>>} */
 const DOTS = { recorded: "●", watched: "○" };
@@ -213,7 +213,7 @@ export class SourceLines {
     for (const row of this.rows) {
       const own = row.place in lines;
       row.item.classList.toggle("tx-edited", own);
-      const undo = own && this.act.unedit ? button("Revert", () => this.act.unedit?.(row.place), { title: "Have the line as in the source again" }) : null;
+      const undo = own && this.act.unedit ? button("Revert", () => this.act.unedit?.(row.place), { title: "Go back to the line of the source" }) : null;
       const wrong = row.place === place ? h("p", { class: "tx-error", role: "alert" }, mistake) : null;
       fill(row.typed, [own ? h("b", { class: "tx-mark" }, "edited") : null, undo, wrong]);
       row.typed.classList.toggle("tx-wrong", Boolean(wrong));
@@ -355,7 +355,7 @@ export class SourceLines {
   #draw(line, file) {
     const place = `${file}:${line.number}`;
     const lights = line.equations + line.derivative > 0 || line.holds;
-    const more = /** @type {Record<string, string>} */ (lights ? { title: "Click to light what it makes" } : {});
+    const more = /** @type {Record<string, string>} */ (lights ? { title: "Click to highlight the boxes that it makes" } : {});
     const code = h("div", { role: "gridcell", class: "tx-of-line", tabindex: "-1", "data-lm-suppress-shortcuts": "true", ...more }, line.text || " ");
     code.style.setProperty("--indent", String(line.text.length - line.text.trimStart().length));
     const { items, chips, folds } = this.#drawVariables(line.variables, place);

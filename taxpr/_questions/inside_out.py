@@ -93,7 +93,7 @@ class Loop(Call):
     Args:
         name: The address of the loop, which is the name of its axis.
         ran: Which iterations ran, with the leading axes of the level and an axis for the loop, and
-            after it axes for the lanes of a batched condition, the first of each carried value.
+            after it axes for the batch of a batched condition, the first of each carried value.
         level: The level outside.
         roles: The roles of inputs and outputs, by ``"in"`` and ``"out"``.
         reverse: Whether it goes from the last iteration to the first.
@@ -128,7 +128,7 @@ class Loop(Call):
         """The bits of the first iteration, and zeros for the others."""
         return _where(self._first, x)
 
-    def in_lanes(self, x: Any, lead: int, mapped: Sequence[int]) -> Any:
+    def in_batch(self, x: Any, lead: int, mapped: Sequence[int]) -> Any:
         """The bits of a value without batch elements whose loop had ended.
 
         Args:
