@@ -42,7 +42,7 @@ def perceptron(x, p):
 
 
 def gated(x, p):
-    return x + (jax.nn.silu(x @ p["a"]) * (x @ p["a"])) @ p["b"]
+    return x + (jax.nn.silu(x @ p["a"]) * (x @ p["gate"])) @ p["b"]
 
 
 def scanned(layer, weights, x):
@@ -57,8 +57,9 @@ def unrolled(layer, weights, x):
 
 
 def arguments():
-    keys = iter(jax.random.split(jax.random.key(0), 6))
-    shapes = dict.fromkeys("qkvo", (WIDTH, WIDTH)) | {"a": (WIDTH, HIDDEN), "b": (HIDDEN, WIDTH)}
+    keys = iter(jax.random.split(jax.random.key(0), 7))
+    shapes = dict.fromkeys("qkvo", (WIDTH, WIDTH)) | dict.fromkeys(["a", "gate"], (WIDTH, HIDDEN))
+    shapes |= {"b": (HIDDEN, WIDTH)}
     weights = {k: jax.random.normal(next(keys), (LAYERS, *s)) * 0.02 for k, s in shapes.items()}
     return weights, jnp.ones((BATCH, TIME, WIDTH))
 
