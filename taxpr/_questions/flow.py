@@ -326,7 +326,7 @@ def _joined(name: str, rows: Sequence[FlowRow]) -> dict[str, Any]:
 
 def _together(norms: Sequence[Any]) -> Any:
     """The norm of several arrays, of each of their norms."""
-    return np.sqrt(np.square(norms).sum(0))
+    return np.hypot.reduce(norms, 0)  # squares of large norms are infinite
 
 
 def _norms(part: Part) -> Any:

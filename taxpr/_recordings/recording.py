@@ -326,8 +326,9 @@ def _joined(name: str, rows: Sequence[RecordedRow]) -> dict[str, Any]:
     if held and not wrong:  # else the number of finite elements is not known
         mean, std = [np.array([getattr(row, of) for row in held]) for of in ("mean", "std")]
         middle = (mean * sizes).sum() / sizes.sum()
-        spread = ((std**2 + (mean - middle) ** 2) * sizes).sum() / sizes.sum()
-        numbers |= {"mean": float(middle), "std": float(np.sqrt(spread))}
+        # Squares of large deviations are infinite.
+        spread = np.hypot.reduce(np.hypot(std, mean - middle) * np.sqrt(sizes / sizes.sum()))
+        numbers |= {"mean": float(middle), "std": float(spread)}
     return {
         "variable": name,
         "line": common([row.line for row in rows], ""),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import taxpr
+from taxpr import _compat
 
 MOST = 20  # rows on a screen
 
@@ -129,3 +130,18 @@ def test_arrays_that_are_not_finite_are_counted_and_leave_no_mean():
     assert row["nonfinite"] == "in 1 of 12 arrays"
     assert row.get("mean") is None
     assert row["max"] == pytest.approx(np.log(1 - 1 / 12))
+
+
+def test_shared_rows_of_large_numbers_are_finite():
+    params = {name: np.asarray(w["kernel"], float) * 1e200 for name, w in net(24)[0].items()}
+
+    def total(params):
+        return sum(jnp.max(params[f"layer_{k}"]) * 1e-200 for k in range(24))
+
+    with _compat.enable_x64():
+        flow, recording = taxpr.flow(total)(params), taxpr.watch(total)(params)
+    every = np.concatenate([np.ravel(leaf) for leaf in params.values()]) / 1e200
+    norm = np.linalg.norm(every) * 1e200
+    np.testing.assert_allclose(row_of(flow, "params")["norms"], [norm], rtol=1e-5)
+    row = row_of(recording.table(), "params")
+    assert row["std"] == pytest.approx(every.std() * 1e200, rel=1e-4)
