@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.charts import number
+from taxpr._answers.count_of import count_of
 from taxpr._answers.tables import alike, of_any_index
 from taxpr._compat import JaxprEqn, StoredJaxpr
 from taxpr._devices.fetched import fetched
@@ -240,7 +241,7 @@ def told(row: NanRow, more: Sequence[NanRow] = ()) -> str:
     where += [f"{first}iteration {', '.join(map(str, row.iteration))}" if row.iteration else ""]
     where += [row.branch and f"in {row.branch}", _device(row)]
     where += [f"examples {', '.join(map(str, row.examples))}" if row.examples else ""]
-    again = f", and {len(more)} more such places" if more else ""
+    again = f", and {count_of(len(more), 'more such place')}" if more else ""
     where += ["in the backward pass" if row.backward else "", f"({row.address}{again})"]
     name = f"the derivative of `{row.code[2:]}`" if is_derivative else row.variable
     text = f"{row.what} in {name}: {row.elements}, {', '.join(filter(None, where))}"

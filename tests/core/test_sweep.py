@@ -275,7 +275,7 @@ def test_iterations_that_a_while_loop_has_not_are_nan():
     assert found.baseline == 2.75
     np.testing.assert_equal([row["metric"] for row in found.rows], [1.75, 1.0, np.nan])
     np.testing.assert_equal(found.values, [1.75, 1.0, np.nan])
-    assert "not computed" in found.notes[0]
+    assert "Not computed: 1 place, as" in found.notes[0]
 
 
 def test_other_injectors():
