@@ -80,13 +80,18 @@ class PyTree:
 
     def _part(self, path):
         path = self._path + path
+        if not any(leaf.startswith(path) for leaf in self._leaves):
+            raise KeyError(path)
         return self._leaves[path] if path in self._leaves else PyTree(self._leaves, path)
 
     def __getitem__(self, key):
         return self._part(f"[{key!r}]")
 
     def __getattr__(self, name):
-        return self._part(f".{name}")
+        try:
+            return self._part(f".{name}")
+        except KeyError:
+            raise AttributeError(name) from None
 
 
 class Named:
@@ -150,13 +155,18 @@ class Named:
         values = self._values(run)
         for names in self._ways(text, values, frame):
             try:
-                found = eval(text, {**self._globals, **names})
+                with jax.numpy_rank_promotion("allow"):
+                    found = eval(text, {**self._globals, **names})
             except NameError as error:
                 if error.name in self._primitives:
                     return True
                 continue
             except TypeError:  # `slice(x)` says no more than the label
                 return True
+            except (AttributeError, IndexError, KeyError):  # of what a name may mean, but does not
+                continue
+            if isinstance(found, PyTree):
+                continue
             value = run[1][address]
             if alike(found, value) or (looped and any(alike(found, one) for one in value)):
                 return True
@@ -180,7 +190,8 @@ class Named:
             scope = self._scope(frame, one)
             if scope is not None and one.address in values:
                 times = held.setdefault((scope, one.name), {})
-                times.setdefault(one.occurrence, {})[one.path] = values[one.address]
+                bound = one.occurrence, one.line  # the first `x[0]` is none of the first `x`
+                times.setdefault(bound, {})[one.path] = values[one.address]
         known, words = self._labels  # of inputs, as the picture has them
         for var, label in known.items():
             name, *path = path_parts(label)
@@ -213,8 +224,11 @@ def is_called(function, name):
 
 def alike(found, value):
     """Whether two values are equal, but for their shapes."""
+    found, value = np.asarray(found), np.asarray(value)
+    if found.size == value.size:
+        found = found.reshape(value.shape)
     try:
-        found, value = np.broadcast_arrays(np.asarray(found), np.asarray(value))
+        found, value = np.broadcast_arrays(found, value)
     except ValueError:
         return False
     return np.allclose(found, value, rtol=1e-5, atol=1e-6, equal_nan=True)

@@ -4,7 +4,7 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -221,6 +221,11 @@ class Units:
             runs.append((step, begin, start))
         return runs
 
+    def _distinct(self, start: int, stop: int) -> Iterable[tuple[SourceStep, ...]]:
+        """The paths of some units, nearly each once: one from one traceback is one object."""
+        paths = self.paths[start:stop]
+        return dict(zip(map(id, paths), paths, strict=True)).values()
+
     def shared_step(self, start: int, stop: int, depth: int) -> SourceStep | None:
         """The step at a depth, if some units have it in common."""
         found = {self.step(unit, depth) for unit in range(start, stop)}
@@ -228,7 +233,7 @@ class Units:
 
     def common_steps(self, start: int, stop: int) -> int:
         """How many steps some units have in common."""
-        first, *others = dict.fromkeys(self.paths[start:stop])
+        first, *others = self._distinct(start, stop)
         depth = len(first)
         for path in others:
             depth = min(depth, _common(first, path))
@@ -278,7 +283,7 @@ class Units:
 
     def functions(self, start: int, stop: int) -> str:
         """`fit › loss`: the user's functions that made all of some units, outermost first."""
-        rows = dict.fromkeys(self.paths[start:stop])
+        rows = dict.fromkeys(self._distinct(start, stop))
         # A derivative begins and ends in the statement that asks for it.
         outer = {row[:k] for row in rows for k in range(len(row))}
         names = [
@@ -293,7 +298,7 @@ class Units:
     def called(self, start: int, stop: int, depth: int) -> str:
         """The function of the user's that the step at this depth calls, if it does not name it."""
         found: set[str] = set()
-        for path in self.paths[start:stop]:
+        for path in self._distinct(start, stop):
             if len(path) > depth + 1:
                 found.add(next((step.function for step in path[depth + 1 :] if step.function), ""))
             if "" in found or len(found) > 1:
@@ -305,7 +310,7 @@ class Units:
         """The parts of an optimizer: `clip_by_global_norm`, `scale_by_adam`; () of other units."""
         rows = dict.fromkeys(
             tuple(maker for step in path if (maker := _update_by(step)))
-            for path in self.paths[start:stop]
+            for path in self._distinct(start, stop)
         )
         outer = {row[:k] for row in rows for k in range(len(row))}  # these combine others
         names = [*dict.fromkeys(row[-1] for row in rows if row and row not in outer)]

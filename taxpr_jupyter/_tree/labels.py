@@ -13,24 +13,9 @@ from taxpr_jupyter._analysis.names import function_of
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short
+from taxpr_jupyter._text.operations import OPERATIONS, Operation
 from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._tree.tree import SOURCE, BlockEnd, Item
-
-# `a op b` is `b op a`, so that the order of their operands need not be shown.
-_COMMUTATIVE = frozenset(
-    {
-        p.add_p,
-        p.mul_p,
-        p.max_p,
-        p.min_p,
-        p.and_p,
-        p.or_p,
-        p.xor_p,
-        p.eq_p,
-        p.ne_p,
-        p.add_jaxvals_p,
-    }
-)
 
 _PLUMBING = frozenset(
     {
@@ -57,7 +42,7 @@ _DULL_PARAMS = frozenset(
 def ordered(eqn: introspect.JaxprEqn) -> bool:
     """Whether a reader must know which operand is which."""
     values = sum(not introspect.is_literal(atom) for atom in eqn.invars)
-    return values > 1 and eqn.primitive not in _COMMUTATIVE
+    return values > 1 and not OPERATIONS.get(eqn.primitive, Operation()).commutes
 
 
 def eqn_lines(

@@ -130,7 +130,79 @@ def of_comprehension(x, y):
     return sum(jnp.sin(y * 4.0) for y in parts) * y
 
 
+def of_another_type(x, y):
+    z = jnp.exp(x) * y
+    x = [y * 2.0, x]
+    z = x[0] * z + jnp.sin(x[0]) * (x[1] - x[0])
+    x = x[0] * z
+    return jnp.exp(x) * z - x
+
+
+def of_shadowing_comprehension(x, y):
+    z = sum([jnp.sin(x) * y for x in (x, y, x + y)])
+    return z * x
+
+
+@jax.jit
+def of_pair(pair, unused=None):
+    return pair[0] * 2.0 - pair[1]
+
+
+def both(x):
+    return jnp.sin(x), jnp.cos(x)
+
+
+def of_argument(x, y):
+    return of_pair(both(x), None) * of_pair(both(y))
+
+
+def of_axes(a, b):
+    x = jnp.sum(jnp.sin(a) * b, 0) * jnp.max(a - b, axis=1)
+    y = jnp.cumsum(a * b, 1) - jnp.prod(a + b, 0) * jnp.min(b, 1)
+    z = jnp.exp(a - jnp.max(a, 1, keepdims=True))
+    return x * y - jnp.mean(b * a, -1) / jnp.sum(z, 1, keepdims=True)
+
+
+def of_norm(x, w):
+    mu = x.mean(-1, keepdims=True)
+    var = ((x - mu) ** 2).mean(-1, keepdims=True)
+    return jax.nn.softmax((x - mu) * lax.rsqrt(var + 1e-5) * w)
+
+
+def of_repeated(a, b):
+    x = (a * b).reshape(1, 9).sum(0)
+    y = jnp.broadcast_to(b[0] * 2.0, (3, 3)) @ a
+    return x[:3] * y - jnp.ones((3, 3)) @ (a + b)
+
+
+def of_scans(x, ys):
+    def outer(x, y):
+        def inner(y, x):
+            return jnp.sin(x * y) * y, y * 2.0
+
+        y, z = lax.scan(inner, y, ys)
+        return y * x, jnp.sum(z)
+
+    x, y = lax.scan(outer, x, ys)
+    return x * jnp.sum(y)
+
+
+def of_parts(x, y):
+    d = {"a": x, "b": y}
+    d["a"] = d["a"] * 2.0
+    d["a"], d["b"] = d["b"], d["a"] * d["b"]
+    return d["a"] - d["b"] * 2.0
+
+
 PROGRAMS = {
+    of_another_type: (V, V * 2),
+    of_shadowing_comprehension: (V, V * 2),
+    of_argument: (V, V * 2),
+    of_axes: (M, M.at[0, 1].set(5.0)),
+    of_norm: (M, V),
+    of_repeated: (M, M.T),
+    of_scans: (V, M),
+    of_parts: (V, V * 2),
     nested: (V, V * 2),
     rebound: (V,),
     swapped: (V, V * 2),
@@ -158,7 +230,8 @@ def total(fun):
 @pytest.mark.parametrize("wrap", [lambda fun: fun, lambda fun: jax.grad(total(fun)), jax.jit])
 @pytest.mark.parametrize("fun", PROGRAMS, ids=lambda fun: fun.__name__)
 def test_words_have_the_value_of_what_they_name(fun, wrap):
-    found = Named(wrap(fun), *PROGRAMS[fun])
+    with jax.numpy_rank_promotion("allow"):
+        found = Named(wrap(fun), *PROGRAMS[fun])
     assert not found.wrong
     assert len(found.checked) > 3
 
