@@ -1,4 +1,4 @@
-"""`Term`: the text of a value, and how the text of an equation is made of those of its operands."""
+"""`Term`: the text of a value, and how the texts of operands make the text of an equation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OF_ELEMENTS = frozenset(
         p.convert_element_type_p,
     }
 )
-# Along an axis each result is one of all elements.
+# Each result is computed from all elements before it along an axis.
 _ALONG = frozenset({p.cumsum_p, p.cumprod_p, p.cummax_p, p.cummin_p, p.cumlogsumexp_p})
 
 Meanings = Mapping[str, frozenset[Any]]
@@ -112,8 +112,8 @@ def binds_of(text: str) -> int:
 def operation(eqn: introspect.JaxprEqn, terms: Sequence[Term]) -> Term | None:
     """An equation on its operands, without the names in them.
 
-    None where the text would be another value, as the sum of what is repeated, and the text does
-    not say so.
+    None where Python would compute another value from the text, such as the sum of a value that
+    the equation repeats and the text does not.
     """
     kind, known = eqn.primitive, OPERATIONS.get(eqn.primitive, Operation())
     if is_plumbing(eqn) and terms:

@@ -16,7 +16,7 @@ class Operation(NamedTuple):
         sign: Its operator, such as `+`; "" if it is written as a function.
         binds: How strongly its operands are bound.
         commutes: Whether `a op b` is `b op a`, so that the order of its operands need not be shown.
-        function: The name of the function, where it is not that of the primitive.
+        function: The name of the function, if the primitive has another name.
     """
 
     sign: str = ""

@@ -14,7 +14,7 @@ from taxpr_jupyter._tree.call_stacks import Units
 from taxpr_jupyter._tree.repeats import Repeat, repeat_in
 from taxpr_jupyter._tree.tree import SOURCE, GroupKind, Item
 
-_MANY = 8  # of one place are put together, though their shapes differ
+MANY = 8  # of one place are put together, though their shapes differ
 _TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
 
 
@@ -70,7 +70,7 @@ class Arranger:
 
     def _of_one_place(self, items: Sequence[tuple[Item, int, int]]) -> Repeat | None:
         """A repetition except for shapes, as `jax.tree.map` makes, if it is long."""
-        if len(items) < _MANY:
+        if len(items) < MANY:
             return None
         codes = self._units.codes
         repeat = repeat_in([self._keys.number(tuple(codes[a:b])) for _, a, b in items])
@@ -78,7 +78,7 @@ class Arranger:
             return None
         named = any(self.has_name(item) for item, _, _ in items[repeat.start : repeat.stop])
         much = len(items) > 2 * self._few and (named or repeat.period > 1)
-        return repeat if much or (named and repeat.times >= _MANY) else None
+        return repeat if much or (named and repeat.times >= MANY) else None
 
     def few_of(self, items: list[Item], start: int) -> list[Item]:
         """Cuts items that are too many for one level into runs.

@@ -221,8 +221,57 @@ class Units:
             runs.append((step, begin, start))
         return runs
 
+    def mapped(self, start: int, stop: int, depth: int) -> tuple[str, int]:
+        """What a function computes that is called in one expression for each of several values.
+
+        As by `jax.tree.map` or in a comprehension: the calls are alike but for shapes, and none
+        takes what another one gives.
+
+        Args:
+            start: The first unit.
+            stop: The one behind the last.
+            depth: How many steps they have in common.
+
+        Returns:
+            Its only statement, or its name, and the number of units of a call; ("", 0) if there is
+            no such function, or one call.
+        """
+        steps = self.paths[start][:depth]
+        called = {self.step(unit, depth) for unit in range(start, stop)}
+        names = {step.function if step else "" for step in called}
+        inside = [step for step in steps if step.kind == "statement"]
+        if any(step.kind == "loop" for step in steps):
+            return "", 0
+        if len(inside) > 1 and steps[-1].kind in ("statement", "expression"):
+            title = inside[-1].title
+        elif len(inside) == 1 and len(names) == 1:
+            [title] = names
+        else:
+            return "", 0
+        return title, self._period(start, stop) if title else 0
+
+    def _period(self, start: int, stop: int) -> int:
+        """The number of units after which the same begins anew, which takes nothing of others."""
+        length, codes = stop - start, self.codes[start:stop]
+        for period in range(1, length // 2 + 1):
+            if length % period == 0 and codes[:-period] == codes[period:]:
+                made = [
+                    {var for eqn in self.eqns[at : at + period] for var in eqn.outvars}
+                    for at in range(start, stop, period)
+                ]
+                every = set[Any]().union(*made)
+                atoms = (
+                    (k // period, atom)
+                    for k, eqn in enumerate(self.eqns[start:stop])
+                    for atom in eqn.invars
+                    if not introspect.is_literal(atom)
+                )
+                if all(atom in made[k] or atom not in every for k, atom in atoms):
+                    return period
+        return 0
+
     def _distinct(self, start: int, stop: int) -> Iterable[tuple[SourceStep, ...]]:
-        """The paths of some units, nearly each once: one from one traceback is one object."""
+        """The paths of some units, nearly each once: units of one traceback share a path."""
         paths = self.paths[start:stop]
         return dict(zip(map(id, paths), paths, strict=True)).values()
 

@@ -197,7 +197,7 @@ class Fold:
         if self._whole:
             return True
         if item.kind in ("statement", "expression"):
-            return self._has_parts(item)
+            return self.root.items == [item] or self._has_parts(item)
         if item.is_group:
             return item.kind not in ("more", "run") and (
                 self._plain or len(self.root.items) == 1 or not self._is_of_library(item)

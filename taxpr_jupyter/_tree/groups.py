@@ -17,7 +17,7 @@ from typing import Any
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.structural_hash import Keys
-from taxpr_jupyter._tree.arrange import Arranger
+from taxpr_jupyter._tree.arrange import MANY, Arranger
 from taxpr_jupyter._tree.call_stacks import SourceStep, Units
 from taxpr_jupyter._tree.repeats import repeat_in
 from taxpr_jupyter._tree.tree import SOURCE, Item
@@ -180,13 +180,17 @@ class Groups:
             beside: For units between scopes, the begin and the end of the whole. The common steps
                 are told, too.
         """
-        if self._plain or (inside and stop - start <= _SHORT):
+        if self._plain:
             return self._loose(start, stop)
         runs = self._units.step_runs(start, stop, depth)
         while len(runs) == 1 and runs[0][0] is not None and beside is None:
             loop = runs[0][0].title if runs[0][0].kind == "loop" else None
             depth += 1
             runs = self._units.step_runs(start, stop, depth)
+        if beside is None and (mapped := self._mapped(start, stop, depth)):
+            return [mapped]
+        if inside and stop - start <= _SHORT:
+            return self._loose(start, stop)
         if len(runs) == 1 and runs[0][0] is None:
             return self._repeated(start, stop)
         made: list[Item] = []
@@ -231,6 +235,33 @@ class Groups:
         if loop and not (repeats or runs_in) and len(arranged) > 1:  # its title is around all
             return [self._make.group("loop", loop, start, stop, arranged)]
         return arranged
+
+    def _mapped(self, start: int, stop: int, depth: int) -> Item | None:
+        """A group of calls of one function for several values, as `jax.tree.map` makes.
+
+        None of other units.
+
+        Args:
+            start: The first unit.
+            stop: The one behind the last.
+            depth: How many steps they have in common.
+        """
+        title, period = self._units.mapped(start, stop, depth)
+        if not period:
+            return None
+        spans = [(at, at + period) for at in range(start, stop, period)]
+        parts = [self._by_source(a, b, depth, inside=True) for a, b in spans]
+        note = f"{len(parts)} times"
+        if len(parts) >= MANY:
+            children = self._make.repeat(parts, spans, of_place=True).children
+        elif period == 1:
+            children = [item for part in parts for item in part]
+        else:
+            children = [
+                self._make.group("once", title, a, b, part, f"{k + 1} of {len(parts)}")
+                for k, (part, (a, b)) in enumerate(zip(parts, spans, strict=True))
+            ]
+        return self._make.group("statement", title, start, stop, children, note)
 
     def _goes_on(self, step: SourceStep, a: int, b: int, depth: int, first: int, last: int) -> bool:
         """Whether the rest of a statement or expression is in a scope beside it."""

@@ -659,7 +659,7 @@ def test_the_leaves_of_a_tree_are_one_box_though_their_shapes_differ():
     assert repeat.lines[0].startswith("p - 0.1 * g")
     [first] = [c for c in picture.clusters if "1 of 14" in c.lines[0]]
     [more] = [n for n in picture.nodes if n.address == f"group:{each}-{14 * each - 1}"]
-    assert (first.address, more.lines[0]) == (f"group:0-{each - 1}", "13 more times")
+    assert (first.address, more.lines[1]) == (f"group:0-{each - 1}", "13 more times")
     shown = (*picture.nodes, *picture.clusters)
     assert not [one for one in shown if any("<lambda>" in line for line in one.lines)]
     opened = build_picture(program, picture.unfolded | {more.address})
@@ -668,6 +668,61 @@ def test_the_leaves_of_a_tree_are_one_box_though_their_shapes_differ():
         f"group:{k * each}-{(k + 1) * each - 1}" for k in range(1, 14)
     ]
     assert [n.lines[-1] for n in inside] == [f"f32[{k + 1},{k + 2}]" for k in range(1, 14)]
+
+
+def mean(p, x):
+    return jnp.mean((jnp.tanh(x @ p["w"] + p["b"]) @ p["v"]) ** 2)
+
+
+def norm_and_step(p, g):
+    d = g / (1.0 + jnp.sqrt(jnp.mean(g**2)))
+    return p - 0.1 * d
+
+
+def train(p, x):
+    value, grads = jax.value_and_grad(mean)(p, x)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, p, grads), value
+
+
+def train_by_name(p, x):
+    grads = jax.grad(mean)(p, x)
+    return jax.tree.map(norm_and_step, p, grads)
+
+
+def chained(p, x):
+    grads = jax.grad(mean)(p, x)
+    return jax.tree.map(lambda g: jnp.polyval(jnp.arange(5.0), g), grads)
+
+
+@pytest.mark.parametrize(
+    ("step", "title"),
+    [
+        (train, "p - 0.1 * g"),
+        (train_by_name, "norm_and_step"),
+        (chained, "jax.tree.map("),
+    ],
+)
+def test_what_is_done_with_each_of_a_few_leaves_is_one_box_in_the_users_words(step, title):
+    p = {"w": jnp.ones((3, 4)), "b": jnp.ones((1, 4)), "v": jnp.ones((4, 2))}
+    program = trace(step, p, jnp.ones((5, 3)))
+    picture = build_picture(program)
+    found = [n for n in picture.nodes if "3 times" in n.lines]
+    assert [title in " ".join(n.lines) for n in found] == [True]
+    assert not [n for n in picture.nodes if n.lines[0] in ("sub", "mul(0.1, •)")]
+    opened = build_picture(program, picture.unfolded | {found[0].address})
+    inside = [n.lines for n in opened.nodes if n.cluster == found[0].address]
+    assert [line for lines in inside for line in lines if " of " in line] == [
+        f"{k} of 3" for k in (1, 2, 3)
+    ]
+
+
+def test_what_takes_the_result_of_the_call_before_is_no_repetition_for_each_leaf():
+    def fun(x):
+        y = sum([jnp.tanh(x * 2.0) for x in (x, x + 1.0)])
+        return [jnp.sin(y := jnp.cos(y) * 2.0) for _ in range(3)]
+
+    picture = build_picture(trace(fun, jnp.ones(3)), budget=8)
+    assert not [n for n in picture.nodes if "3 times" in n.lines]
 
 
 @pytest.mark.parametrize(("leaves", "together"), [(7, False), (8, True), (14, True)])
