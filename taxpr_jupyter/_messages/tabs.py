@@ -25,7 +25,10 @@ class TextRows(TypedDict):
 
 
 class SearchHits(TypedDict, total=False):
-    """The hits of a search; ``at`` counts from 1, and is 0 before the first hit was asked for."""
+    """The hits of a search; ``at`` counts from 1, and is 0 before the first hit was asked for.
+
+    ``elements`` are the addresses of the nodes of the picture that have a hit in them.
+    """
 
     text: str
     count: int
@@ -34,6 +37,7 @@ class SearchHits(TypedDict, total=False):
     why: str
     turn: int
     error: str
+    elements: list[str]
 
 
 class LitSlice(TypedDict, total=False):

@@ -179,6 +179,18 @@ class Navigator:
         with self._store.lock:
             return self._slices.of(found)
 
+    def slice_of(self, addresses: Iterable[str]) -> Slice:
+        """Some places with everything in them, such as the hits of `find`.
+
+        Args:
+            addresses: Their addresses.
+
+        Raises:
+            PanelError: There is no such place.
+        """
+        with self._store.lock:
+            return self._slices.of(addresses)
+
     def lines_of(self, addresses: Iterable[str]) -> dict[str, list[int]]:
         """The lines of the source that made or hold the value at each address.
 

@@ -172,6 +172,7 @@ class Session:
     upstream = of("_navigator", Navigator.upstream)
     downstream = of("_navigator", Navigator.downstream)
     between = of("_navigator", Navigator.between)
+    slice_of = of("_navigator", Navigator.slice_of)
     source = of("_navigator", Navigator.source)
     line = of("_navigator", Navigator.line)
     lines_of = of("_navigator", Navigator.lines_of)

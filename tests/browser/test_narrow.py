@@ -104,6 +104,23 @@ def test_values_of_states_have_room(page, shown):
     assert ends > writes
 
 
+def test_what_a_search_finds_is_lit(it):
+    field = it.page.get_by_role("searchbox", name="Find in the program")
+    field.fill("prim:dot_general")
+    lit = it.page.locator(".tx-found")
+    expect(lit).not_to_have_count(0)
+    it.page.get_by_role("button", name="Fit").click()
+    settled(it.page)
+    it.root.screenshot(path=BUILD / "found.png")
+    hits = {one.address for one in it.session.find("prim:dot_general")}
+    shown = {one.get_attribute("data-address") for one in lit.all()}
+    drawn = {node.address for node in it.session.picture().nodes}
+    assert shown >= hits & drawn
+    assert all("dot_general" in one or one not in hits for one in shown)
+    field.fill("")
+    expect(lit).to_have_count(0)
+
+
 @pytest.mark.parametrize("height", [900, 1200])
 def test_the_panel_keeps_its_part_of_a_narrow_window(page, shown, height):
     page.set_viewport_size({"width": 700, "height": height})

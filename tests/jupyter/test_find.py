@@ -361,6 +361,37 @@ def test_the_panel_counts_and_goes_from_hit_to_hit(panel):
     assert (graph.found["count"], graph.found["at"]) == (0, 0)
 
 
+def test_the_nodes_that_have_hits_are_told_also_when_they_are_folded(panel):
+    session, graph, send = panel
+
+    def with_hits():
+        places = [node.address for node in session.picture().nodes]
+        return {one for one in places if any(is_in(hit, one) for hit in in_scans(session))}
+
+    def is_in(hit, address):
+        home, _, last = address.rpartition("/")
+        if not last.startswith("group:"):
+            return f"{hit}/".startswith(f"{address}/")
+        if not hit.startswith(home):
+            return False
+        first, end = map(int, last.removeprefix("group:").split("-"))
+        return first <= int(hit[len(home) :].lstrip("/").partition(":")[0]) <= end
+
+    send("find", text="prim:cos", step=0)
+    assert set(graph.found["elements"]) == with_hits()
+    for address in list(session.picture().unfolded):
+        if address in session.picture().unfolded:
+            session.fold(address)
+    assert view_for(session).wait(60)
+    assert graph.found["elements"]
+    assert set(graph.found["elements"]) == with_hits()
+    send("find", text="prim:cos", step=1)  # which opens its scan
+    assert graph.selected in graph.found["elements"]
+    assert set(graph.found["elements"]) == with_hits()
+    send("find", text="", step=0)
+    assert graph.found["elements"] == []
+
+
 def test_the_panel_lights_what_is_upstream_also_when_it_is_folded(panel):
     session, graph, send = panel
     send("upstream", "4:sin")

@@ -23,6 +23,8 @@ class FindView:
         self._session = session
         self._show = show
         self._text = ""
+        self._found: SearchHits = {}
+        self._hits: list[str] = []
         self._at = -1
         self._turn = 0
         self._traced: tuple[str, ...] = ()  # such as ("upstream", "3:mul")
@@ -52,12 +54,12 @@ class FindView:
         try:
             hits = self._session.find(text)
         except PanelError as error:
-            self._text, self._at = text, -1
+            self._text, self._at, self._hits = text, -1, []
             self._show(found={"text": text, "error": str(error)})
             return
         if text != self._text or not step:
             self._at = -1
-        self._text = text
+        self._text, self._hits = text, [hit.address for hit in hits]
         found: SearchHits = {"text": text, "count": len(hits)}
         if step and hits:
             first = 0 if step > 0 else len(hits) - 1
@@ -67,7 +69,19 @@ class FindView:
             self._turn += 1
             found |= {"address": element, "why": ", ".join(hit.why)}
             self._show(selected=element)
-        self._show(found={**found, "at": self._at + 1, "turn": self._turn})
+        self._found = {**found, "at": self._at + 1, "turn": self._turn}
+        self._show_hits()
+
+    def _show_hits(self) -> None:
+        """Shows the hits, and which nodes of the picture have some of them."""
+        elements: list[str] = []
+        try:
+            hits = self._session.slice_of(self._hits)
+            nodes = self._session.picture().nodes if self._hits else ()
+            elements = [node.address for node in nodes if hits.touches(node.address)]
+        except PanelError:  # one of them is gone
+            pass
+        self._show(found={**self._found, "elements": list(dict.fromkeys(elements))})
 
     def trace(self, what: str, *addresses: str) -> None:
         """Lights what is upstream or downstream of a place, between two, or of a line of source."""
@@ -106,6 +120,8 @@ class FindView:
 
     def refresh(self) -> None:
         """Shows what is lit in the picture as it is now."""
+        if self._hits:
+            self._show_hits()
         whole = self._session.shows_all
         try:
             traced = self._slice() if self._traced else None

@@ -46,7 +46,7 @@ export class Find {
   }
 
   /** What Python found. @param {SearchHits} found */
-  found({ text = "", count = 0, at = 0, address = "", why = "", turn = 0, error = "" }) {
+  found({ text = "", count = 0, at = 0, address = "", why = "", turn = 0, error = "", elements = [] }) {
     const focused = document.activeElement;
     this.asked = text;
     if (document.activeElement !== this.field) this.field.value = text;
@@ -56,6 +56,7 @@ export class Find {
     this.count.classList.toggle("tx-error", Boolean(error));
     for (const step of this.steps) step.toggleAttribute("disabled", !count && !this.field.value);
     this.#keepFocus(focused);
+    this.picture.found(elements);
     if (turn === this.turn) return;
     this.turn = turn;
     this.wanted = address;

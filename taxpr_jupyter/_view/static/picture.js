@@ -61,6 +61,8 @@ export class Picture {
     this.marks = {};
     /** @type {{ elements: Set<string>, edges: Set<number> } | null} */
     this.lit = null;
+    /** @type {string[]} */
+    this.hits = [];
     /** @type {{ alive: Set<string>, now: Set<string> } | null} */
     this.moment = null;
     /** @type {Element | null} What is pointed at, or has the keys. */
@@ -109,6 +111,7 @@ export class Picture {
     this.mark(this.marks);
     this.#pale();
     this.#live();
+    this.found(this.hits);
     this.pointed = null;
     this.select(this.selected);
     this.stage.prepend(svg);
@@ -169,6 +172,16 @@ export class Picture {
   light(elements, edges) {
     this.lit = elements && { elements: new Set(elements), edges: new Set(edges) };
     this.#pale();
+  }
+
+  /** Marks the elements that a search found something in. @param {string[]} hits */
+  found(hits) {
+    this.hits = hits;
+    const all = new Set(hits);
+    for (const item of this.items) {
+      const isOpen = item.classList.contains("cluster");
+      item.classList.toggle("tx-found", !isOpen && all.has(addressOf(item)));
+    }
   }
 
   /**
