@@ -18,6 +18,7 @@ from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.rules import is_of_rule
 from taxpr_jupyter._tree.tree import GroupKind, Item
 
+_NUMBERS = re.compile(r"\d+(/\d+)*")
 _DOTTED = re.compile(r"\w+(\.\w+)+")
 
 
@@ -183,9 +184,15 @@ class Units:
     def scope_title(self, start: int, stop: int, name: str) -> tuple[str, str]:
         """The title and the note of a scope.
 
-        `eqx.nn.Linear` says what is called, the user's source also which one: `self.embed(x)`.
+        `eqx.nn.Linear` says what is called, the user's source also which one: `self.embed(x)`. Of
+        `0`, a layer of penzai, the class is told, too: `0 · Linear`.
         """
         derived = all(map(self._is_derivative, range(start, stop)))
+        if _NUMBERS.fullmatch(name):
+            steps = reversed(self.paths[start][: self.common_steps(start, stop)])
+            called = (step.title.split(".") for step in steps if step.kind == "function")
+            kind = next((some[-2] for some in called if some[1:] and some[-1] == "__call__"), "")
+            name = f"{name} · {kind}" if kind else name
         library = all(path[-1:] and path[-1].kind == "function" for path in self.paths[start:stop])
         if not (_DOTTED.fullmatch(name) and library):
             return _derivative(name, derived), ""
@@ -194,7 +201,9 @@ class Units:
         if not found:
             return _derivative(name, derived), ""
         at = found[-1]
-        beside = (unit for unit in (start - 1, stop) if 0 <= unit < len(self))
+        beside = [unit for unit in (start - 1, stop) if 0 <= unit < len(self)]
+        if any(self.step(unit, at) == steps[at] for unit in beside):
+            return _derivative(name, derived), ""  # several modules are in this call
         if at - 1 in found and steps[at].kind == "expression":
             whole = all(self.step(unit, at - 1) != steps[at - 1] for unit in beside)
             at -= whole  # the expression is all of the statement

@@ -117,7 +117,10 @@ class Groups:
             if name and b - a > 1 and len(runs) > 1:
                 function = self._units.functions(a, b)
                 title = f"{name} pass" + (f" of {function}" if function else "")
-                children = [self._make.group("pass", title, a, b, children)]
+                call = self._units.library_call(a, b)
+                inside = call is not None and call.function  # it is all that the function does
+                note = call.title.removeprefix("∂ ") if call and inside else ""
+                children = [self._make.group("pass", title, a, b, children, note)]
             elif b - a > 1 and not name and len(runs) > 1:
                 shared = self._units.common_steps(start, stop)
                 call = self._units.library_call(a, b) or self._units.statement(a, b, shared)

@@ -310,8 +310,11 @@ def group_lines(item: Item, size: Size, leaving: Sequence[Any], typed: short.Typ
     types = short.types_text(leaving, typed, most=1, largest=True)
     parts = " → ".join(item.parts)
     parts = textwrap.wrap(parts, short.LINE, max_lines=_PARTS, placeholder=" …")
-    note = "" if item.parts else item.note
-    lines = [*filter(None, (note, *parts, content(size), types))]
+    note, told, loops = ("", "", "") if item.parts else item.note.partition(", in ")
+    notes = [note, f"in {loops}" if told else ""]  # each in full
+    if len(item.note) <= short.LINE and told:
+        notes = [item.note]
+    lines = [*filter(None, (*notes, *parts, content(size), types))]
     if item.rest:
         return [item.rest, *lines]
     if item.kind in SOURCE or item.kind == "pass":

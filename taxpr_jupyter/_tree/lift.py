@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
@@ -57,7 +58,7 @@ class Lifts:
         address = ElementRow(item.address.home, "lift", "", first, last).address
         title = item.title if item.kind in SOURCE or not item.kind else ""
         title = title or _statement(item) or item.title
-        return Lift(address, calls, title, _rest_of(every[0].way[0]))
+        return Lift(address, calls, title, _rest_of(every[0].way[0], title))
 
     def _size(self, item: Item) -> int:
         return self._sizes.of_eqns(eqn for _, eqn in item.eqns).total
@@ -174,10 +175,18 @@ def _statement(item: Item) -> str:
     return first[0].text if first and last and first[0].place == last[0].place else ""
 
 
-def _rest_of(level: Level) -> str:
-    """`rest of diffrax`: by the library that most in the outermost equation is from."""
-    stacks = (introspect.statements_of(eqn, libraries=True)[:1] for eqn in level.block.jaxpr.eqns)
-    names = collections.Counter(_library(frame.file) for stack in stacks for frame in stack)
+def _rest_of(level: Level, title: str) -> str:
+    """`rest of diffrax`: by the library that has the called function.
+
+    Where the title names none of them, by the one that most in the outermost equation is from.
+    """
+    eqns = (*level.block.jaxpr.eqns, level.item.eqn)
+    stacks = [introspect.statements_of(eqn, libraries=True) for eqn in eqns]
+    words = {*re.findall(r"\w+", title)}
+    named = (one for stack in stacks for one in stack if one.function.split(".")[-1] in words)
+    called = [library for one in named if (library := _library(one.file))]
+    outermost = (_library(one.file) for stack in stacks for one in stack[:1])
+    names = collections.Counter(called or outermost)
     name = next((name for name, _ in names.most_common() if name), "the library")
     return f"rest of {name}"
 

@@ -67,6 +67,11 @@ def steady(y):
 
     return jax.lax.scan(one, y, None, length=4)[0]
 
+def total(y):
+    for _ in range(9):
+        y = jnp.tanh(y) * jnp.cos(y) + y
+    return y.sum()
+
 def until(field, y, args):
     def body(state):
         y, k = state
@@ -402,3 +407,81 @@ def test_what_moves_out_of_a_loop_of_a_library_stands_in_the_users_statement(lib
     shown = [one.lines[0] for one in (*picture.nodes, *picture.clusters)]
     assert [text for text in shown if text.startswith("forward")] == ["forward pass of loss"]
     assert sum(text.startswith("end = steady(") for text in shown) == 1
+
+
+def test_the_rest_is_called_by_the_library_of_the_called_function(library, tmp_path):
+    path = tmp_path / "site-packages" / "wrapping.py"
+    path.write_text("def wrapped(fun):\n    return lambda *args: fun(*args)\n")
+    names = {"__name__": "wrapping"}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    solve = names["wrapped"](library["solve"])
+
+    def run(y, args):
+        found = solve(field, y * 2.0, args)
+        return found
+
+    assert titled(draw(run, Y, ARGS).picture, "rest of solving")
+
+
+def test_a_long_note_on_where_a_function_runs_is_not_cut(library):
+    def potential_of_the_long_name(y, args):
+        return -jnp.sum(jnp.sin(y) * args["rate"]) * args["force"]
+
+    def run(y, args):
+        found = library["until"](potential_of_the_long_name, y * 2.0, args)
+        return found
+
+    node = titled(draw(run, Y, ARGS).picture, "return -jnp.sum(")
+    assert "in while › scan ×4, 1 of 2" in node.lines
+    assert "potential_of_the_long_name" in node.lines
+
+
+def test_a_function_that_is_one_call_of_a_library_is_told_with_its_line(library):
+    def cost(y):
+        end = library["total"](y)
+        return end
+
+    def fit(y):
+        value, slope = jax.value_and_grad(cost)(y)
+        return y - 0.1 * slope, value
+
+    picture = draw(fit, Y).picture
+    assert titled(picture, 'forward pass of cost · end = library["total"](y)')
+    assert titled(picture, 'backward pass of cost · end = library["total"](y)')
+
+
+def test_layers_without_a_name_are_told_by_their_class(tmp_path):
+    path = tmp_path / "site-packages" / "layered.py"
+    path.parent.mkdir()
+    path.write_text(LAYERS)
+    names = {"__name__": "layered"}
+    exec(compile(LAYERS, str(path), "exec"), names)
+    net = names["Chain"]()
+
+    def run(x):
+        out = net(x)
+        return jnp.mean(out**2)
+
+    titles = [one.lines[0] for one in draw(run, Y).picture.clusters]
+    assert titles == ["0 · Wave", "1 · Bump"]
+
+
+LAYERS = """
+import jax
+import jax.numpy as jnp
+
+class Wave:
+    def __call__(self, x):
+        return jnp.sin(x) * jnp.cos(x)
+
+class Bump:
+    def __call__(self, x):
+        return jnp.exp(-x * x)
+
+class Chain:
+    def __call__(self, x):
+        for k, layer in enumerate((Wave(), Bump())):
+            with jax.named_scope(str(k)):
+                x = layer(x)
+        return x
+"""
