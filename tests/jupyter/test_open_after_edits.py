@@ -74,14 +74,17 @@ def test_a_line_that_is_typed_over(session):
 
 
 def test_what_was_opened_by_hand_makes_room_for_nothing(session):
+    first = titles(session)
     for title in "for p in params", "return (x**2).mean()":
         nodes = session.picture().nodes
-        session.unfold(next(one.address for one in nodes if one.lines[0].startswith(title)))
-    before = titles(session)
+        closed = [one.address for one in nodes if one.lines[0].startswith(title)]
+        for address in closed[:1]:  # the loop may be open in the first picture
+            session.unfold(address)
+    by_hand = titles(session) - first
     session.edit("attend.return", "2 * weights @ values")
-    assert "return (x**2).mean()" in before
+    assert "return (x**2).mean()" in by_hand
     session.reveal(taxpr.var("weights", occurrence=0))
-    assert before <= titles(session)
+    assert by_hand <= titles(session)
 
 
 def test_a_part_alone_is_of_the_program_before(session):
