@@ -13,6 +13,7 @@ from taxpr._answers.charts import Chart, optional
 from taxpr._answers.tables import as_dict, html_table, plain, text_table, texts
 from taxpr._errors import ArgumentError, TaxprError
 from taxpr._given import file_to_write
+from taxpr._untyped import np
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -131,21 +132,35 @@ class Answer:
         return _written("to_csv", file.getvalue(), path)
 
     def to_json(self, path: str | pathlib.Path | None = None) -> str:
-        """All of it as JSON; NaN and infinities become texts.
+        """The rows as JSON, with the numbers of the whole; NaN and infinities become texts.
 
         Args:
             path: A file to write it to, too.
+
+        Example:
+            >>> import json, jax.numpy as jnp, taxpr
+            >>> text = taxpr.memory(lambda x: (x @ x) @ x)(jnp.ones((100, 100))).to_json()
+            >>> json.loads(text)["total"]
+            120000
         """
         text = json.dumps(
             {
                 "headline": self.headline,
                 "complete": self.complete,
                 "notes": self.notes,
+                **self._whole(),
                 "rows": [plain(as_dict(row)) for row in self.rows],
             },
             indent=1,
         )
         return _written("to_json", text + "\n", path)
+
+    def _whole(self) -> dict[str, Any]:
+        """The fields of the whole that are numbers, texts or dicts of these, by name."""
+        shown = [field.name for field in dataclasses.fields(self) if field.repr]
+        found = {name: getattr(self, name) for name in shown}
+        kinds = str, int, float, np.generic, type(None), dict
+        return {name: plain(x) for name, x in found.items() if isinstance(x, kinds)}
 
     def __bool__(self) -> bool:
         return bool(self.rows)

@@ -234,12 +234,12 @@ def _slopes(
         return np.where(ok, random, 0).astype(around[0].dtype)
 
     found: list[list[Slope | None]] = []
-    for number in range(_DIRECTIONS):
+    for nth in range(_DIRECTIONS):
 
-        def direction(begin: tuple[int, ...], part: Any, number: int = number) -> Any:
+        def direction(begin: tuple[int, ...], part: Any, nth: int = nth) -> Any:
             size = np.abs(part) + 1e-2 * mean
             size = np.where(np.isfinite(size) & (size > 0), size, 1)
-            random = np.random.default_rng([number, *begin]).normal(size=np.shape(part))
+            random = np.random.default_rng([nth, *begin]).normal(size=np.shape(part))
             return np.asarray(random * size, part.dtype)
 
         v = by_blocks(direction, x)

@@ -431,7 +431,8 @@ def test_what_cannot_be_measured_is_refused():
 def test_an_answer_shows_and_saves_itself():
     found = taxpr.profile(straight, runs=1)(A, V)
     assert "%" in found.texts()[1][1]
-    assert found.to_json()
+    saved = json.loads(found.to_json())
+    assert (saved["coverage"], saved["wall"]) == (found.coverage, found.wall)
     assert "planted" in str(found)
 
 
