@@ -357,8 +357,8 @@ def test_fold_and_unfold(session):
         lambda s: s.tag("nowhere"),
         lambda s: s.tag("h"),
         lambda s: s.tag(H),
-        lambda s: s.tag("0:scan/body/t0"),
-        lambda s: s.tag("0:scan/body/t0.0"),
+        lambda s: s.tag("0:scan/body/t0", "other"),
+        lambda s: s.tag("0:scan/body/t0.0", "other"),
         lambda s: s.tag("0:scan"),
         lambda s: s.tag("0:scan/body"),
         lambda s: s.tag("in0", "h"),
@@ -407,7 +407,7 @@ def test_changes_are_told_outside_the_lock(session):
     session.set_value("in0", "factor", 2.0)
     session.fold("0:scan")
     with pytest.raises(PanelError):
-        session.tag("in0")
+        session.tag("in0", "other")
     session.run()
     session.close()
     assert [what for what, _ in told] == [
