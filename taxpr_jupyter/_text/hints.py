@@ -108,8 +108,8 @@ _BY_MESSAGE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Reverse-mode differentiation does not work for lax.while_loop",
-        "The gradient of a loop needs a number of rounds that is known: `jax.lax.scan`, or "
-        "`jax.lax.fori_loop` with bounds that are no traced values.",
+        "The gradient of a loop needs a known number of iterations: `jax.lax.scan`, or "
+        "`jax.lax.fori_loop` with bounds that are not traced values.",
     ),
 )
 

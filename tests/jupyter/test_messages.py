@@ -118,7 +118,7 @@ CASES = [
     (
         jax.grad(lambda x: jax.lax.while_loop(lambda c: c < 9, lambda c: c * x, x)),
         (2.0,),
-        "a number of rounds that is known",
+        "a known number of iterations",
     ),
     (
         lambda i, x: jax.lax.switch(i, [lambda x: x, lambda x: x + 1, lambda x: 1], x),
