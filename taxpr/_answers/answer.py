@@ -156,11 +156,15 @@ class Answer:
         return _written("to_json", text + "\n", path)
 
     def _whole(self) -> dict[str, Any]:
-        """The fields of the whole that are numbers, texts or dicts of these, by name."""
+        """The fields of the whole that are numbers, or dicts of numbers and texts, by name."""
         shown = [field.name for field in dataclasses.fields(self) if field.repr]
         found = {name: getattr(self, name) for name in shown}
-        kinds = str, int, float, np.generic, type(None), dict
-        return {name: plain(x) for name, x in found.items() if isinstance(x, kinds)}
+        return {
+            name: plain(x)
+            for name, x in found.items()
+            if isinstance(x, (int, float, np.generic, type(None)))
+            or (isinstance(x, dict) and _is_short(x))
+        }
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -188,6 +192,16 @@ class Answer:
         parts += [html_table(self._shown())] if self.rows else []
         parts += [f"<div>{html.escape(note)}</div>" for note in self.notes]
         return {"text/plain": str(self), "text/html": f"<div>{''.join(parts)}</div>"}
+
+
+def _is_short(x: Any) -> bool:
+    """Whether there are only numbers and texts in it: a result of arrays may be large."""
+    many: Any = x
+    if isinstance(x, dict):
+        return all(map(_is_short, many.values()))
+    if isinstance(x, (list, tuple)):
+        return all(map(_is_short, many))
+    return isinstance(x, (str, int, float, np.generic, type(None)))
 
 
 def _written(what: str, text: str, path: str | pathlib.Path | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from taxpr._answers.tables import MOST, alike
 
-_KEY = re.compile(r"\[[^\]]*\]|\.[^.\[]+")
+_KEY = re.compile(r"""\[(?:'[^']*'|"[^"]*"|[^\]]*)\]|\.[^.\[]+""")
 _Row = TypeVar("_Row", bound=Any)
 
 FOLDED = (
@@ -63,13 +63,13 @@ def _at(
     """The rows in groups whose variable and first keys of paths are the same."""
 
     def key(row: _Row) -> Hashable:
-        return row.variable.replace(row.path, "", 1), _keys(row)[:depth], kind(row)
+        return _with_path(row, ""), _keys(row)[:depth], kind(row)
 
     def named(group: list[_Row]) -> str:
         first = group[0]
         if len(group) == 1:
             return first.variable
-        return first.variable.replace(first.path, "".join(_keys(first)[:depth]), 1)
+        return _with_path(first, "".join(_keys(first)[:depth]))
 
     return [(named(group), group) for group in alike(rows, key)]
 
@@ -80,7 +80,7 @@ def _of_calls(
     """The rows in groups of one line each: an array of each call, or a whole tree."""
 
     def key(row: Any) -> Hashable:
-        head, _, number = row.variable.replace(row.path, "", 1).partition("#")
+        head, _, number = _with_path(row, "").partition("#")
         return head, row.line, (number, kind(row)) if row.path else (row.shape, kind(row))
 
     return [
@@ -92,6 +92,14 @@ def _of_calls(
         )
         for group in alike(rows, key)
     ]
+
+
+def _with_path(row: Any, path: str) -> str:
+    """The name of a row's variable with another path to an array, before ``#2`` at its end."""
+    if not row.path or row.path not in row.variable:
+        return row.variable
+    before, _, after = row.variable.rpartition(row.path)
+    return f"{before}{path}{after}"
 
 
 def _keys(row: Any) -> tuple[str, ...]:

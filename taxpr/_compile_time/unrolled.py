@@ -1,6 +1,9 @@
 """Find unrolled Python loops: the program has the equations of every iteration."""
 
+import ast
 import collections
+import itertools
+import linecache
 import re
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -9,6 +12,7 @@ from taxpr import _compat
 from taxpr._compat import Jaxpr, JaxprEqn
 from taxpr._compile_time.parts import MadeBy, PieceOfPart, function_name
 from taxpr._places import place_text
+from taxpr._source.parsed import parsed_text
 from taxpr._source.statements import Statement
 
 _RANGE = re.compile(r"for .+ in range\((-?\d+(?:, -?\d+){0,2})\)")
@@ -47,8 +51,8 @@ class Unrolled(NamedTuple):
 def unrolled(made: Sequence[MadeBy]) -> list[Unrolled]:
     """The Python loops that a program has unrolled.
 
-    A loop that holds other loops alone is left out, if its head does not say how long it is: the
-    equations tell only how often the inner ones run.
+    A loop that holds other loops alone is left out, if its head does not say how long it is, or if
+    something may end it before: the equations tell only how often the inner ones run.
     """
     loops: dict[tuple[Statement, str, int], list[tuple[MadeBy, bool]]] = {}
     within = set[tuple[Statement, str, int]]()
@@ -72,7 +76,7 @@ def unrolled(made: Sequence[MadeBy]) -> list[Unrolled]:
         length = None
         if not own:
             length = _length(head)
-            if length is None or key in within:
+            if length is None or key in within or _ends_early(where):
                 continue
         # A loop in it has more iterations in all, and a backward pass more products in each.
         forward = [one for one in own if not _compat.is_transposed(one.eqn)]
@@ -99,6 +103,15 @@ def _length(head: str) -> int | None:
     """The number of iterations of a loop over a range of numbers; None for another head."""
     match = _RANGE.fullmatch(head)
     return len(range(*map(int, match[1].split(",")))) if match else None
+
+
+def _ends_early(loop: Statement) -> bool:
+    """Whether a loop may end before its last iteration, by ``break`` or ``return``."""
+    parsed = parsed_text("".join(linecache.getlines(loop.file)), loop.file)
+    nodes = ast.walk(parsed.tree) if parsed else ()
+    found = [node for node in nodes if isinstance(node, ast.For) and node.lineno == loop.line]
+    inside = itertools.chain.from_iterable(map(ast.walk, found))
+    return not found or any(isinstance(node, ast.Break | ast.Return) for node in inside)
 
 
 def _iteration(

@@ -54,6 +54,7 @@ class FlowRow:
         updates: For each value the norm of its change in a step of the optimizer, as a share of its
             own norm; NaN if it is no weight. None if no step was given, or there is no weight.
         path: The path to it in the tree that the variable is, such as ``"['w']"``.
+        changes: For each value the norm of its change in a step, as ``updates``.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
@@ -75,6 +76,7 @@ class FlowRow:
     address: str
     updates: Any = None
     path: str = ""
+    changes: Any = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -100,7 +102,7 @@ class Flow(Answer):
         groups = folded(
             self.rows,
             lambda row: Address(row.address).is_argument,
-            lambda row: (len(row.norms), row.grads is None),
+            lambda row: (len(row.norms), row.grads is None, row.updates is None),
         )
         return [group[0] if len(group) == 1 else _joined(name, group) for name, group in groups]
 
@@ -194,9 +196,9 @@ def flow(
                 back[part.name.removeprefix("∂ "), part.path] = part
             elif _is_float(part):
                 groups.setdefault(_group(part), []).append(part)
-        ratios = {} if step is None else _ratios(step, args, kwargs)
+        changes = {} if step is None else _changes(step, args, kwargs)
         rows = [
-            _row(parts, [back.get((p.name, p.path)) for p in parts], ratios)
+            _row(parts, [back.get((p.name, p.path)) for p in parts], changes)
             for parts in groups.values()
         ]
         rows = once(rows, lambda row: (row.address, row.shape, row.norms.tobytes()))
@@ -210,10 +212,10 @@ def flow(
     return called_as(fun)(flowing)
 
 
-def _ratios(
+def _changes(
     step: Callable[..., PyTree], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]
-) -> dict[str, float]:
-    """The norms of the changes of weights as shares of their norms, by their addresses."""
+) -> dict[str, tuple[Any, Any]]:
+    """The norms of the changes of weights, and these as shares of their norms, by addresses."""
     if wrong := unfit(step, *args, **kwargs):
         raise ArgumentError(
             f"flow: step: {name_of(step)}{wrong[0]} was called with other arguments: {wrong[1]}."
@@ -226,16 +228,19 @@ def _ratios(
     pairs = [(inputs[program.out_names[out]], outs[out]) for out in changed]
     if not pairs:
         pairs = list(enumerate(_returned(args[0] if args else None, program.result(outs))))
-    ratios: dict[str, float] = {}
+    found: dict[str, tuple[Any, Any]] = {}
     for k, now in pairs:
         if is_shared(flat[k]):
-            change, size = on_all_devices(_norms_of_change, [flat[k], now])
-            ratios[f"in{k}"] = float(change) / float(size) if size else np.nan
+            norms = on_all_devices(_norms_of_change, [flat[k], now])
+            change, size = (np.float64(float(x)) for x in norms)
         elif jnp.issubdtype(jnp.result_type(flat[k]), jnp.inexact):
             wide: list[Any] = [fetched(x).astype(np.complex128) for x in (flat[k], now)]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratios[f"in{k}"] = np.linalg.norm(wide[1] - wide[0]) / np.linalg.norm(wide[0])
-    return ratios
+            change, size = np.linalg.norm(wide[1] - wide[0]), np.linalg.norm(wide[0])
+        else:
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found[f"in{k}"] = change, change / size
+    return found
 
 
 def _norms_of_change(arrays: list[Any]) -> list[Any]:
@@ -262,10 +267,12 @@ def _tree(x: PyTree) -> Any:
     return jax.tree.structure(marked(x))
 
 
-def _updates(parts: Sequence[Part], ratios: Mapping[str, float]) -> Any:
-    if not any(part.address in ratios for part in parts):
+def _of_step(parts: Sequence[Part], changes: Mapping[str, tuple[Any, Any]], which: int) -> Any:
+    """One of the two numbers of a step for each value; None if no weight is among them."""
+    if not any(part.address in changes for part in parts):
         return None
-    each = (np.full(len(_norms(part)), ratios.get(part.address, np.nan)) for part in parts)
+    none = np.nan, np.nan
+    each = (np.full(len(_norms(part)), changes.get(part.address, none)[which]) for part in parts)
     return np.concatenate(list(each))
 
 
@@ -285,7 +292,9 @@ def _is_argument(part: Part) -> bool:
 
 
 def _row(
-    parts: Sequence[Part], back: Sequence[Part | None], ratios: Mapping[str, float]
+    parts: Sequence[Part],
+    back: Sequence[Part | None],
+    changes: Mapping[str, tuple[Any, Any]],
 ) -> FlowRow:
     first, norms = parts[0], [_norms(part) for part in parts]
     grads = [None if one is None else _norms(one) for one in back]
@@ -300,24 +309,25 @@ def _row(
         None if all(one is None for one in grads) else np.concatenate(known),
         _dead(parts),
         first.address,
-        _updates(parts, ratios),
+        _of_step(parts, changes, 1),
         first.variable.path if first.variable else first.path,
+        _of_step(parts, changes, 0),
     )
 
 
 def _joined(name: str, rows: Sequence[FlowRow]) -> dict[str, Any]:
     """A row for arrays of one tree: the norms of all of them together."""
-    norms = _together([row.norms for row in rows])
-    ratios = None
-    if all(row.updates is not None for row in rows):
+    held = [row for row in rows if 0 not in row.shape] or rows  # an array of nothing has no norm
+    norms, ratios = _together([row.norms for row in held]), None
+    if rows[0].updates is not None:
         with np.errstate(divide="ignore", invalid="ignore"):  # of weights that are zero
-            ratios = _together([row.norms * row.updates for row in rows]) / norms
+            ratios = _together([row.changes for row in held]) / norms
     return {
         "variable": name,
         "line": common([row.line for row in rows], ""),
         "shape": f"{len(rows)} arrays",
         "norms": norms,
-        "grads": None if rows[0].grads is None else _together([row.grads for row in rows]),
+        "grads": None if rows[0].grads is None else _together([row.grads for row in held]),
         "updates": ratios,
         "address": rows[0].address,
         "addresses": tuple(row.address for row in rows),

@@ -92,7 +92,8 @@ def filled(text: str, term: Term) -> str:
     assigned = ahead.endswith("=") and not ahead.endswith(("==", "!=", "<=", ">="))
     alone = before[-1:] in tuple("([") or ahead.endswith(",") or assigned
     alone = alone and after[:1] in (")", "]", ",")
-    return f"{before}{term.text if alone else term.within(NEGATES)}{after}"
+    binds = RAISES if after.lstrip().startswith(("**", ".", "[", "(")) else NEGATES
+    return f"{before}{term.text if alone else term.within(binds)}{after}"
 
 
 def binds_of(text: str) -> int:
@@ -180,6 +181,8 @@ def _axes(eqn: introspect.JaxprEqn) -> list[str]:
     params, given = eqn.params, len(_shape(eqn.invars[0]))
     if eqn.primitive is p.transpose_p:
         return [str((*params["permutation"],))]
+    if eqn.primitive is p.sort_p:
+        return [str(params["dimension"])] if given > 1 else []
     if eqn.primitive in _ALONG:
         axis = [str(params["axis"])] if given > 1 else []
         return [*axis, *(["reverse=True"] if params["reverse"] else [])]

@@ -15,6 +15,8 @@ from taxpr_jupyter._session.session import Session
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"']|["'])+""")
 # A line of a notebook is called as in `cell 3:2`.
 _EDIT = re.compile(r"(cell \d+:\d+|[^\s=]+)\s*(?:=(?!=))?\s*(.*)", re.DOTALL)
+_VERB = re.compile(r"(\w+)(?=\s|;?\s*$)")
+_QUOTED = re.compile(r"""(["'])(.*)\1""")
 _PARAM = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.DOTALL)
 
 
@@ -67,7 +69,7 @@ class Verb:
 
 def _tag(call: VerbCall) -> Any:
     where, *name = call.words
-    return call.session.tag(_place(where, call.space), *name)
+    return call.session.tag(_place(where, call.space), *map(_bare, name))
 
 
 def _inject(call: VerbCall) -> Any:
@@ -86,7 +88,8 @@ def _inject(call: VerbCall) -> Any:
 
 def _edit(call: VerbCall) -> Any:
     parts = _EDIT.fullmatch(call.text)
-    assert parts is not None  # there are two words
+    if parts is None:  # it begins with the sign
+        raise PanelError(_needs("edit"))
     return call.session.edit(parts[1], parts[2])
 
 
@@ -170,8 +173,10 @@ WHERE = (
 
 def verb_of(text: str) -> str | None:
     """The verb that the text begins with; None for a call, also of a function of that name."""
-    word, _, rest = text.partition(" ")
-    return word if word in VERBS and not rest.lstrip().startswith("(") else None
+    found = _VERB.match(text)
+    if found is None or found[1] not in VERBS:
+        return None
+    return None if text[found.end() :].lstrip().startswith("(") else found[1]
 
 
 def help_of(name: str) -> str:
@@ -217,13 +222,17 @@ def do(name: str, call: VerbCall) -> Any:
     """
     verb, given = VERBS[name], len(call.words)
     if given < verb.least:
-        raise PanelError(f"%taxpr {name} needs {verb.usage}, as in `{verb.example}`")
+        raise PanelError(_needs(name))
     if verb.most is not None and given > verb.most:
         takes = f"takes {verb.usage} and nothing more" if verb.usage else "takes nothing more"
         raise PanelError(
             f"%taxpr {name} {takes}: {' '.join(call.words[verb.most :])!r} is too much"
         )
     return verb.do(call)
+
+
+def _needs(name: str) -> str:
+    return f"%taxpr {name} needs {VERBS[name].usage}, as in `{VERBS[name].example}`"
 
 
 def first_words(text: str) -> tuple[str, list[str]]:
@@ -290,7 +299,13 @@ def _variables(session: Session) -> Iterator[str]:
 
 def _place(word: str, space: Mapping[str, Any]) -> Any:
     """The word itself, as methods of the session take it; the value of a selector in Python."""
-    return _python(word, space) if word.endswith(")") else word
+    return _python(word, space) if word.endswith(")") else _bare(word)
+
+
+def _bare(word: str) -> str:
+    """A name without the quotes around it."""
+    found = _QUOTED.fullmatch(word)
+    return found[2] if found else word
 
 
 def _python(text: str, space: Mapping[str, Any]) -> Any:

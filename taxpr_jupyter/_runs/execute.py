@@ -72,6 +72,7 @@ class Executor:
             program=plan.program,
             edits=plan.edits,
             edition=plan.edition,
+            write_code=plan.write_code if live else None,
         )
         try:
             clock.check()
@@ -79,7 +80,7 @@ class Executor:
             look = functools.partial(looked_at, plan, run, computed)
 
             def whole() -> Run:
-                return dataclasses.replace(look(), code=plan.write_code())
+                return dataclasses.replace(look(), code=plan.write_code(), write_code=None)
 
             run = clock.stoppable("look", lambda: look(live=True, finish=whole) if live else look())
         except CancelledError as stopped:

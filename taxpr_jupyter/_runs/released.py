@@ -92,7 +92,9 @@ def trimmed(
         if k < len(runs) - 1 or not keep_last:
             _clear_frames(runs[k].exception)
             if new[k].finish is not None:  # `finish` holds all results of a live run
-                new[k] = dataclasses.replace(new[k], finish=None)
+                write = new[k].write_code
+                code = write() if write else new[k].code
+                new[k] = dataclasses.replace(new[k], finish=None, write_code=None, code=code)
     return new
 
 

@@ -109,7 +109,8 @@ class Run(Differing):
     Attributes:
         number: Counts the runs of a session, from 1.
         device: Where it ran.
-        code: Python that does the same without the session; empty for a live run until `whole`.
+        code: Python that does the same without the session; empty for a live run until `whole`, or
+            until another run follows.
         injectors: The injectors at the time of the run, by key.
         names: The names of their tags, by key.
         program: The program with the changes of its source.
@@ -140,6 +141,7 @@ class Run(Differing):
         live: Whether results were only glanced at: no records and no code, and arrays are not
             compared.
         finish: For a live run, the function that `whole` calls.
+        write_code: For a live run, the function that writes ``code``.
         edition: The state of the session that it ran, see `Session.stale`.
         released: Bytes of large arrays that were released, see `Session.kept_bytes`.
     """
@@ -173,6 +175,9 @@ class Run(Differing):
     exception: BaseException | None = dataclasses.field(default=None, repr=False, compare=False)
     live: bool = False
     finish: Callable[[], Run] | None = dataclasses.field(default=None, repr=False, compare=False)
+    write_code: Callable[[], str] | None = dataclasses.field(
+        default=None, repr=False, compare=False
+    )
     released: int = 0
     edition: int = dataclasses.field(default=0, repr=False, compare=False)
 

@@ -85,6 +85,20 @@ def test_rows_are_handed_out(tmp_path):
     assert json.loads(low.to_json())["rows"] == [{"x": [1.0, 1.0], "at": 0.5}]
 
 
+def test_json_has_numbers_of_the_whole_but_no_large_results():
+    def step(params, x):
+        return {"params": params["w"] * x, "loss": x.sum()}
+
+    found = taxpr.find_nan(step)({"w": jnp.ones(1000)}, jnp.ones(1000))
+    assert set(found.out) == {"params", "loss"}
+    assert len(found.to_json()) < 1000
+    compiled = taxpr.compiled(lambda x: jnp.sin(x) * 2)(jnp.ones(3))
+    assert "HloModule" in compiled.text
+    assert "HloModule" not in compiled.to_json()
+    times = json.loads(taxpr.compile_time(jnp.sin)(1.0).to_json())["stages"]
+    assert set(times) == {"trace", "lower", "compile"}
+
+
 def test_without_libraries_it_is_text(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     monkeypatch.setitem(sys.modules, "pandas", None)

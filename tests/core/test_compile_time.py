@@ -261,9 +261,19 @@ def of_an_unknown_length(ws, x):
     return jnp.sum(x)
 
 
+def that_ends_early(ws, x):
+    for k in range(10):
+        for w in ws:
+            x = jnp.tanh(x @ w)
+        if k == 4:
+            break
+    return jnp.sum(x)
+
+
 @pytest.mark.parametrize(
     ("fun", "outer"),
     [
+        (that_ends_early, {}),
         (of_a_known_length, {"for _ in range(5)": 5}),
         (that_calls_a_loop, {"for _ in range(2, 12, 2)": 5}),
         (of_an_unknown_length, {}),

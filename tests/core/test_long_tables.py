@@ -7,6 +7,7 @@ import pytest
 
 import taxpr
 from taxpr import _compat
+from taxpr._answers import trees
 
 MOST = 20  # rows on a screen
 
@@ -145,3 +146,47 @@ def test_shared_rows_of_large_numbers_are_finite():
     np.testing.assert_allclose(row_of(flow, "params")["norms"], [norm], rtol=1e-5)
     row = row_of(recording.table(), "params")
     assert row["std"] == pytest.approx(every.std() * 1e200, rel=1e-4)
+
+
+def test_a_layer_with_a_bias_of_zeros_has_the_update_of_all_its_arrays():
+    params, _, x = net(12)
+    params = {name: {**w, "bias": w["bias"] * 0} for name, w in params.items()}
+
+    def step(params, x):
+        return jax.tree.map(lambda w, g: w - 0.1 * g, params, jax.grad(loss)(params, x))
+
+    old, new = params["layer_3"], step(params, x)["layer_3"]
+    changes = jax.tree.map(lambda a, b: a - b, new, old)
+    change, norm = (
+        np.linalg.norm(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(of)]))
+        for of in (changes, old)
+    )
+    row = row_of(taxpr.flow(loss, step=step)(params, x), "params['layer_3']")
+    np.testing.assert_allclose(row["updates"], [change / norm], rtol=1e-4)
+
+
+def test_an_array_without_elements_leaves_the_norm_of_the_others():
+    def total(params, x):
+        for w in params.values():
+            x = jnp.tanh(x @ w["kernel"] + w["bias"]) + w["none"].sum()
+        return (x**2).mean()
+
+    params, _, x = net(12)
+    params = {name: {**w, "none": jnp.zeros((0, 3))} for name, w in params.items()}
+    row = row_of(taxpr.flow(total)(params, x), "params['layer_3']")
+    assert row["shape"] == "3 arrays"
+    for name, of in (("norms", params), ("grads", jax.grad(total)(params, x))):
+        leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(of["layer_3"])]
+        np.testing.assert_allclose(row[name], [np.linalg.norm(np.concatenate(leaves))], rtol=1e-4)
+
+
+def test_a_path_that_a_name_has_twice_is_its_end():
+    rows = [
+        taxpr.questions.FlowRow(
+            f"m.weights{path}", "f", "m.py:1", (2,), np.ones(1), None, None, f"in{k}", path=path
+        )
+        for k in range(30)
+        for path in [f".w['{k // 10}]'][{k}]"]
+    ]
+    groups = trees.folded(rows, lambda row: True)
+    assert [name for name, _ in groups] == [f"m.weights.w['{k}]']" for k in range(3)]

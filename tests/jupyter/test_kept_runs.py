@@ -211,6 +211,17 @@ def test_a_live_run_with_a_name_is_not_replaced():
     assert session.runs["kept"].records["1:tanh.0"].stats  # all of it was looked at
 
 
+def test_a_live_run_before_another_one_has_its_own_code():
+    session = Session(net, (W, X))
+    session.attach("h", "scale", factor=0.5)
+    session.run(live=True)
+    session.set_value("h", "factor", 2.0)
+    session.run()
+    first, second = session.runs
+    assert "scale(factor=0.5)" in first.code
+    assert "scale(factor=2.0)" in second.code
+
+
 def test_a_live_run_that_gets_a_name_meanwhile_is_not_replaced():
     session = Session(net, (W, X))
     session.attach("h", "scale", factor=0.5)

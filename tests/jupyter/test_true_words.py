@@ -194,6 +194,16 @@ def of_parts(x, y):
     return d["a"] - d["b"] * 2.0
 
 
+def of_powers(x):
+    y = (x**2) ** 3 + (2.0**x) ** 2
+    return (y**2).sum() + (jnp.tanh(x) ** 2).sum() * (x**3)[0]
+
+
+def of_sorted(m):
+    columns = lambda a: lax.sort(a, dimension=0) * 2.0
+    return columns(m * 2.0) + columns(jnp.sin(m)) @ m
+
+
 PROGRAMS = {
     of_another_type: (V, V * 2),
     of_shadowing_comprehension: (V, V * 2),
@@ -217,6 +227,8 @@ PROGRAMS = {
     of_vmap: (V, M),
     of_cond: (V, V * 2),
     of_comprehension: (V, V * 2),
+    of_powers: (V,),
+    of_sorted: (M[::-1],),
 }
 
 

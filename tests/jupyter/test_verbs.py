@@ -35,6 +35,18 @@ def test_a_tag_is_what_the_session_makes(with_p):
     assert len(p.tags) == 3
 
 
+def test_names_may_stand_in_quotes(with_p):
+    assert with_p.good("""%taxpr tag "z#1" 'my name'""") == with_p.good("%taxpr tag 'my name'")
+    assert [site.name for site in with_p.names["p"].sites()] == ["my name"]
+
+
+def test_a_verb_ends_at_any_space_and_before_a_semicolon(with_p):
+    with_p.good("%taxpr tag\tz#1")
+    assert len(with_p.names["p"].tags) == 1
+    assert with_p.good("%taxpr run;") is None
+    assert len(with_p.names["p"].runs) == 1
+
+
 def test_an_injector_with_its_numbers_changes_the_run_and_the_gradient(with_p):
     with_p.good("half = 0.5")
     attached = with_p.good("%taxpr inject z#1 scale factor=half / 2")
@@ -123,6 +135,7 @@ MISTAKES = {
     "inject z#1 scale factor=q": "'q' cannot be evaluated: NameError: name 'q' is not defined",
     "inject z#1 scale by=2": "got an unexpected keyword argument 'by'",
     "edit loss.y": "%taxpr edit needs WHERE = EXPRESSION, as in ",
+    "edit = 3": "%taxpr edit needs WHERE = EXPRESSION, as in ",
     "edit loss.y = 1 +": "is no expression of Python",
     "edit nope = 1": "There is no line 'nope' that could be typed over. ",
     "watch nope": "has no 'nope'",
