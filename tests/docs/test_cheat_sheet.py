@@ -74,6 +74,15 @@ def test_a_selector_finds_something(code):
         assert taxpr.watch(jax.grad(f) if "cotangent" in code else f, where)(space["x"])
 
 
+def test_an_answer_has_the_methods_that_the_page_names():
+    [sentence] = re.findall(r"^An answer .*$", LOOK, re.MULTILINE)
+    names = re.findall(r"`\.(\w+)(?:\(\))?`", sentence)
+    assert len(names) > 3
+    x = jnp.arange(3.0)
+    for answer in (taxpr.flow(f)(x), taxpr.memory(f)(x), taxpr.find_nan(f)(x)):
+        assert [name for name in names if not hasattr(answer, name)] == []
+
+
 def test_the_page_is_read():
     assert len(CALLS) > 20
     assert len(PLACES) > 10
