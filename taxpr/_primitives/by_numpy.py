@@ -67,6 +67,7 @@ def _serve(tasks: queue.SimpleQueue[Any]) -> None:
             answer.set_result(of(x, np))
         except BaseException as error:  # raised where the answer is waited for
             answer.set_exception(error)
+        del of, x, answer  # the value may be large, and the next task come late
 
 
 def _by_host(x: Any, *, of: Callable[[Any, Any], Any], shape: tuple[int, ...], dtype: Any) -> Any:

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import time
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ import taxpr
 from taxpr._keeping.budget import PASSES, divided
 from taxpr._keeping.handing import Handing
 from taxpr._keeping.passes import Passes
+from taxpr._primitives.by_numpy import by_numpy
 
 LITTLE = 10**9, 64, 1
 FINE = jnp.array([1.0, 2.0, 3.0, 0.0])
@@ -355,6 +358,22 @@ def test_statistics_by_numpy_are_those_by_xla(dtype, monkeypatch):
                 [by_xla] = taxpr.watch(program, "*", keep="stats", memory=1)(x).parts
         for other in (by_xla, whole):
             assert_same(one.stats(each=False), other.stats(each=False), shape)
+
+
+def test_the_thread_of_numpy_keeps_no_value():
+    kept = []
+
+    def total(x, of):
+        if of is np:
+            kept.append(weakref.ref(x))
+        return of.sum(x)
+
+    assert jax.jit(lambda x: by_numpy(total, x))(jnp.ones(100_000)) == 100_000
+    [last] = kept
+    until = time.monotonic() + 10
+    while last() is not None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert last() is None
 
 
 def assert_same(found, other, where):
