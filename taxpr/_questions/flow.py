@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ def _zeros(x: Any, axes: int, of: Any) -> Any:
 
 
 _ZEROS = Reduction(_zeros, (), has_stats)
+_NUMBER = re.compile(r"#\d+$")  # of one of several values, behind the path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,7 +302,7 @@ def _row(
     grads = [None if one is None else _norms(one) for one in back]
     known = [np.zeros(len(n)) if g is None else g for g, n in zip(grads, norms, strict=True)]
     name = first.variable.short if first.variable else first.name
-    short = first.name.partition("#")[0]
+    short = _NUMBER.sub("", first.name)
     return FlowRow(
         short if first.variable is None or len(short) <= len(name) else name,
         first.place,

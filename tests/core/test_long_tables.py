@@ -190,3 +190,17 @@ def test_a_path_that_a_name_has_twice_is_its_end():
     ]
     groups = trees.folded(rows, lambda row: True)
     assert [name for name, _ in groups] == [f"m.weights.w['{k}]']" for k in range(3)]
+
+
+def test_keys_with_signs_of_names_stay_whole():
+    def total(params, x):
+        for w in params.values():
+            x = jnp.tanh(x * w["a.b"] + w["c]d"])
+        return x.sum()
+
+    params = {f"of#{k}": {"a.b": jnp.ones(2), "c]d": jnp.ones(2)} for k in range(12)}
+    names = named(taxpr.flow(total)(params, jnp.ones(2)).listed())
+    assert {f"params['of#{k}']" for k in range(12)} < set(names)
+    params = {"of#1": params["of#1"]}
+    names = named(taxpr.flow(total)(params, jnp.ones(2)).listed())
+    assert names[:2] == ["params['of#1']['a.b']", "params['of#1']['c]d']"]
