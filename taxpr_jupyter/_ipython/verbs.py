@@ -284,17 +284,23 @@ def _known(name: str, before: Sequence[str], session: Session) -> list[str]:
 
 
 def _variables(session: Session) -> Iterator[str]:
-    """The names of variables, in program order; those of two functions after their functions."""
+    """The names of variables, in program order; those of two functions after their functions.
+
+    Without those of functions of one name, such as two lambdas, whose names say not which.
+    """
     found = session.edited.variables()
-    owners: dict[str, set[str]] = {}
-    for one in found:
-        owners.setdefault(one.text, set()).add(one.function)
-    names = [
-        f"{one.function}.{one.text}" if len(owners[one.text]) > 1 else one.text for one in found
-    ]
-    for name in dict.fromkeys(names):
-        values = names.count(name)
-        yield from (f"{name}#{k}" for k in range(values)) if values > 1 else [name]
+    every = [(one.text, f"{one.function.replace('.<locals>', '')}.{one.text}") for one in found]
+    owners: dict[str, set[tuple[str, int, str]]] = {}
+    values: dict[str, dict[int, None]] = {}
+    for one, names in zip(found, every, strict=True):
+        for name in names:
+            owners.setdefault(name, set()).add(one.owner)
+            values.setdefault(name, {})[one.occurrence] = None
+    for names in every:
+        name = next((name for name in names if len(owners[name]) == 1), None)
+        if name and name in values:
+            numbers = values.pop(name)
+            yield from (f"{name}#{k}" for k in numbers) if len(numbers) > 1 else [name]
 
 
 def _place(word: str, space: Mapping[str, Any]) -> Any:

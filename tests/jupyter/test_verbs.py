@@ -193,3 +193,32 @@ def test_completion(with_p):
     assert set(_completed(with_p, "%taxpr edit loss.")) == {"loss.y", "loss.z", "loss.return"}
     assert _completed(with_p, "%taxpr run --n")[:1] == ["--name"]
     assert "z#0" not in _completed(with_p, "%taxpr run ")
+
+
+def nested_alike(x):
+    def inner(x):
+        h = x * 2
+        return h
+
+    first = inner(x)
+    twice = lambda y: y * 2
+    thrice = lambda y: y * 3
+    return twice(first) + thrice(other_alike(x))
+
+
+def other_alike(x):
+    def inner(x):
+        h = x * 3
+        return h
+
+    z = inner(x)
+    z = z + 1
+    return z
+
+
+def test_each_completion_names_one_value():
+    session = Session(nested_alike, (np.ones(3, np.float32),))
+    _, names = verbs.next_words("tag", "", session)
+    assert {"nested_alike.inner.h", "other_alike.inner.h", "z#0", "z#1"} <= set(names)
+    for name in names:
+        assert session.tag(name)
