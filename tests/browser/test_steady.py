@@ -47,7 +47,9 @@ def loss(params, x):
 
 def session():
     w = {"up": jnp.ones((4, 16)), "down": jnp.ones((16, 4))}
-    return Session(jax.grad(loss), ([w, w, w], jnp.ones((6, 4))), budget=24)
+    opened = Session(jax.grad(loss), ([w, w, w], jnp.ones((6, 4))), budget=24)
+    opened.unfold("group:in0-5")  # the picture does not begin at the left border of the stage
+    return opened
 
 
 @pytest.fixture
@@ -216,7 +218,8 @@ def test_a_twin_has_its_name_where_the_texts_of_lines_are_too_small(panel):
     assert "tx-lines-far" in classes
     twins = {one.text_content().strip() for one in page.locator(".tx-stage > svg .twin text").all()}
     letters = page.evaluate(LETTERS)
-    assert twins & {text for _, text, named in letters if named}
+    names = [text.removesuffix("…") for _, text, named in letters if named]
+    assert any(twin.startswith(name) for twin in twins for name in names if len(name) > 3)
     assert min(size for size, *_ in letters) >= 8.99
 
 
