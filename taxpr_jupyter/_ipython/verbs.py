@@ -286,7 +286,7 @@ def _known(name: str, before: Sequence[str], session: Session) -> list[str]:
 def _variables(session: Session) -> Iterator[str]:
     """The names of variables, in program order; those of two functions after their functions.
 
-    Without those of functions of one name, such as two lambdas, whose names say not which.
+    A variable is left out if two functions of one name have it, such as two lambdas.
     """
     found = session.edited.variables()
     every = [(one.text, f"{one.function.replace('.<locals>', '')}.{one.text}") for one in found]
