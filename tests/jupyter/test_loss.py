@@ -302,8 +302,9 @@ def test_all_in_an_equation_of_a_backward_pass_is_part_of_it():
     assert all("backward" in n.marks for n in inside)
     assert not any("pass" in c.lines[0] for c in picture.clusters if c.parent == backward)
     (forward,) = set(scans) - {backward}
-    passes = [c.lines[0] for c in picture.clusters if c.parent == forward]
-    assert passes == ["forward pass of loss", "backward pass of loss"]  # of the inner gradient
+    frames = [c.lines[0] for c in picture.clusters if c.parent == forward]
+    passes = "forward pass of loss", "backward pass of loss"  # of the inner gradient
+    assert frames == [*passes, "return w - 0.1 * jax.grad(loss)(w), None"]
 
 
 def test_what_differentiated_its_result_is_no_forward_pass():
