@@ -83,7 +83,7 @@ def watch(
         >>> rec["scores"].value[0], round(rec["weights"].stats().min, 2)
         (Array([1., 0., 0.], dtype=float32), 0.21)
         >>> print(rec.table().to_csv().splitlines()[0])
-        variable,function,line,axes,shape,dtype,ran,mean,std,min,max,norm,zeros,nonfinite,address
+        variable,function,line,axes,shape,dtype,ran,mean,std,min,max,norm,zeros,nonfinite,address,path,size
     """
     if keep not in _KEEP:
         raise ArgumentError(f"watch: keep={keep!r} is not one of {', '.join(map(repr, _KEEP))}.")
