@@ -209,5 +209,5 @@ def test_injecting_an_injected_program():
     assert_close(out["ys"], expected["ys"] * 10)
     assert older["n"] == n
     assert set(newer) == {"values", "state"}
-    with pytest.raises(taxpr.SelectorError, match="matches none"):
+    with pytest.raises(taxpr.SelectorError, match="does not match the only tag"):
         first.inject(taxpr.count(), where="c")
