@@ -2,7 +2,7 @@
 
 
 def count_of(number: int, what: str) -> str:
-    """A number and a noun, in the plural if it is not one thing.
+    """A number and a noun, in the plural unless the number is 1.
 
     Example:
         >>> from taxpr._answers.count_of import count_of

@@ -36,7 +36,7 @@ _BINDS: Mapping[type[ast.operator], int] = {
     ast.Mod: MULTIPLIES,
     ast.Pow: RAISES,
 }
-# Of each element for itself, besides those of `OPERATIONS` with a sign.
+# Computed element by element, besides the `OPERATIONS` that have a sign.
 _OF_ELEMENTS = frozenset(
     {
         *(p.integer_pow_p, p.square_p, p.neg_p, p.abs_p, p.sign_p, p.max_p, p.min_p, p.select_n_p),

@@ -184,8 +184,8 @@ class Units:
     def scope_title(self, start: int, stop: int, name: str) -> tuple[str, str]:
         """The title and the note of a scope.
 
-        `eqx.nn.Linear` says what is called, the user's source also which one: `self.embed(x)`. Of
-        `0`, a layer of penzai, the class is told, too: `0 · Linear`.
+        `eqx.nn.Linear` says what is called, the user's source also which one: `self.embed(x)`. A
+        layer of penzai, which is called `0`, has its class, too: `0 · Linear`.
         """
         derived = all(map(self._is_derivative, range(start, stop)))
         if _NUMBERS.fullmatch(name):
@@ -231,7 +231,7 @@ class Units:
         return runs
 
     def mapped(self, start: int, stop: int, depth: int) -> tuple[str, int]:
-        """What a function computes that is called in one expression for each of several values.
+        """The statement of a function that one expression calls for each of several values.
 
         As by `jax.tree.map` or in a comprehension: the calls are alike but for shapes, and none
         takes what another one gives.
@@ -260,7 +260,7 @@ class Units:
         return title, self._period(start, stop) if title else 0
 
     def _period(self, start: int, stop: int) -> int:
-        """The number of units after which the same begins anew, which takes nothing of others."""
+        """The number of units of a call, if all calls are alike and use no result of another."""
         length, codes = stop - start, self.codes[start:stop]
         for period in range(1, length // 2 + 1):
             if length % period == 0 and codes[:-period] == codes[period:]:

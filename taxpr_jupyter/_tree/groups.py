@@ -242,7 +242,7 @@ class Groups:
     def _mapped(self, start: int, stop: int, depth: int) -> Item | None:
         """A group of calls of one function for several values, as `jax.tree.map` makes.
 
-        None of other units.
+        None if the units are something else.
 
         Args:
             start: The first unit.
