@@ -59,8 +59,10 @@ class Units:
         self.starts.append(len(items))
         self.passes = _passes(self.eqns, bool(items) and items[0].within_backward)
         self.scopes = [_scopes(eqn) for eqn in self.eqns]
-        self._loops = self._loops_of_libraries()
-        for unit, loop in self._loops.items():  # they stand in the call of the library
+        loops = [unit for unit, eqn in enumerate(self.eqns) if _is_loop(eqn)]
+        self._moved = self._moved_out_of(loops, libraries=False)
+        self._loops = self._moved | self._moved_out_of(loops, libraries=True)
+        for unit, loop in self._loops.items():  # they stand in the statement with the loop
             self.passes[unit], self.scopes[unit] = self.passes[loop], self.scopes[loop]
         self._numbers: list[int] = []
         self._ruled: set[int] = set()  # units that a rule of the user's made, see `paths`
@@ -128,26 +130,61 @@ class Units:
             if found[1]:
                 self._ruled.add(unit)
         for unit, loop in self._loops.items():
-            paths[unit] = (*paths[loop], *paths[unit])
+            around = list(paths[loop])
+            if unit in self._moved:  # in the statement of the loop, beside its expression
+                while around and around[-1].kind == "expression":
+                    around.pop()
+            paths[unit] = (*around, *paths[unit])
         self._leave_sums_out(paths)
         return paths
 
-    def _loops_of_libraries(self) -> dict[int, int]:
-        """For each unit that JAX moved out of the body of a library's loop, the unit of the loop.
+    def _moved_out_of(self, loops: Sequence[int], libraries: bool) -> dict[int, int]:
+        """For each unit that JAX moved out of the body of a loop, the unit of the loop.
 
-        Its frames begin with a function of the library, like all frames of the body.
+        In a jaxpr of its own the frames of a body begin with its function; with ``libraries``, with
+        a function of the library that has the loop. All else begins with the one of this jaxpr.
         """
-        bodies: dict[tuple[str, str] | None, int] = {}
-        for unit, eqn in enumerate(self.eqns):
-            for nested in introspect.nested_jaxprs(eqn) if introspect.is_hop(eqn) else ():
-                inner = (_outermost(one, True) for one in nested.jaxpr.eqns) if nested.back else ()
-                body = next(filter(None, inner), None)
-                if body and introspect.is_library_file(body[1]) and body != _outermost(eqn, True):
-                    bodies.setdefault(body, unit)
-        if not bodies:
-            return {}
-        loops = ((unit, bodies.get(_outermost(eqn, True))) for unit, eqn in enumerate(self.eqns))
-        return {unit: loop for unit, loop in loops if loop is not None and unit < loop}
+        own = {_outermost(self.eqns[loop], libraries) for loop in loops}
+        bodies: dict[tuple[str, str] | None, list[int]] = {}
+        for loop in loops:
+            for body in _bodies(self.eqns[loop], libraries):
+                if body not in own and (not libraries or introspect.is_library_file(body[1])):
+                    bodies.setdefault(body, []).append(loop)
+        moved: dict[int, int] = {}
+        for unit, eqn in enumerate(self.eqns if bodies else ()):
+            behind = () if _is_loop(eqn) else bodies.get(_outermost(eqn, libraries), ())
+            if (loop := next((loop for loop in behind if loop > unit), None)) is not None:
+                moved[unit] = loop
+        return moved
+
+    def join_passes(self) -> None:
+        """Count to a forward pass what has no derivative in the middle of it, such as a mask."""
+        runs = [(name, len(list(same))) for name, same in itertools.groupby(self.passes)]
+        ends = [0, *itertools.accumulate(size for _, size in runs)]
+        for k in range(1, len(runs) - 1):
+            around = [runs[k - 1][0], runs[k][0], runs[k + 1][0]]
+            if around != ["forward", "", "forward"]:
+                continue
+            before, (start, stop), behind = itertools.pairwise(ends[k - 1 : k + 3])
+            if self._is_one_pass(before, (start, stop), behind):
+                self.passes[start:stop] = ["forward"] * (stop - start)
+
+    def _is_one_pass(self, *spans: tuple[int, int]) -> bool:
+        """Whether the function that is differentiated made all of these units.
+
+        They have functions in common, or a statement, which calls it; or it is the function of
+        this jaxpr, in which the first units are, too, and not in something that it calls.
+        """
+        (start, _), (_, stop) = spans[0], spans[-1]
+        if self.functions(start, stop) or self.statement(start, stop, 0):
+            return True
+        direct = {
+            path[0]
+            for a, b in (spans[0], spans[-1])
+            for path in self._distinct(a, b)
+            if path and [step.kind for step in path if step.kind != "expression"] == ["statement"]
+        }
+        return len(direct) > 1
 
     def _leave_sums_out(self, paths: list[tuple[SourceStep, ...]]) -> None:
         """Take sums of cotangents out of a statement that makes only one of the two.
@@ -297,35 +334,15 @@ class Units:
             depth = min(depth, _common(first, path))
         return depth
 
-    @functools.cached_property
-    def _bodies(self) -> dict[tuple[str, str], str]:
-        """For the function and the file of the body of each loop, its primitive."""
-        found: dict[tuple[str, str], str] = {}
-        for eqn in self.eqns:
-            for nested in introspect.nested_jaxprs(eqn) if introspect.is_hop(eqn) else ():
-                inner = (_outermost(one) for one in nested.jaxpr.eqns) if nested.back else ()
-                if body := next(filter(None, inner), None):
-                    found[body] = eqn.primitive.name
-        return {body: name for body, name in found.items() if body not in self._own}
-
-    @functools.cached_property
-    def _own(self) -> set[tuple[str, str] | None]:
-        """The outermost functions of the loops themselves."""
-        return {_outermost(eqn) for eqn in self.eqns if introspect.is_hop(eqn)}
-
     def moved_out(self, start: int, stop: int) -> str:
-        """`scan`, of units in the body of a loop that JAX computes before the loop; or "".
+        """`scan`, of units in the body of a loop that JAX computes before the loop; or ""."""
+        loops = {self._moved.get(unit) for unit in range(start, stop)} if self._moved else {None}
+        loop = loops.pop() if len(loops) == 1 else None
+        return "" if loop is None else self.eqns[loop].primitive.name
 
-        In a jaxpr of its own the frames of a body begin with its function. Those of all else here
-        begin with the function of this jaxpr.
-        """
-        found = {self._moved(unit) for unit in range(start, stop)} if self._bodies else {""}
-        return found.pop() if len(found) == 1 else ""
-
-    def _moved(self, unit: int) -> str:
-        eqn = self.eqns[unit]
-        first = None if introspect.is_hop(eqn) else _outermost(eqn)
-        return self._bodies.get(first, "") if first else ""
+    def any_moved(self, start: int, stop: int) -> bool:
+        """Whether JAX moved some units out of the body of a loop of the user's."""
+        return any(start <= unit < stop for unit in self._moved)
 
     def library_call(self, start: int, stop: int) -> SourceStep | None:
         """The statement of the user's that called a library for all of some units, if one did."""
@@ -400,6 +417,18 @@ def _outermost(eqn: introspect.JaxprEqn, libraries: bool = False) -> tuple[str, 
     """The user's outermost function that made an equation, or a library's, and its file."""
     frames = introspect.statements_of(eqn, libraries)
     return (frames[-1].function, frames[-1].file) if frames else None
+
+
+def _is_loop(eqn: introspect.JaxprEqn) -> bool:
+    return introspect.is_hop(eqn) and any(one.back for one in introspect.nested_jaxprs(eqn))
+
+
+def _bodies(loop: introspect.JaxprEqn, libraries: bool = False) -> Iterator[tuple[str, str]]:
+    """The outermost function, and its file, of each jaxpr that a loop repeats."""
+    for nested in introspect.nested_jaxprs(loop):
+        inner = (_outermost(eqn, libraries) for eqn in nested.jaxpr.eqns if nested.back)
+        if body := next(filter(None, inner), None):
+            yield body
 
 
 def _update_by(step: SourceStep) -> str:

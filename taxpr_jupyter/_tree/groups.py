@@ -108,10 +108,13 @@ class Groups:
 
     def _by_pass(self, start: int, stop: int) -> list[Item]:
         passes = self._units.passes
+        if "backward" in passes:
+            self._units.join_passes()
         runs = _runs(start, stop, passes.__getitem__)
         if "backward" not in passes or len(runs) > _PASSES:
             return self._by_scope(start, stop, 0)
         made: list[Item] = []
+        titled: dict[str, list[Item]] = {}
         for name, a, b in runs:
             children = self._by_scope(a, b, 0)
             if name and b - a > 1 and len(runs) > 1:
@@ -121,6 +124,7 @@ class Groups:
                 inside = call is not None and call.function  # it is all that the function does
                 note = call.title.removeprefix("∂ ") if call and inside else ""
                 children = [self._make.group("pass", title, a, b, children, note)]
+                titled.setdefault(title + note, []).extend(children)
             elif b - a > 1 and not name and len(runs) > 1:
                 shared = self._units.common_steps(start, stop)
                 call = self._units.library_call(a, b) or self._units.statement(a, b, shared)
@@ -129,6 +133,8 @@ class Groups:
                     group.parts = self._units.updates(a, b)
                     children = [group]
             made += children
+        for several in titled.values():
+            _number(several)
         return self._make.arranged(made, start)
 
     # --- scopes -----------------------------------------------------------------------------------
@@ -192,7 +198,7 @@ class Groups:
             runs = self._units.step_runs(start, stop, depth)
         if beside is None and (mapped := self._mapped(start, stop, depth)):
             return [mapped]
-        if inside and stop - start <= _SHORT:
+        if inside and stop - start <= _SHORT and not self._units.any_moved(start, stop):
             return self._loose(start, stop)
         if len(runs) == 1 and runs[0][0] is None:
             return self._repeated(start, stop)
@@ -231,9 +237,8 @@ class Groups:
         repeats = [item for item in arranged if item.kind == "repeat"]
         for item in repeats:
             item.title = item.title if loop is None else loop
-        for step, several in parts.items():
-            if not repeats:
-                _tell_apart(step, several)
+        for several in parts.values() if not repeats else ():
+            _tell_apart(several)
         runs_in = any(item.kind == "run" for item in arranged)
         if loop and not (repeats or runs_in) and len(arranged) > 1:  # its title is around all
             return [self._make.group("loop", loop, start, stop, arranged)]
@@ -309,13 +314,19 @@ class Groups:
         self._made.setdefault((self._units.passes[unit], what), []).append(group)
 
 
-def _tell_apart(step: SourceStep, parts: Sequence[Item]) -> None:
-    """Numbers the separate parts of a statement."""
-    for k, part in enumerate(parts):
-        if len(parts) > 1 and not part.is_group:
+def _tell_apart(parts: Sequence[Item]) -> None:
+    """Numbers the separate parts of a statement; single equations among them keep their names."""
+    for part in parts if len(parts) > 1 else ():
+        if not part.is_group:
             part.title = ""
-        elif len(parts) > 1 and not part.note:
-            part.note = f"{k + 1} of {len(parts)}"
+    _number([part for part in parts if part.is_group and not part.note])
+
+
+def _number(parts: Sequence[Item]) -> None:
+    """Numbers parts that have one title."""
+    for k, part in enumerate(parts if len(parts) > 1 else (), 1):
+        number = f"{k} of {len(parts)}"
+        part.note = f"{part.note}, {number}" if part.note else number
 
 
 def _runs(start: int, stop: int, key_of: Callable[[int], Any]) -> list[tuple[Any, int, int]]:
