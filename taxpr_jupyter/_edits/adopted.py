@@ -68,7 +68,8 @@ def adopted(
                 raise PanelError(f"There is no tag at {key}")
             keys[key] = site.key
             new = attached
-            if not attached.edits:
+            waits = same_source and attached.trial is not None  # to be tried out in its turn
+            if not attached.edits and not waits:
                 new = refreshed(attached, namespace) or attached
                 new = tried(dataclasses.replace(new, key=site.key), edited.program, site.site)
             new = dataclasses.replace(new, key=site.key)

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import taxpr
@@ -165,17 +166,61 @@ class Edited:
             taxpr.errors.SelectorError: If it means no value.
             PanelError: If it means several.
         """
-        place = self.meant(place)
+        given, place = place, self.meant(place)
         if isinstance(place, str):
             return place
         found = taxpr.find_values(self.program, place)
         if len(found) > 1:
-            shown = [value.address for value in found[:_SHOWN]]
-            named = ", ".join(str(self.program.var_of(one) or one) for one in shown)
-            each = f" Or do it with each: for one in [{named}]: session.attach(one, ...)."
-            more = each if len(found) <= _SHOWN else ""
-            raise PanelError(f"{place} means {len(found)} values. Say which: {named}.{more}")
+            named = ", ".join(self._one_of(given, value.address) for value in found[:_SHOWN])
+            rest = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+            raise PanelError(
+                f"{given!r} means {len(found)} values. Say which: {named}{rest}. "
+                f"A list means all of them: [{given!r}]."
+            )
         return found[0].address
+
+    def each_of(self, places: Iterable[Place]) -> dict[str, Place]:
+        """All values that are meant: for each its address, and a place that means only this one.
+
+        Where one value of a variable has a tag of its name, the name means all its values.
+
+        Raises:
+            taxpr.errors.TaxprError: One of the places means no value.
+        """
+        found: dict[str, Place] = {}
+        for place in places:
+            meant = self.meant(place)
+            if isinstance(meant, str):
+                found |= {key: key for key in self._keys(meant)}
+                continue
+            values = taxpr.find_values(self.program, meant)
+            found |= {one.address: meant if len(values) == 1 else one.address for one in values}
+        return found
+
+    def _keys(self, place: str) -> list[str]:
+        """The values at an address, of a tag, or of a variable with the name of this tag."""
+        if values := self.index.values(place):
+            return [value for value, _ in values]
+        site = self.the_site(place)
+        if site.name == place:
+            held = taxpr.find_values(self.program, taxpr.maybe(taxpr.var(place)))
+            if site.key in (every := [str(value.address) for value in held]):
+                return every
+        return [site.key]
+
+    def _one_of(self, given: Place, address: str) -> str:
+        """How to mean one of the values that ``given`` means: ``h#1 (model.py:3)``."""
+        held = [one for one in self.program.variables() if one.address == address]
+        where = f" ({held[0].place})" if held else ""
+        numbered = [f"{given}#{one.occurrence}" for one in held if isinstance(given, str)]
+        name = next((name for name in numbered if self._means(name, address)), None)
+        return f"{name or self.program.var_of(address) or address}{where}"
+
+    def _means(self, name: str, address: str) -> bool:
+        meant = self.meant(name)
+        if isinstance(meant, str):
+            return meant == address
+        return [one.address for one in taxpr.find_values(self.program, meant)] == [address]
 
     def site(self, address: Place) -> SiteRow | None:
         """The tag with this key, address or name, or None.
@@ -238,17 +283,22 @@ class Edited:
             said += f". Variables: {nearest(address, held) or 'none'}"
         return said
 
-    def new_name(self, name: str | None, address: str = "") -> str:
+    def new_name(self, name: str | None, address: str = "", *, numbered: bool = False) -> str:
         """``name``, or a free one: the variable that held the value, or ``tag1``, ``tag2``, ….
+
+        Args:
+            name: The wanted name, or None.
+            address: The address of the value.
+            numbered: Whether a name that is taken gets a number.
 
         Raises:
             PanelError: If the name is taken.
         """
         taken = {site.name: site for site in self.sites}
-        if name is None:
-            held = self.tagged.held.name(address)
-            free = (f"{held or 'tag'}{k}" for k in itertools.count(2 if held else 1))
-            return held if held and held not in taken else next(n for n in free if n not in taken)
-        if name in taken:
+        if name in taken and name is not None and not numbered:
             raise PanelError(f"The name {name!r} is taken by the tag {taken[name].title}")
-        return name
+        if name is not None and not numbered:
+            return name
+        held = name or self.tagged.held.name(address)
+        free = (f"{held or 'tag'}{k}" for k in itertools.count(2 if held else 1))
+        return held if held and held not in taken else next(n for n in free if n not in taken)

@@ -167,7 +167,7 @@ VERBS: Mapping[str, Verb] = {
 WHERE = (
     "WHERE is a variable (h, loss.h, or h#1 for its second value), the name of a tag, an address "
     "of the picture (3:sin), or a selector in Python (taxpr.var('h', line=3)) without spaces "
-    "outside of brackets."
+    "outside of brackets; a list in Python, such as ['h'], means all values of its items."
 )
 
 
@@ -305,7 +305,7 @@ def _variables(session: Session) -> Iterator[str]:
 
 def _place(word: str, space: Mapping[str, Any]) -> Any:
     """The word itself, as methods of the session take it; the value of a selector in Python."""
-    return _python(word, space) if word.endswith(")") else _bare(word)
+    return _python(word, space) if word.endswith(")") or word[0] == "[" else _bare(word)
 
 
 def _bare(word: str) -> str:

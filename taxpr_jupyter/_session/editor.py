@@ -2,7 +2,8 @@
 
 import dataclasses
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias, overload
 
 import taxpr
 from taxpr_jupyter._edits import attach as _attach
@@ -11,12 +12,14 @@ from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.edited import Place
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._store.store import Store, without
 from taxpr_jupyter._store.tracer import Tracer
 from taxpr_jupyter._tracing.changed import SourceChange
 
 _Var: Any = type(taxpr.var("x"))
+Several: TypeAlias = list[Place]
 
 
 class Editor:
@@ -36,20 +39,29 @@ class Editor:
         with self._store.lock:
             return self._store.edited.sites
 
-    def tag(self, address: Place, name: str | None = None, **params: Any) -> str:
+    @overload
+    def tag(  # pyright: ignore[reportOverlappingOverload] - a place can be anything
+        self, address: Several, name: str | None = None, **params: Any
+    ) -> list[str]: ...
+
+    @overload
+    def tag(self, address: Place, name: str | None = None, **params: Any) -> str: ...
+
+    def tag(self, address: Place, name: str | None = None, **params: Any) -> Any:
         """Tags a value.
 
         A value that was tagged so before stays as it is: a cell may run again.
 
         Args:
             address: The value, or an equation with one result; a variable, such as ``"loss.h"`` or
-                ``"h#1"`` for its second value; or a selector of one value such as `taxpr.var`.
+                ``"h#1"`` for its second value; or a selector of one value such as `taxpr.var`. A
+                list means all values of its items. Those with a tag keep it.
             name: The tag's name; by default the variable that held the value, or ``tag1``,
-                ``tag2``, ….
+                ``tag2``, …. Of several values the others get a number after it.
             **params: More params of the tag.
 
         Returns:
-            The address of the value.
+            The address of the value; for a list it is a list.
 
         Raises:
             PanelError: If there is no such value, or its tag exists or may not be called so.
@@ -61,6 +73,8 @@ class Editor:
             >>> session.tag("0:sin", name="s")
             '0:sin.0'
         """
+        if isinstance(address, list):
+            return self._tag_all(address, name, params)
         with self._store.change("tags"):
             site = self._store.edited.site(address)
             own = name or (site.name if site else None)  # tagged before by its own name
@@ -75,16 +89,24 @@ class Editor:
         """Removes an added tag, with its injector.
 
         Args:
-            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`. A
+                list means all tags that were added at the values of its items.
 
         Raises:
             PanelError: If there is no such tag, or it is in the source.
         """
-        with self._store.change("tags"):
-            site = self._added(address, "removed")
-            edits = self._store.edits
+        several = isinstance(address, list)
+        with self._store.change("tags") as step:
+            if several:
+                sites = [site for site in self._sites_at(address) if site.added]
+                step.text = f"no tag at {count_of(len(sites), 'value')}"
+            else:
+                sites = [self._added(address, "removed")]
+            if not sites:
+                raise PanelError("None of these values has a tag that was added")
+            edits, gone = self._store.edits, [site.key for site in sites]
             self._tracer.put(
-                tags=without(edits.tags, site.key), attached=without(edits.attached, site.key)
+                tags=without(edits.tags, *gone), attached=without(edits.attached, *gone)
             )
 
     def rename(self, address: Place, name: str) -> None:
@@ -103,7 +125,17 @@ class Editor:
                 params = {**site.params, "name": self._store.edited.new_name(name)}
                 self._store.put(tags={**self._store.edits.tags, site.key: params})
 
-    def attach(self, address: Place, injector: Any, *, ctx: Any = (), **values: Any) -> Attached:
+    @overload
+    def attach(  # pyright: ignore[reportOverlappingOverload]
+        self, address: Several, injector: Any, *, ctx: Any = (), **values: Any
+    ) -> list[Attached]: ...
+
+    @overload
+    def attach(
+        self, address: Place, injector: Any, *, ctx: Any = (), **values: Any
+    ) -> Attached: ...
+
+    def attach(self, address: Place, injector: Any, *, ctx: Any = (), **values: Any) -> Any:
         """Attaches an injector to a tag; a value without a tag is tagged first.
 
         The injector is tried out at once, without running anything. If it raises, or
@@ -117,14 +149,14 @@ class Editor:
 
         Args:
             address: A tag or a value, or a tag's name; a variable, see `tag`; or a selector such as
-                `taxpr.var`.
+                `taxpr.var`. A list means all values of its items, in one step to undo.
             injector: The name of a ready injector or of a function in the notebook, a
                 `taxpr.injectors.Injector`, or a function ``(ctx, token, params) -> (token, ctx)``.
             ctx: The first context of a function.
             **values: Values of the injector's parameters.
 
         Returns:
-            The injector as it is attached; `set_value` changes it.
+            The injector as it is attached; `set_value` changes it. Of a list a list.
 
         Raises:
             PanelError: If there is no such value or injector, or it has no such parameter.
@@ -143,12 +175,11 @@ class Editor:
             {'value': 3.0}
         """
 
-        def place() -> Attached:
+        def place(one: Place) -> Attached:
             edited, tag = self._store.edited, None
-            meant = edited.meant(address)
-            site = edited.site(meant)
+            meant, site = edited.meant(one), edited.site(one)
             if site is None:
-                key = edited.untagged_value(meant)
+                key = edited.untagged_value(one)
                 tag = {"name": edited.new_name(None, key)}
                 edited = edited.changed(tags={**edited.edits.tags, key: tag})
                 site = edited.the_site(key)
@@ -159,23 +190,38 @@ class Editor:
             self._store.edited = edited.changed(attached={**edited.edits.attached, site.key: made})
             return made
 
-        made = self._trials.attach("injectors", place)
-        for warning in made.warned:
-            warnings.warn(warning, stacklevel=3)  # the caller of the session
-        return made
+        def place_all() -> list[Attached]:
+            return [place(one) for one in self._store.edited.each_of(address).values()]
+
+        if isinstance(address, list):
+            every = self._trials.attach_all(place_all)
+        else:
+            every = [self._trials.attach("injectors", lambda: place(address))]
+        for one in every:
+            for warning in one.warned:
+                warnings.warn(warning, stacklevel=3)  # the caller of the session
+        return every if isinstance(address, list) else every[0]
 
     def detach(self, address: Place) -> None:
         """Removes the injector of a tag; the tag stays.
 
         Args:
-            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`. A
+                list means all injectors at the values of its items.
 
         Raises:
             PanelError: If it has none.
         """
-        with self._store.change("injectors"):
-            gone = self._injector(address).key
-            self._tracer.put(attached=without(self._store.edits.attached, gone))
+        several = isinstance(address, list)
+        with self._store.change("injectors") as step:
+            if several:
+                gone = [site.key for site in self._sites_at(address) if site.injector]
+                step.text = f"no injector at {count_of(len(gone), 'value')}"
+            else:
+                gone = [self._injector(address).key]
+            if not gone:
+                raise PanelError("None of these values has an injector")
+            self._tracer.put(attached=without(self._store.edits.attached, *gone))
 
     def set_value(self, address: Place, param: str, value: Any) -> None:
         """Sets a parameter of an injector. Nothing is traced or compiled again.
@@ -264,6 +310,23 @@ class Editor:
         return self._store.steps.redoes
 
     # ---- within ------------------------------------------------------------------
+
+    def _tag_all(self, places: Several, name: str | None, params: Mapping[str, Any]) -> list[str]:
+        with self._store.change("tags") as step:
+            every = list(self._store.edited.each_of(places))
+            tagged = {site.key for site in self._store.edited.sites}
+            bare = [key for key in every if key not in tagged]
+            for key in bare:
+                edited = self._store.edited
+                own = {"name": edited.new_name(name, key, numbered=True), **params}
+                self._store.put(tags={**edited.edits.tags, edited.untagged_value(key): own})
+            step.text = f"tag {count_of(len(bare), 'value')}"
+            return every
+
+    def _sites_at(self, places: Several) -> list[SiteRow]:
+        edited = self._store.edited
+        every = edited.each_of(places)
+        return [site for site in edited.sites if site.key in every]
 
     def _added(self, address: Place, verb: str) -> SiteRow:
         site = self._store.edited.the_site(address)

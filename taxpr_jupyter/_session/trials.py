@@ -11,6 +11,7 @@ from typing import Any
 from taxpr_jupyter._edits.attach import refreshed
 from taxpr_jupyter._edits.attached import Attached, Trial
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._stoppable import POLL, CancelledError, stoppable
 from taxpr_jupyter._store.store import Store, without
 from taxpr_jupyter._store.tracer import Tracer
@@ -113,6 +114,30 @@ class Trials:
         self._store.tell(what)
         return made
 
+    def attach_all(self, place: Callable[[], list[Attached]]) -> list[Attached]:
+        """Puts several injectors in place, as one step, and tries them out, at once or later.
+
+        Args:
+            place: Puts them in place.
+
+        Returns:
+            The injectors as they are then.
+
+        Raises:
+            PanelError: Some of them cannot work where they were attached. The others stay.
+        """
+        with self._store.change("injectors") as step:
+            made = place()
+            names = {made[0].name} if made else set[str]()
+            step.text = f"{', '.join(names)} at {count_of(len(made), 'value')}"
+            keys = {one.key for one in made}
+            tags = [site.name for site in self._store.edited.sites if site.key in keys]
+        if not _LATER.get():
+            self.settle()
+        # The keys may be others where the program was traced anew; the names of tags stay.
+        now = {site.name: site.injector for site in self._store.edited.sites}
+        return [one for tag in tags if (one := now.get(tag))]
+
     def pending(self, attached: Attached, tag: Mapping[str, Any] | None = None) -> Attached:
         """The injector, to be tried out.
 
@@ -178,7 +203,7 @@ class Trials:
             edits, trial = self._store.edits, one.trial
             attached, tags = without(edits.attached, one.key), edits.tags
             if trial.before is not None:
-                attached[one.key] = trial.before
+                attached[one.key] = dataclasses.replace(trial.before, key=one.key)
             elif trial.tag is not None and tags.get(one.key) == trial.tag:
                 tags = without(tags, one.key)
             self._store.put(attached=attached, tags=tags)

@@ -1,6 +1,7 @@
 """`Store`: a program with its edits, changed by one thread at a time."""
 
 import contextlib
+import dataclasses
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,13 @@ from taxpr_jupyter._edits.edits import Edits
 from taxpr_jupyter._edits.steps import EditStep, Steps
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._model.model import count_of
+
+
+@dataclasses.dataclass
+class ChangeStep:
+    """The name of a step to undo; empty to name it by the change."""
+
+    text: str
 
 
 class Store:
@@ -123,19 +131,26 @@ class Store:
         return unsubscribe
 
     @contextlib.contextmanager
-    def change(self, what: str, step: str | None = "") -> Iterator[None]:
+    def change(self, what: str, step: str | None = "") -> Iterator[ChangeStep]:
         """Around a change: one thread at a time; tells views about the change, or the error.
 
         Args:
             what: See `on_change`.
             step: The name of the step to undo; empty to name it by the change, None if it is no
                 step.
+
+        Yields:
+            The step, whose name can be set.
         """
         with self.mistakes(), self.lock:
-            program, before = self.program, self._edited
-            yield
+            program, before, made = self.program, self._edited, ChangeStep(step or "")
+            try:
+                yield made
+            except BaseException:
+                self.edited = before
+                raise
             if step is not None:
-                self.steps.note(before, self._edited, text=step)
+                self.steps.note(before, self._edited, text=made.text)
             self.error = None
             what = what if self.program is program else "program"
         self.tell(what)
@@ -180,6 +195,6 @@ class Store:
         return self.summary()
 
 
-def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The mapping without one of its keys."""
-    return {other: value for other, value in mapping.items() if other != key}
+def without(mapping: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """The mapping without some of its keys."""
+    return {other: value for other, value in mapping.items() if other not in keys}

@@ -74,7 +74,7 @@ def test_a_tag_takes_the_name_of_the_variable(session):
 
 
 def test_which_one_is_asked(session):
-    with pytest.raises(PanelError, match=r"2 values. Say which: var\('weights', occurrence=0\), v"):
+    with pytest.raises(PanelError, match=r"2 values. Say which: var\('weights', occurrence=0\) \("):
         session.tag(taxpr.var("weights"))
     with pytest.raises(PanelError, match="Nearest: weights"):
         session.tag(taxpr.var("weight"))

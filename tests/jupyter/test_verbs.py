@@ -128,7 +128,7 @@ MISTAKES = {
     "tag": "%taxpr tag needs WHERE [NAME], as in `%taxpr tag h`",
     "tag a b c": "%taxpr tag takes WHERE [NAME] and nothing more: 'c' is too much",
     "tag nope": ". Tags: none. Variables: w, x, h, z, y",
-    "tag h": "var('h') means 3 values. Say which: var('h', occurrence=0), ",
+    "tag h": "'h' means 3 values. Say which: h#0 (cell 3:3), h#1 (cell ",
     "inject z#1": "%taxpr inject needs WHERE INJECTOR [PARAM=VALUE ...], as in ",
     "inject z#1 nope": "There is no injector 'nope'. There are ",
     "inject z#1 scale 2": "'2' is no parameter: write name=value, such as factor=0.5",

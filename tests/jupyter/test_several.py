@@ -1,0 +1,144 @@
+"""Tags and injectors for several values at once: each is one step to undo."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import taxpr
+from taxpr_jupyter import Session
+from taxpr_jupyter._errors import PanelError
+
+X = jnp.array([0.5, -1.0, 2.0])
+
+
+def model(x):
+    h = jnp.sin(x)
+    h = h * 2.0
+    h = h + x
+    y = taxpr.tag(h**2, name="y")
+    return y.sum()
+
+
+def scaled(x, factor=0.5):
+    """The model with each `h` scaled, by hand."""
+    h = factor * jnp.sin(x)
+    h = factor * (h * 2.0)
+    h = factor * (h + x)
+    return (h**2).sum()
+
+
+def step(w, x):
+    value, grad = jax.value_and_grad(lambda w: model(w * x))(w)
+    return value, w - 0.1 * grad
+
+
+@pytest.fixture
+def session():
+    return Session(model, (X,), namespace=globals(), call="model(X)")
+
+
+def names(session):
+    return [(site.name, site.added, str(site.injector or "")) for site in session.sites()]
+
+
+BARE = [("y", False, "")]
+TAGGED = [("h", True, ""), ("h2", True, ""), ("h3", True, ""), *BARE]
+
+
+def test_which_one_is_asked_with_the_names_to_type(session):
+    line = model.__code__.co_firstlineno
+    named = ", ".join(rf"h#{k} \(test_several.py:{line + 1 + k}\)" for k in range(3))
+    for act in (
+        session.tag,
+        session.untag,
+        session.detach,
+        lambda one: session.attach(one, "zero"),
+    ):
+        with pytest.raises(
+            PanelError, match=rf"^'h' means 3 values. Say which: {named}. A list mea"
+        ):
+            act("h")
+    session.tag("h#1")
+    assert list(session.tags) == ["1:mul.0"]
+
+
+def test_a_list_tags_all_its_values_in_one_step(session):
+    assert session.tag(["h"]) == ["0:sin.0", "1:mul.0", "2:add.0"]
+    assert names(session) == TAGGED
+    assert session.undoes == "tag 3 values"
+    assert session.tag(["h#0", "y", "in0"]) == ["0:sin.0", session.sites()[-1].key, "in0"]
+    assert session.undo() == "tag 1 value"
+    session.undo()
+    assert names(session) == BARE
+    session.redo()
+    assert names(session) == TAGGED
+
+
+def test_a_name_for_several_gets_numbers(session):
+    session.tag(["h"], name="act", layer=1)
+    assert [site.name for site in session.sites()] == ["act", "act2", "act3", "y"]
+    assert {params["layer"] for params in session.tags.values()} == {1}
+
+
+def test_an_injector_at_several_values_does_what_it_does_at_each(session):
+    attached = session.attach(["h"], "scale", factor=0.5)
+    assert [one.key for one in attached] == ["0:sin.0", "1:mul.0", "2:add.0"]
+    np.testing.assert_allclose(session.run().outputs, scaled(X), rtol=1e-6)
+    assert session.undoes == "scale at 3 values"
+    session.undo()
+    assert names(session) == BARE
+    session.redo()
+    np.testing.assert_allclose(session.run().outputs, scaled(X), rtol=1e-6)
+    session.detach(["h", "in0"])
+    assert session.undoes == "no injector at 3 values"
+    assert not session.injectors
+    np.testing.assert_allclose(session.run().outputs, model(X), rtol=1e-6)
+    session.undo()
+    session.untag(["h", "y"])  # that of `y` is in the source, and stays
+    assert session.undoes == "no tag at 3 values"
+    assert names(session) == BARE
+    session.undo()
+    np.testing.assert_allclose(session.run().outputs, scaled(X), rtol=1e-6)
+
+
+def test_several_edits_of_a_differentiated_program_are_one_step():
+    def by_hand(w, x):
+        value, grad = jax.value_and_grad(lambda w: scaled(w * x))(w)
+        return value, w - 0.1 * grad
+
+    session = Session(step, (jnp.float32(1.5), X), namespace=globals(), call="step(w, X)")
+    places = [taxpr.var("model.h", occurrence=k) for k in range(3)]
+    attached = session.attach(places, "scale", factor=0.5)
+    assert [one.edits for one in attached] == [True] * 3
+    for got, wanted in zip(session.run().outputs, by_hand(jnp.float32(1.5), X), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    assert session.undoes == "scale at 3 values"
+    session.undo()
+    assert session.program is session.untouched
+    assert not session.injectors
+
+
+def test_what_is_wrong_changes_nothing(session):
+    wrong = {
+        "no value is called so": lambda: session.tag(["h", "nope"]),
+        "no such injector": lambda: session.attach(["h"], "nope"),
+        "no such parameter": lambda: session.attach(["h"], "scale", by=2.0),
+        "None of these values has an injector": lambda: session.detach(["h"]),
+        "None of these values has a tag that was added": lambda: session.untag(["h", "y"]),
+    }
+    for act in wrong.values():
+        with pytest.raises(PanelError):
+            act()
+        assert names(session) == BARE
+        assert session.undoes == ""
+    with pytest.raises(PanelError, match="None of these values has an injector"):
+        wrong["None of these values has an injector"]()
+
+
+def test_a_line_in_a_cell_means_all_by_a_list(notebook):
+    notebook.good(
+        "%%taxpr --name p\ndef f(x):\n    h = jnp.sin(x)\n    h = h * 2\n    return h\nf(x)"
+    )
+    assert notebook.good("%taxpr tag ['h']") == ["0:sin.0", "1:mul.0"]
+    assert len(notebook.good("%taxpr inject ['h'] scale factor=0.5")) == 2
