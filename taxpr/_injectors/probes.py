@@ -105,9 +105,13 @@ def _recorded(state: PyTree) -> Report:
     leaves = jax.tree.leaves(buffers)
     slots = leaves[0].shape[0] if leaves else fired
     first = fired % slots if fired > slots else 0
-    values = _compat.map_leaves(
-        lambda buffer: jnp.roll(buffer, -first, axis=0)[: min(fired, slots)], buffers
-    )
+
+    def kept(buffer: Array) -> Array:
+        # Each step is a copy, which of a large value takes as long as to compute it.
+        buffer = jnp.roll(buffer, -first, axis=0) if first else buffer
+        return buffer[:fired] if fired < slots else buffer
+
+    values = _compat.map_leaves(kept, buffers)
     return {"count": state["count"], "values": values}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from taxpr_jupyter._code.code_names import CodeNames
 from taxpr_jupyter._code.imports import import_line
-from taxpr_jupyter._runs.outputs.array_diff import is_key
+from taxpr_jupyter._runs.outputs.distances import is_key
 
 _LARGEST = 64  # elements of an array that is written out
 

@@ -128,6 +128,13 @@ class NameRun(TypedDict):
     name: str
 
 
+class ShowTable(TypedDict):
+    """Shows the table of runs from now on, or no longer."""
+
+    do: Literal["runTable"]
+    open: bool
+
+
 class AskValues(TypedDict):
     """Shows what the variables held in one iteration of the outermost loops; in all if it is -1.
 
@@ -169,6 +176,7 @@ Message = (
     | StartRun
     | OfRun
     | NameRun
+    | ShowTable
     | AskValues
     | EditLine
     | Ask

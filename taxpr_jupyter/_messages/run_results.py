@@ -69,10 +69,7 @@ class RunChip(TypedDict):
 
 
 class RunStrip(TypedDict):
-    """The runs, newest first; what the last one gave; and a table of them.
-
-    After a live run ``csv`` is empty until all of it is looked at.
-    """
+    """The runs, newest first; what the last one gave; and a table of them, while it is open."""
 
     runs: list[RunChip]
     summary: str
@@ -82,8 +79,10 @@ class RunStrip(TypedDict):
 class Results(TypedDict):
     """A run next to the untouched program, or to the run with the number ``against``.
 
-    ``headline`` says what became of its loss, ``plain`` that nothing was changed. ``sides`` are the
-    names of what is compared, and ``recorded`` has what both runs recorded.
+    ``headline`` is its loss before and after, ``plain`` whether nothing was changed, and ``sides``
+    the names of the two runs. ``recorded`` has the values that both runs recorded. A live run sends
+    only its first outputs that changed. ``more`` is the number of the others, and ``unchanged``
+    counts those that did not change.
     """
 
     number: int
@@ -100,6 +99,7 @@ class Results(TypedDict):
     changes: list[str]
     outputs: list[Output]
     unchanged: str
+    more: int
     divided: list[Divided]
     gradients: list[Output]
     gradientNote: str

@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 _WRITES = 256  # the most values to keep of a state that is written in a while loop,
 _WRITTEN_BYTES = 2**26  # and the most bytes of them
+_KEPT_CTX = 2**20  # the most bytes of a first context that is kept between runs
 
 
 class Executor:
@@ -49,6 +50,7 @@ class Executor:
         self._slopes: dict[Any, list[Any]] = {}  # the gradients of the untouched program
         self._states: Mapping[str, Any] = {}  # of these outputs
         self._programs = ReadyPrograms()
+        self._recorders: dict[Any, _Recorder] = {}  # of the tags of the last run
 
     def run(
         self,
@@ -118,6 +120,7 @@ class Executor:
     def release(self) -> None:
         """Drop everything that another run can make again."""
         self._baselines, self._slopes, self._programs = {}, {}, ReadyPrograms()
+        self._recorders = {}
 
     def _computed(self, plan: Plan, device: str | None, clock: Clock) -> Computed:
         broken = next((a for a in plan.attached.values() if a.error), None)
@@ -127,13 +130,16 @@ class Executor:
         target = self._target(device)
         # Use the site itself: the name of a tag may equal the address of another one.
         written_at = {key for pairs in plan.edits.watched.values() for _, key in pairs}
-        watched = {
-            row.site: _watched(row, _slots(row) if row.key in written_at else None)
-            for row in plan.sites
-            if not row.refused
+        rows = [row for row in plan.sites if not row.refused]
+        recorders = self._recorders = {
+            row.site: self._recorder(row.site, _slots(row) if row.key in written_at else None)
+            for row in rows
         }
+        own = {row.site: _own_injectors(row) for row in rows}
+        watched = {site: [*own[site], one.injector] for site, one in recorders.items()}
         ctx = {
-            site.address: tuple(one.initial([site]) for one in row) for site, row in watched.items()
+            site.address: (*(each.initial([site]) for each in own[site]), one.ctx())
+            for site, one in recorders.items()
         }
         with jax.default_device(target) if target else contextlib.nullcontext():
             inputs = self._inputs_with(plan)
@@ -241,6 +247,11 @@ class Executor:
             return Slopes(note=one_line(error))
         return dataclasses.replace(found, before=before, after=after)
 
+    def _recorder(self, site: taxpr.program.Site, slots: int | None) -> _Recorder:
+        """The recorder of a tag: that of the last run, if it has as many slots."""
+        found = self._recorders.get(site)
+        return found if found is not None and found.slots == slots else _Recorder(site, slots)
+
     def _refuse_shapes(self) -> None:
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(self._inputs)):
             raise PanelError(
@@ -299,10 +310,35 @@ def _slots(row: SiteRow) -> int | None:
     return max(1, min(_WRITES, _WRITTEN_BYTES // max(1, size)))
 
 
-def _watched(row: SiteRow, slots: int | None = None) -> list[taxpr.injectors.Injector]:
-    """The injector followed by `taxpr.record`, which records the value after the tag."""
-    own = [with_switch(row.injector, row.site)] if row.injector and not row.injector.edits else []
-    return [*own, taxpr.record(slots=slots)]
+def _own_injectors(row: SiteRow) -> list[taxpr.injectors.Injector]:
+    """The injector of a tag, if it has one that the traced program runs."""
+    if row.injector is None or row.injector.edits:
+        return []
+    return [with_switch(row.injector, row.site)]
+
+
+class _Recorder:
+    """Records the value of a tag after its injector.
+
+    Attributes:
+        slots: How many values it keeps, as `taxpr.record` takes it.
+        injector: Of `taxpr.record`.
+    """
+
+    def __init__(self, site: taxpr.program.Site, slots: int | None) -> None:
+        self.slots = slots
+        self.injector = taxpr.record(slots=slots)
+        self._site = site
+        self._ctx: Any = None
+
+    def ctx(self) -> Any:
+        """Its first context, which is always the same. Only a small one is kept."""
+        if self._ctx is not None:
+            return self._ctx
+        made = self.injector.initial([self._site])
+        if sum(leaf.nbytes for leaf in jax.tree.leaves(made)) <= _KEPT_CTX:
+            self._ctx = made
+        return made
 
 
 def _structure(attached: Mapping[str, Attached], ctx: Any) -> Any:

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from taxpr_jupyter._runs.outputs.array_diff import GONE, is_key
+from taxpr_jupyter._runs.outputs.array_diff import GONE
+from taxpr_jupyter._runs.outputs.distances import is_key
 from taxpr_jupyter._runs.run import Run
 
 

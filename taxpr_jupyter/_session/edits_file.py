@@ -17,7 +17,7 @@ from taxpr_jupyter._edits.carried import line_text
 from taxpr_jupyter._edits.steps import EditStep, Steps
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._output.view import View
-from taxpr_jupyter._runs.outputs.array_diff import is_key
+from taxpr_jupyter._runs.outputs.distances import is_key
 from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.rewriter import Rewriter

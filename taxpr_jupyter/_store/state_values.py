@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._runs.outputs.array_diff import is_key, value_text
+from taxpr_jupyter._runs.outputs.array_diff import value_text
+from taxpr_jupyter._runs.outputs.distances import is_key
 from taxpr_jupyter._text.short import aval_text, shortened
 
 _LARGEST = 32  # elements of an array that is edited as text

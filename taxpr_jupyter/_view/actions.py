@@ -30,18 +30,18 @@ class Messages:
 
     def handle(self, content: Content) -> None:
         """Does what a message asks for, and says that it was handled."""
-        try:
-            if (session := self._jobs.known()) is None:
-                self._jobs.say(GONE, error=True)
-            else:
-                self._do(session, cast(Message, content))
-        finally:  # else the page waits for ever
-            if "from" in content:
-                with self._jobs.lock:
+        with self._graph.together():
+            try:
+                if (session := self._jobs.known()) is None:
+                    self._jobs.say(GONE, error=True)
+                else:
+                    self._do(session, cast(Message, content))
+            finally:  # else the page waits for ever
+                if "from" in content:
                     self._graph.handled = {content["from"]: content.get("number")}
 
     def _do(self, session: Session, message: Message) -> None:
-        with self._jobs.lock, session.later():
+        with session.later():
             self._jobs.attempt(self._handle, session, message)
             self._running.try_out()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import anywidget
@@ -109,6 +111,12 @@ class Graph(anywidget.AnyWidget):
         """Sets several traits."""
         for name, value in traits.items():
             setattr(self, name, value)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Sends what changes meanwhile in one message: a notebook takes long for each."""
+        with self._guard, self.hold_sync():
+            yield
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take in the browser's changes; a value that does not fit a trait is refused."""

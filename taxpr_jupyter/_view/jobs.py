@@ -14,8 +14,8 @@ from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 
 TRIAL, EDITING, RUN, RECORDING, ASKING = "trial", "editing", "run", "recording", "asking"
-LAYOUT, COMPARING, READING = "layout", "comparing", "reading"
-KINDS = TRIAL, EDITING, RUN, RECORDING, ASKING, LAYOUT, COMPARING, READING
+LAYOUT, COMPARING, READING, RUNS = "layout", "comparing", "reading", "runs"
+KINDS = TRIAL, EDITING, RUN, RECORDING, ASKING, LAYOUT, COMPARING, READING, RUNS
 CANCELLING = "Cancelling."
 CANCELLED = "Cancelled."
 GONE = "The session of this panel is gone: run the cell again."

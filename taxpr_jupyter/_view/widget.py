@@ -65,7 +65,7 @@ class PanelView(ipywidgets.VBox):
         self._asking = AskView(known, graph, jobs)
         self.showing = Showing(graph, jobs, finding, controls, fields)
         self._running = Running(graph, jobs)
-        self._runs = RunStripView(known, graph)
+        self._runs = RunStripView(known, graph, jobs)
         parts = controls, finding, fields, self._comparing, self._sourcing, self._asking, self._runs
         handles = [*(part.handle for part in parts), self._on_page]
         self.messages = messages = Messages(graph, jobs, self._running, *handles)
@@ -100,7 +100,7 @@ class PanelView(ipywidgets.VBox):
 
     def _on_change(self, change: str) -> None:
         session, graph, showing = self.session, self.graph, self.showing
-        with self._lock:
+        with graph.together():
             # A live run is to be seen first: what it shows again, or can wait, is left out here.
             soon = change in ("values", "states") and self._running.follows
             if change == "closed":

@@ -24,6 +24,7 @@ from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._text.short import shortened
 
 LONGEST_TEXT = 2000  # characters of one value or param; the whole is in Python
+LIVE_OUTPUTS = 20  # of a live run: each row takes a part of a millisecond
 SUMMARY = 40  # characters of an error beside the Run button
 MOST_LINES = 2000  # of a program in one view
 
@@ -71,6 +72,8 @@ def tag_state(site: SiteRow) -> selected.Tag:
 
 def results_state(run: Run) -> run_results.Results:
     """One run: outputs against the untouched run, what was recorded, and the times."""
+    rows = run.by_interest
+    some = [row for row in rows if not row.quiet][:LIVE_OUTPUTS] if run.live else rows
     return {
         "number": run.number,
         "against": 0,
@@ -84,8 +87,9 @@ def results_state(run: Run) -> run_results.Results:
         "changes": [f"{name}: {words}" for name, words in run.setup.items()],
         "xla": list(run.xla_lines),
         "times": [(phase, seconds) for phase, seconds in run.times.items()],
-        "outputs": [_output(row, run.charts.get(row.name)) for row in run.by_interest],
+        "outputs": [_output(row, run.charts.get(row.name)) for row in some],
         "unchanged": _unchanged(run.differences, run.live),
+        "more": sum(not row.quiet for row in rows[len(some) :]),
         "divided": [
             {"name": one.name, "type": one.division.type, "devices": one.division.words}
             for one in run.divided
@@ -114,6 +118,7 @@ def compared_state(found: ComparedRuns) -> run_results.Results:
         "times": [],
         "outputs": [_output(row, found.charts.get(row.name)) for row in found.by_interest],
         "unchanged": _unchanged(found.differences),
+        "more": 0,
         "divided": [],
         "gradients": [],
         "gradientNote": "",
@@ -122,12 +127,12 @@ def compared_state(found: ComparedRuns) -> run_results.Results:
     }
 
 
-def runs_state(runs: KeptRuns) -> run_results.RunStrip:
-    """The runs of a session, newest first."""
+def runs_state(runs: KeptRuns, table: bool) -> run_results.RunStrip:
+    """The runs of a session, newest first, and their table if it is asked for."""
     last, current = runs[-1], {run.number for run in runs.current}
     return {
         "summary": f"{_capital(last.title)}: {summary(last)}",
-        "csv": "" if last.finish else runs.csv(),
+        "csv": runs.csv() if table else "",
         "runs": [
             {
                 "number": run.number,
@@ -191,8 +196,10 @@ def headline(run: Differing) -> str:
 
 
 def _unchanged(rows: Iterable[ArrayDifference], live: bool = False) -> str:
-    """A note about the folded outputs: those that are unchanged and finite."""
+    """A note about the folded outputs: those that are unchanged and finite; empty without any."""
     quiet = [row.compared for row in rows if row.quiet]
+    if not quiet:
+        return ""
     if live:
         seen = count_of(len(quiet), "output")
         return f"{seen} with the same first elements, not compared while Live"

@@ -12,6 +12,7 @@ import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._runs.released import SMALL, Released, summary_of
 from taxpr_jupyter._view.graph import Graph
+from taxpr_jupyter._view.jobs import Jobs
 from taxpr_jupyter._view.parts.run_strip import RunStripView
 from taxpr_jupyter._view.wire import compared_state
 
@@ -273,8 +274,9 @@ def test_an_output_that_one_run_has(in_module):
 
 
 def test_a_run_that_is_shown_may_be_kept_no_longer(session):
-    graph = Graph(threading.RLock())
-    strip = RunStripView(session, graph)
+    lock = threading.RLock()
+    graph = Graph(lock)
+    strip = RunStripView(session, graph, Jobs(session, graph, lock))
     strip.ran()
     session._runner.kept = session.runs[:1]
     shown = graph.results

@@ -1,5 +1,6 @@
 """Runs: against the untouched program, what the tags saw, what is compiled, where it runs."""
 
+import dataclasses
 import functools
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from jupyter_samples import XS, H, W, nested
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
+from taxpr_jupyter._runs.outputs import distances
 from taxpr_jupyter._runs.outputs.array_diff import compare, glance, stats
 from taxpr_jupyter._view.widget import view_for
 from taxpr_jupyter._view.wire import results_state
@@ -604,6 +606,30 @@ def _large(dtype):
     if array.dtype.kind not in "iub":
         array[-3:] = np.nan, np.inf, -np.inf
     return array
+
+
+@pytest.mark.parametrize("size", [1, 4096, 100_003])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_an_accelerator_would_find_the_same(dtype, size, monkeypatch):
+    """Where large arrays stay on their device; here it is the processor."""
+    values = _large(dtype)[-size:]
+    other = np.array(values)
+    other[: size // 2] = values[size - size // 2 :]
+    other[0] = np.inf
+    pairs = [(values, values), (values, other), (other, values), (np.zeros_like(other), other)]
+    for before, after in ((jnp.asarray(x), jnp.asarray(y)) for x, y in pairs):
+        expected = compare("out", before, after)
+        with monkeypatch.context() as patch:
+            patch.setattr(distances, "is_far", lambda value: True)
+            patch.setattr(distances, "host", None)  # nothing is copied
+            found = compare("out", before, after)
+        numbers = "max", "mean", "relative"
+        for name in numbers:
+            wanted = getattr(expected, name)
+            wanted = wanted if wanted is None else pytest.approx(wanted, rel=1e-5, nan_ok=True)
+            assert getattr(found, name) == wanted, name
+        rest = dict.fromkeys(numbers)
+        assert dataclasses.replace(found, **rest) == dataclasses.replace(expected, **rest)
 
 
 @pytest.mark.parametrize(

@@ -387,12 +387,15 @@ def test_a_run(session, view, remote):
 
 
 def settled(view, seconds=SECONDS):
-    """Waits until a live run is looked at as a whole, and shown: the table of runs comes last."""
+    """Waits until a live run is looked at as a whole, and shown."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         whole = view.session.last and not view.session.last.live
-        if whole and view.graph.runs["csv"] and view.wait(SECONDS):
-            return
+        if whole and view.graph.results.get("times") == list(view.session.last.times.items()):
+            with view.jobs.lock:  # what is shown at once is shown
+                pass
+            if view.wait(SECONDS) and not view.session.last.live:
+                return
         time.sleep(0.02)
     raise AssertionError("it is live still")
 
@@ -411,7 +414,8 @@ def test_live_runs_with_each_value_and_then_looks_at_all(session, view, remote):
     remote.send("value", key, param="factor", text="0.125")
     assert session.last.number == 2
     assert view.graph.code == written  # what nobody looks at during a move waits
-    assert not view.graph.runs["csv"]
+    assert not view.graph.runs["csv"]  # nobody looks at it
+    assert not view.graph.results["records"]
     assert view.graph.runs["runs"][0]["current"]
     assert session.last.reused
     assert session.last.injectors[key].values == {"factor": 0.125}
@@ -420,12 +424,89 @@ def test_live_runs_with_each_value_and_then_looks_at_all(session, view, remote):
     assert view.graph.results["records"]
     assert "0.125" in view.graph.code
     assert view.graph.code == session.code()
-    assert "0.125" in view.graph.runs["csv"]
     assert session.last.number == 2
     view.graph.set_state({"live": False})
     remote.send("value", key, param="factor", text="0.5")
     assert view.graph.stale
     assert session.last.injectors[key].values == {"factor": 0.125}
+
+
+def test_a_step_of_the_slider_takes_two_messages(session, view, remote, monkeypatch):
+    key = session.attach(TANH, "scale").key
+    remote.select(TANH)
+    remote.send("run", device="cpu:0")
+    view.graph.set_state({"live": True})
+    settled(view)
+    sent = []
+    monkeypatch.setattr(view.graph, "send_state", lambda key=None: sent.append(set(key)))
+    remote.send("value", key, param="factor", text="0.125", **{"from": "page", "number": 1})
+    assert [one for one in sent if one] == sent[:2]
+    assert {"tags", "controls", "handled"} <= sent[0]
+    assert {"results", "runs"} <= sent[1]
+
+
+def test_the_table_of_runs_follows_live_runs_while_it_is_open(session, view, remote):
+    key = session.attach(TANH, "scale").key
+    remote.send("run", device="cpu:0")
+    assert view.graph.runs["csv"] == ""
+    remote.send("runTable", open=True)
+    assert view.graph.runs["csv"] == session.runs.csv()
+    view.graph.set_state({"live": True})
+    settled(view)
+    remote.send("value", key, param="factor", text="0.125")
+    assert session.last.live
+    assert view.graph.runs["csv"] == session.runs.csv()
+    assert ",0.125," in view.graph.runs["csv"]
+    remote.send("runTable", open=False)
+    assert view.graph.runs["csv"] == ""
+
+
+def test_a_live_run_sends_the_outputs_that_are_looked_at_first(monkeypatch):
+    def f(x):
+        h = taxpr.tag(x * 2, name="h")
+        return {"loss": h.sum(), "parts": [h + k for k in range(30)], "same": [x, x + 1]}
+
+    session = panel(f)(jnp.arange(3.0))
+    view = view_for(session)
+    session.attach("h", "scale")
+    view.graph.set_state({"live": True})
+    settled(view)
+    assert len(view.graph.results["outputs"]) == 33
+    assert view.graph.results["more"] == 0
+    session.set_value("h", "factor", 0.25)
+    assert view.wait(SECONDS)
+    live = view.graph.results
+    assert (len(live["outputs"]), live["more"]) == (wire.LIVE_OUTPUTS, 31 - wire.LIVE_OUTPUTS)
+    assert live["outputs"][0]["name"] == "out['loss']"
+    assert live["unchanged"] == "2 outputs with the same first elements, not compared while Live"
+    settled(view)
+    assert (len(view.graph.results["outputs"]), view.graph.results["more"]) == (33, 0)
+    view.close()
+
+
+def test_runs_are_compared_on_a_thread_and_the_last_ones_are_shown(
+    session, view, remote, monkeypatch
+):
+    for factor in (0.1, 0.2, 0.3):
+        session.attach(TANH, "scale", factor=factor)
+        session.run()
+    go_on, threads = threading.Event(), []
+    compare = type(session.runs).compare
+
+    def slow(runs, before, after):
+        threads.append(threading.current_thread())
+        assert go_on.wait(SECONDS)
+        return compare(runs, before, after)
+
+    monkeypatch.setattr(type(session.runs), "compare", slow)
+    message = {"do": "showRun", "run": 3}
+    view.graph._handle_custom_msg({**message, "against": 1}, [])
+    assert view.graph.results["against"] == 0  # the page can ask for something else meanwhile
+    view.graph._handle_custom_msg({**message, "against": 2}, [])
+    go_on.set()
+    assert view.wait(SECONDS)
+    assert (view.graph.results["number"], view.graph.results["against"]) == (3, 2)
+    assert threading.current_thread() not in threads
 
 
 def test_of_the_values_that_come_during_a_live_run_the_latest_wins(session, view, monkeypatch):

@@ -1,27 +1,25 @@
 """Compare two arrays, and summarize an array in one line.
 
-Everything is computed on the host in float64 (integers exactly), so that it works for every dtype
-of JAX: integers, booleans, bfloat16 and smaller floats, complex numbers, PRNG keys, float0.
+It works for every dtype of JAX: integers, booleans, bfloat16 and smaller floats, complex numbers,
+PRNG keys, float0.
 """
 
 import dataclasses
-import math
 import re
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._runs.outputs.distances import distance, host, is_far, not_finite
 from taxpr_jupyter._text.short import aval_text
 
 _SHOWN = 6  # elements of an array in a short text
-_BLOCK = 2**15  # elements that are looked at together: some copies of them fit a cache
-_COPIED = 2**16  # the most bytes of an array that `glance` copies to the host
 NOT_FINITE = ("nan", "+inf", "-inf", "nonfinite")  # counted by `stats`; the last one is the sum
 GONE = "–"  # an output that one of two programs has
 LOSS = re.compile(r"b?f\d+\[\]")  # the type of a single float
@@ -114,63 +112,74 @@ def glance(name: str, before: Any, after: Any, sides: tuple[str, str] = SIDES) -
     """Like `compare` for a single number; of a larger array only the first elements count."""
     if getattr(after, "size", 1) == 1 or not _alike(before, after):
         return compare(name, before, after, sides)
-    firsts = [_first_elements(value) for value in (before, after)]
-    texts = ["…" if first is None else value_text(first) for first in firsts]
-    known = [_host(first).reshape(-1)[:_SHOWN] for first in firsts if first is not None]
+    old, new = (_glimpse(value) for value in (before, after))
+    known = [one.others for one in (old, new) if one.others is not None]
     return ArrayDifference(
         name=name,
-        aval=_both_types(before, after),
+        aval=_both_types(old.type, new.type),
         max=None,
         mean=None,
-        equal=texts[0] == texts[1],
+        equal=old.text == new.text,
         note="only glanced at",
-        before=texts[0],
-        after=texts[1],
+        before=old.text,
+        after=new.text,
         compared=False,
-        not_finite=_not_finite(*known, of=after.size, sides=sides) if len(known) == 2 else "",
+        not_finite=_not_finite(known, _SHOWN, after.size, sides) if len(known) == 2 else "",
     )
 
 
-def _first_elements(value: Any) -> Any:
-    """The array; None if it is too large to copy from an accelerator."""
-    large = getattr(value, "nbytes", 0) > _COPIED and isinstance(value, jax.Array)
-    on_host = not large or all(device.platform == "cpu" for device in value.devices())
-    return value if on_host else None
+class _Glimpse(NamedTuple):
+    """The type and the first elements of an array.
+
+    Attributes:
+        type: Its type.
+        text: Its first elements.
+        others: How many of these are not finite; None if they are not on the host.
+    """
+
+    type: str
+    text: str
+    others: int | None
+
+
+# Of arrays of JAX, which do not change: each run of Live has the same ones on one side.
+_glimpses: dict[int, tuple[weakref.ref[Any], _Glimpse]] = {}
+
+
+def _glimpse(value: Any) -> _Glimpse:
+    found = _glimpses.get(id(value))
+    if found is not None and found[0]() is value:
+        return found[1]
+    made = _Glimpse(_type_text(value), "…", None)
+    if not is_far(value):
+        first = host(value).reshape(-1)[:_SHOWN]
+        made = made._replace(text=value_text(value), others=not_finite(first))
+    if isinstance(value, jax.Array):
+        key = id(value)
+        _glimpses[key] = weakref.ref(value, lambda _: _glimpses.pop(key, None)), made
+    return made
 
 
 def compare(name: str, before: Any, after: Any, sides: tuple[str, str] = SIDES) -> ArrayDifference:
     """The difference of two arrays, by the words of both sides; if types differ, only that."""
     if not _alike(before, after):
         other = alone(name, after, before)
-        return dataclasses.replace(other, aval=_both_types(before, after), note="")
-    a, b = _host(before), _host(after)
-    apart = _keys_differ(a, b) if is_key(after) else _distance(a, b, sides)
+        return dataclasses.replace(
+            other, aval=_both_types(*map(_type_text, (before, after))), note=""
+        )
+    apart = distance(before, after, sides)
     return ArrayDifference(
         name=name,
-        aval=_both_types(before, after),
+        aval=_both_types(*map(_type_text, (before, after))),
         max=apart.largest,
         mean=apart.mean,
         equal=apart.equal,
         note=apart.note,
         before=value_text(before),
         after=value_text(after),
-        not_finite=_not_finite(a, b, of=b.size, sides=sides),
-        relative=_relative(apart.mean, a),
+        not_finite=_not_finite(apart.others, after.size, after.size, sides),
+        relative=apart.relative,
     )
-
-
-def _relative(apart: float | None, before: np.ndarray) -> float | None:
-    """A mean difference as a share of the mean size of the finite elements before."""
-    if not apart or math.isnan(apart):  # of equal arrays nobody needs their size
-        return apart
-    total, known = 0.0, 0
-    for (block,) in _blocks(before):
-        sizes = np.abs(_wide(block))
-        sizes = sizes[np.isfinite(sizes)]
-        with np.errstate(over="ignore"):
-            total, known = total + float(sizes.sum()), known + sizes.size
-    size = total / known if known else 0.0
-    return apart / size if size else math.inf
 
 
 def alone(name: str, after: Any, before: Any = None) -> ArrayDifference:
@@ -194,27 +203,21 @@ def division_of(value: Any) -> introspect.Division | None:
 
 
 def _type_text(value: Any) -> str:
-    divided = division_of(value)
-    return divided.type if divided else aval_text(jax.typeof(value))
+    aval = jax.typeof(value)
+    divided = introspect.division_of(aval, getattr(value, "sharding", None))
+    return divided.type if divided else aval_text(aval)
 
 
-def _both_types(before: Any, after: Any) -> str:
+def _both_types(*types: str) -> str:
     """The type of two arrays; both where they are not alike."""
-    return " → ".join(dict.fromkeys(map(_type_text, (before, after))))
+    return " → ".join(dict.fromkeys(types))
 
 
 def _alike(before: Any, after: Any) -> bool:
-    types = [jax.typeof(one) for one in (before, after)]
-    return types[0].shape == types[1].shape and types[0].dtype == types[1].dtype
-
-
-class _Distance(NamedTuple):
-    """How far two arrays are apart; see `ArrayDifference`."""
-
-    largest: float | None
-    mean: float | None
-    note: str
-    equal: bool
+    both = before, after
+    if not all(isinstance(one, jax.Array | np.ndarray) for one in both):
+        both = tuple(map(jax.typeof, both))
+    return both[0].shape == both[1].shape and both[0].dtype == both[1].dtype
 
 
 def stats(value: Any) -> dict[str, float]:
@@ -234,116 +237,33 @@ def stats(value: Any) -> dict[str, float]:
 
 def value_text(value: Any) -> str:
     """An array in at most about 60 characters: its first elements."""
-    array = _host(value)
+    if is_far(value):
+        return _elements_text(host(value.reshape(-1)[:_SHOWN]), value.size)
+    array = host(value)
     if array.dtype == jax.dtypes.float0 or not array.size:
         return aval_text(jax.typeof(value))
-    flat = array.reshape(-1)
-    shown = ", ".join(_number(element) for element in flat[:_SHOWN])
     if array.ndim == 0:
-        return shown
-    return f"[{shown}{', …' if flat.size > _SHOWN else ''}]"
+        return _number(array[()])
+    return _elements_text(array.reshape(-1)[:_SHOWN], array.size)
 
 
-def is_key(value: Any) -> bool:
-    """Whether the value is an array of PRNG keys."""
-    return hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+def _elements_text(first: np.ndarray, size: int) -> str:
+    """The first elements of an array with so many in all."""
+    return f"[{', '.join(map(_number, first))}{', …' if size > _SHOWN else ''}]"
 
 
-def _host(value: Any) -> np.ndarray:
-    """The value as a NumPy array; a key as its bits."""
-    return np.asarray(jax.random.key_data(value) if is_key(value) else value)
-
-
-def _wide(array: np.ndarray) -> np.ndarray:
-    """Numbers as float64 or complex128."""
-    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
-
-
-def _blocks(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
-    """The elements of arrays of one size, as many at a time as fit the processor's cache."""
-    flat = [array.reshape(-1) for array in arrays]
-    for start in range(0, flat[0].size, _BLOCK):
-        yield tuple(array[start : start + _BLOCK] for array in flat)
-
-
-def _others(array: np.ndarray) -> int:
-    """The number of elements that are not finite."""
-    if array.dtype == jax.dtypes.float0 or array.dtype.kind in "iub":
-        return 0
-    return sum(int((~np.isfinite(_wide(block))).sum()) for (block,) in _blocks(array))
-
-
-def _not_finite(a: np.ndarray, b: np.ndarray, of: int, sides: tuple[str, str]) -> str:
-    """How many elements are not finite, in words; of arrays with ``of`` elements in all."""
-    before, after = map(_others, (a, b))
+def _not_finite(numbers: Sequence[int], known: int, of: int, sides: tuple[str, str]) -> str:
+    """How many elements are not finite before and after, in words; ``known`` of all are known."""
+    before, after = numbers
     if not before and not after:
         return ""
-    most = count_of(b.size, "element")
-    places = f"{after or before} of {most if of == b.size else f'the first {most}'}"
+    most = count_of(min(known, of), "element")
+    places = f"{after or before} of {most if known >= of else f'the first {most}'}"
     if before == after:
         return f"not finite: {places}"
     if not before or not after:
         return f"not finite: {places} {sides[bool(after)]}"
     return f"not finite: {places} {sides[1]}, {before} {sides[0]}"
-
-
-def _keys_differ(a: np.ndarray, b: np.ndarray) -> _Distance:
-    """The number of keys that differ (the bits of a key are on the last axis), as a note."""
-    differs = (a != b).any(axis=-1)
-    note = f"{differs.sum()} of {differs.size} keys differ" if differs.any() else ""
-    return _Distance(None, None, note, not note)
-
-
-def _distance(a: np.ndarray, b: np.ndarray, sides: tuple[str, str]) -> _Distance:
-    """How far two arrays of one shape and dtype are apart."""
-    if a.dtype == jax.dtypes.float0 or not a.size:
-        return _Distance(None, None, "" if a.size else "no elements", True)
-    apart = _integers_apart if a.dtype.kind in "iu" else _numbers_apart
-    largest, total, known, nan_before, nan_after = 0.0, 0.0, 0, 0, 0
-    equal = True
-    for one, two in _blocks(a, b):
-        if np.array_equal(one.view(_bits(one)), two.view(_bits(two))):
-            known += one.size
-            continue
-        gap, only_before, only_after = apart(one, two)
-        nan_before, nan_after = nan_before + only_before, nan_after + only_after
-        equal = equal and gap.size == one.size and not gap.any()
-        known += gap.size
-        largest = max(largest, float(gap.max(initial=0)))
-        with np.errstate(over="ignore"):
-            total += float(gap.sum(dtype=np.float64))
-    notes = [
-        f"NaN in {count} of {a.size} places only {where}"
-        for count, where in ((nan_after, sides[1]), (nan_before, sides[0]))
-        if count
-    ]
-    if not known:
-        return _Distance(None, None, "; ".join(notes), equal)
-    return _Distance(largest, total / known, "; ".join(notes), equal)
-
-
-def _bits(array: np.ndarray) -> Any:
-    """An integer type of the array's size, whose comparison finds equal NaN, too."""
-    size = array.dtype.itemsize
-    return np.dtype(f"u{size}") if size <= 8 else np.dtype(("V", size))
-
-
-def _integers_apart(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """Exact also where float64 is not."""
-    one, two = (x.view(f"u{x.dtype.itemsize}") for x in (a, b))
-    return np.where(a > b, one - two, two - one), 0, 0
-
-
-def _numbers_apart(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int, int]:
-    """The distances that are known, and the numbers of NaN on one side only."""
-    wide_a, wide_b = _wide(a), _wide(b)
-    with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.abs(wide_b - wide_a)
-    if gap.max() < np.inf:  # which is so for no NaN
-        return gap, 0, 0
-    nan_a, nan_b = np.isnan(wide_a), np.isnan(wide_b)
-    gap = np.where((wide_a == wide_b) | (nan_a & nan_b), 0.0, gap)
-    return gap[~np.isnan(gap)], int((nan_a & ~nan_b).sum()), int((nan_b & ~nan_a).sum())
 
 
 def _number(element: Any) -> str:

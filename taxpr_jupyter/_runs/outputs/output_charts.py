@@ -6,7 +6,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from taxpr_jupyter._runs.outputs.array_diff import ArrayDifference, by_interest, is_key
+from taxpr_jupyter._runs.outputs.array_diff import ArrayDifference, by_interest
+from taxpr_jupyter._runs.outputs.distances import is_far, is_key
 
 MOST = 5  # outputs that have a chart: these are shown at first
 POINTS = 64  # of a line
@@ -74,11 +75,11 @@ def _numbers(value: Any) -> np.ndarray | None:
     """Elements as float64, of a large array a sample; None without real numbers."""
     if value is None or is_key(value) or value.dtype == jax.dtypes.float0:
         return None
-    array = np.asarray(value)
+    every = max(1, value.size // _SAMPLE)
+    array = np.asarray(value.reshape(-1)[::every] if is_far(value) else value)
     if array.dtype.kind not in "iufbV" or (array.dtype.kind == "V" and array.dtype.names):
         return None
-    flat = array.reshape(-1)
-    return flat[:: max(1, flat.size // _SAMPLE)].astype(np.float64)
+    return array.reshape(-1)[:: 1 if is_far(value) else every].astype(np.float64)
 
 
 def _line(numbers: np.ndarray, low: float, high: float) -> list[float | None]:

@@ -1,8 +1,15 @@
 """The strip of runs, and the results of the run that is looked at, for `static/runs.js`."""
 
+import functools
+
 from taxpr_jupyter._messages.requests import Message
+from taxpr_jupyter._messages.run_results import Results
+from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._stoppable import stoppable
+from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
+from taxpr_jupyter._view.jobs import RUNS, Jobs
 from taxpr_jupyter._view.wire import compared_state, results_state, runs_state
 
 
@@ -12,11 +19,14 @@ class RunStripView:
     Args:
         session: Where the runs are.
         graph: Shows them.
+        jobs: Compares on threads: large arrays take a while.
     """
 
-    def __init__(self, session: Session, graph: Graph) -> None:
+    def __init__(self, session: Session, graph: Graph, jobs: Jobs) -> None:
         self._session = session
         self._graph = graph
+        self._jobs = jobs
+        self._table = False  # whether the table is looked at
         self._against = 0  # the number of the run on the left; 0 for the untouched program
 
     def ran(self) -> None:
@@ -37,7 +47,7 @@ class RunStripView:
     def refresh(self) -> None:
         """Shows the runs, and which of them had what the session has."""
         if runs := self._session.runs:
-            self._graph.runs = runs_state(runs)
+            self._graph.runs = runs_state(runs, self._table)
 
     def handle(self, message: Message) -> bool:
         """Does what a message asks for, if it is about runs."""
@@ -48,15 +58,31 @@ class RunStripView:
                 self._session.runs.restore(f"run {number}")
             case {"do": "nameRun", "run": number, "name": name}:
                 self._session.runs.rename(f"run {number}", name)
+            case {"do": "runTable", "open": is_open}:
+                self._table = is_open
+                self.refresh()
             case _:
                 return False
         return True
 
     def _show(self, number: int, against: int) -> None:
-        runs = self._session.runs
-        run = runs[f"run {number}"]
+        run = self._session.runs[f"run {number}"]
+        self._against = against
+        if task := self._jobs.of(RUNS):
+            task.cancel()
+            self._jobs.end(task)
         if against and run.ok:
-            self._graph.results = compared_state(runs.compare(f"run {against}", run))
+            self._compare(self._session.runs[f"run {against}"], run)
         else:
             self._graph.results = results_state(run)
-        self._against = against
+
+    def _compare(self, before: Run, run: Run) -> None:
+        def work(task: Task) -> Results:
+            compare = functools.partial(self._session.runs.compare, before, run)
+            return compared_state(stoppable(compare, task.cancelled.is_set))
+
+        def show(state: Results | None, cancelled: bool) -> None:
+            if state:
+                self._graph.results = state
+
+        self._jobs.do(RUNS, work, "comparing runs", show)

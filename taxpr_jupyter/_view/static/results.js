@@ -77,9 +77,10 @@ function drawOutput(row, plain) {
  * @param {string} word What they are.
  * @param {Output[]} rows
  * @param {string[]} sides What is compared; of one there is a single value.
+ * @param {number} more That have changed, too, and are not there.
  * @returns {HTMLElement[]}
  */
-function drawOutputs(word, rows, sides) {
+function drawOutputs(word, rows, sides, more = 0) {
   if (!rows.length) return [];
   const plain = sides.length < 2;
   const heads = [word, ...sides, ...(plain ? [] : ["relative", "max |Δ|"])];
@@ -92,7 +93,7 @@ function drawOutputs(word, rows, sides) {
   const alone = [...trees.values()].filter((some) => some.length < 2).flat();
   const parts = [...trees].filter(([, some]) => some.length > 1).map(([tree, some]) => kept(`${word} ${tree}`, `${tree}: ${counted(some.length, "array")}`, made(some, tree)));
   const label = `More ${word}s`;
-  return [shown, kept(label, `${counted(rest.length, `more ${word}`)}`, ...parts, alone.length ? made(alone, label) : null)];
+  return [shown, kept(label, counted(rest.length + more, `more ${word}`), ...parts, alone.length ? made(alone, label) : null, more ? hint(`${counted(more, `more ${word}`)}, when the slider rests`) : null)];
 }
 
 /** @param {Results} run */
@@ -127,8 +128,8 @@ export function drawResults(run) {
     run.headline ? h("p", { class: "tx-headline" }, run.headline) : null,
     run.error ? h("pre", { class: "tx-error" }, run.error) : null,
     run.cancelled ? h("p", { class: "tx-note" }, run.cancelled) : null,
-    ...drawOutputs("output", run.outputs.filter((row) => !quiet(row)), sides),
-    same.length ? kept("same", run.unchanged, ...drawOutputs("unchanged output", same, ["value"])) : null,
+    ...drawOutputs("output", run.outputs.filter((row) => !quiet(row)), sides, run.more),
+    same.length ? kept("same", run.unchanged, ...drawOutputs("unchanged output", same, ["value"])) : run.plain || !run.unchanged ? null : hint(run.unchanged),
     ...drawOutputs("gradient", changed, sides),
     run.gradients.length > changed.length ? hint(`${counted(run.gradients.length - changed.length, "gradient")} unchanged`) : null,
     run.gradientNote ? hint(run.gradientNote) : null,

@@ -20,10 +20,12 @@ export class Runs {
     this.strip = {};
     this.number = 0; // of the run that is shown
     this.against = 0; // of the one that it is compared with
-    this.csv = ""; // the last table that came
     this.chips = h("div", { class: "tx-runs-list", role: "group", "aria-label": "Runs, the newest first" });
     this.tools = h("div", { class: "tx-runs-tools" });
-    this.element = h("div", { class: "tx-runs" }, this.chips, this.tools);
+    this.csv = h("div");
+    this.table = folded("Table", this.csv);
+    this.table.addEventListener("toggle", () => this.send({ do: "runTable", open: this.table.open }));
+    this.element = h("div", { class: "tx-runs" }, this.chips, this.tools, this.table);
     this.element.hidden = true;
   }
 
@@ -47,8 +49,8 @@ export class Runs {
   #draw() {
     if (!("runs" in this.strip) || !this.number) return;
     const { runs } = this.strip;
-    this.csv = this.strip.csv || this.csv;
     this.element.hidden = false;
+    if (this.table.open) redraw(this.csv, this.copied(this.strip.csv));
     redraw(this.chips, runs.map((run) => this.#chip(run)));
     const shown = runs.find(({ number }) => number === this.number);
     if (shown) redraw(this.tools, this.#tools(shown, runs));
@@ -109,7 +111,6 @@ export class Runs {
             title: "Go back to the tags, injectors, lines and initial values of this run",
           }),
       h("div", { class: "tx-name" }, name, button("Rename", rename)),
-      folded("Table", ...this.copied(this.csv)),
     ];
   }
 }
