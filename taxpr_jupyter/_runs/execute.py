@@ -248,7 +248,7 @@ class Executor:
         return dataclasses.replace(found, before=before, after=after)
 
     def _recorder(self, site: taxpr.program.Site, slots: int | None) -> _Recorder:
-        """The recorder of a tag: that of the last run, if it has as many slots."""
+        """The recorder of a tag, if possible the one from the last run."""
         found = self._recorders.get(site)
         return found if found is not None and found.slots == slots else _Recorder(site, slots)
 
