@@ -160,6 +160,20 @@ def test_a_line_lights_its_nodes_and_those_that_hold_them(shown):
     expect(it.page.locator(".tx-stage .node.tx-pale")).not_to_have_count(0)
 
 
+@pytest.mark.parametrize("width", [1300, 650])
+def test_a_line_that_is_clicked_stays_under_the_pointer(shown, width):
+    """The second click of a double click must reach the line of the first."""
+    it = shown()
+    it.page.set_viewport_size({"width": width, "height": 900})
+    it.code(TANH).click(trial=True)  # scrolls to it
+    before, panel = it.code(TANH).bounding_box(), it.root.bounding_box()
+    it.code(TANH).click()
+    expect(it.page.locator(".tx-slice")).to_contain_text("makes: ")
+    expect(it.page.get_by_role("button", name="Only this")).to_be_in_viewport(ratio=1)
+    assert (it.code(TANH).bounding_box(), it.root.bounding_box()) == (before, panel)
+    it.root.screenshot(path=BUILD / f"source-clicked-{width}.png")
+
+
 def test_a_node_lights_its_lines(shown):
     it = shown()
     it.node("in0").hover()

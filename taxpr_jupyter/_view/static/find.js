@@ -40,9 +40,10 @@ export class Find {
     this.words = spoken("tx-hint");
     this.only = button("Only this", () => send({ do: "only" }), { title: "Fold everything else" });
     this.all = button("Show all", () => send({ do: "all" }));
-    this.slice = h("span", { class: "tx-slice" }, this.words, this.only, this.all);
+    /** Below the picture: what appears there moves no line under the pointer between the two clicks of a double click. */
+    this.slice = h("div", { class: "tx-slice", role: "group", "aria-label": "What is highlighted" }, this.words, this.only, this.all);
     const search = h("span", { class: "tx-search" }, this.field, ...this.steps, this.count);
-    this.element = h("div", { class: "tx-find", role: "search" }, search, this.slice);
+    this.element = h("div", { class: "tx-find", role: "search" }, search);
   }
 
   /** What Python found. @param {SearchHits} found */
@@ -67,6 +68,7 @@ export class Find {
   sliced({ words = "", elements, edges = [], only = false, whole = true, note = "" }) {
     const focused = document.activeElement;
     this.words.textContent = note ? `${words} ${note}` : words;
+    this.words.title = this.words.textContent; // it may be cut
     this.only.hidden = !only;
     this.all.hidden = !words && whole;
     this.slice.hidden = !words && whole;
@@ -78,7 +80,7 @@ export class Find {
 
   /** A button that goes with its use leaves the focus to the field. */
   #keepFocus(/** @type {Element | null} */ focused) {
-    if (!this.element.contains(focused) || !focused?.closest("[hidden], :disabled")) return;
+    if (![this.element, this.slice].some((part) => part.contains(focused)) || !focused?.closest("[hidden], :disabled")) return;
     this.field.focus({ preventScroll: true });
   }
 

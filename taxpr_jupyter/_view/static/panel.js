@@ -302,6 +302,7 @@ function render({ model, el }) {
     runBar.element, // the first for the Tab key, wherever it is on the screen
     // Below the bar on the screen; before it for the Tab key, which goes from zooming to the picture.
     find.element,
+    find.slice,
     ranLine,
     h("div", { class: "tx-bar" }, h("span", { class: "tx-title" }, call, counts), tabs.list, history, heat),
     tools,
