@@ -123,6 +123,10 @@ class UnobservedWarning(UserWarning):
     """
 
 
+class UnusedNamesWarning(UserWarning):
+    """The variables of a library were asked for, and nothing of it is in the program."""
+
+
 @contextlib.contextmanager
 def warnings_to(take: Callable[[Warning], object]) -> Generator[None, None, None]:
     """While this context is open, hand the warnings of taxpr in this thread to a function.

@@ -17,6 +17,7 @@ from taxpr._errors import (
     TagError,
     TaxprError,
     UnobservedWarning,
+    UnusedNamesWarning,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "TagError",
     "TaxprError",
     "UnobservedWarning",
+    "UnusedNamesWarning",
 ]

@@ -25,7 +25,7 @@ from taxpr_jupyter._output.shell import running_shell
 from taxpr_jupyter._text.hints import hint_of
 from taxpr_jupyter._text.short import visible
 from taxpr_jupyter._tracing.sources import source_text
-from taxpr_jupyter._tracing.trace import traced, traced_before
+from taxpr_jupyter._tracing.trace import Names, traced, traced_before
 from taxpr_jupyter._tree.fold import BUDGET
 
 
@@ -42,6 +42,7 @@ def draw(
     width: str | None = None,
     types: bool | None = None,
     name: str | None = None,
+    names: Names = None,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
     **kwargs: Any,
@@ -68,6 +69,9 @@ def draw(
             or "240pt". By default text has 12 points.
         types: Whether a picture on paper has the types of values.
         name: Its name; by default the function's.
+        names: As for `taxpr.trace`. With the name of a library, ``"optax"``, or several,
+            ``("brax", "jax_md")``, the picture has their functions, statements and variables as if
+            they were yours.
         static_argnums: Positions of arguments that are not traced, as in `jax.jit`.
         static_argnames: Names of arguments that are not traced, as in `jax.jit`.
         **kwargs: Keyword arguments of the function. One that is called like an option above
@@ -108,6 +112,7 @@ def draw(
         "width": width is not None,
         "types": types is not None,
         "name": name is not None,
+        "names": names is not None,
     }
     _check_names(fun, [option for option, given in options.items() if given])
     budget, timeout = checked_limits(budget, timeout)
@@ -119,13 +124,18 @@ def draw(
     program = traced_before(fun)
     if program is None:
         with shown_until_error(running_shell()):
-            start = traced(fun, args, kwargs, static_argnums, static_argnames)
+            start = traced(fun, args, kwargs, static_argnums, static_argnames, names)
         program, notes = start.program, start.notes
         if start.pure is None:
             given, named = start.args, start.kwargs
     elif args or kwargs:
         raise PanelError(
             f"A {type(fun).__name__} is traced already: draw takes no arguments with it"
+        )
+    elif names is not None:
+        raise PanelError(
+            f"A {type(fun).__name__} is traced already: draw takes no names with it. Give them to "
+            "its trace: draw(taxpr.trace(f, names=...)(x))"
         )
     if name is not None:
         program = dataclasses.replace(program, name=name)

@@ -51,7 +51,7 @@ class Op(NamedTuple):
     def is_users(self) -> bool:
         """Whether a function of the user's made it, by JAX alone and not by another library."""
         made = statements_of(self.eqn, libraries=True)
-        return bool(self.statements) and not (made and is_library_file(made[0].file))
+        return bool(self.statements) and not (made and made[0].of_library)
 
 
 @dataclasses.dataclass
@@ -218,5 +218,5 @@ def _below(level: Level, eqn: Any, nested: Any, home: Address) -> Level:
         in_loop=level.in_loop or in_loop(eqn, nested),
         passed_over=not in_loop(eqn, nested) and (level.passed_over or nested.conditional),
         own_rule=level.own_rule or rule,
-        users=level.users and not (function and is_library_file(function[0])),
+        users=level.users and not (function and is_library_file(function[0], eqn)),
     )

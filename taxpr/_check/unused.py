@@ -178,7 +178,7 @@ def _calls_for_nothing(op: Op) -> bool:
     """Whether the user's statement called a function that returns None."""
     called: CodeType | None = None
     for code in _compat.frames_of(op.eqn)[0]:
-        if not is_library_file(code.co_filename):
+        if not is_library_file(code.co_filename, op.eqn):
             break
         called = code
     if called is None or called.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):

@@ -124,7 +124,7 @@ def _traced_twice(program: Examined) -> Iterator[Suspicion]:
         function = _compat.function_of(inner)
         avals = [var.aval for var in inner.invars]
         arrays = all(isinstance(aval, _compat.ShapedArray) for aval in avals)
-        if function is None or is_library_file(function[0]) or not arrays:
+        if function is None or is_library_file(function[0], eqn) or not arrays:
             continue
         weak = tuple(aval.weak_type for aval in avals)
         others = seen.setdefault((function, tuple((a.shape, a.dtype) for a in avals)), [])

@@ -58,11 +58,13 @@ from taxpr._compat._eqns import (
     is_ref_effect,
     kind_of,
     moved_effects,
+    said_of,
     scan_counts,
     scan_options,
     scoped,
     tag_effect,
     unspecified,
+    with_said,
 )
 from taxpr._compat._jaxprs import (
     as_stored,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _effects = private("effects")
 _sharding_impls = private("sharding_impls")
+_source_info_util = private("source_info_util")
 
 # The keys of the table of higher-order primitives.
 Kind = Primitive | type
@@ -146,6 +148,43 @@ def scoped(eqn: JaxprEqn, name: str) -> JaxprEqn:
     """The equation within one more scope, which is the innermost of its name stack."""
     source: Any = eqn.source_info
     return eqn.replace(source_info=source.replace(name_stack=source.name_stack.extend(name)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SaidOfAll:
+    """In the name stack of an equation: a note of `trace` about the whole program.
+
+    A name stack follows an equation through all transformations and into other programs.
+
+    Attributes:
+        said: The note; two that are equal say the same.
+    """
+
+    said: Hashable
+
+    @property
+    def name(self) -> str:
+        """It has none, which scopes and transformations have."""
+        return ""
+
+    def wrap(self, stack: list[str]) -> None:
+        """Written in a name stack, it is nothing."""
+
+
+def with_said(eqn: JaxprEqn, said: Hashable) -> JaxprEqn:
+    """The equation with a note of `trace` about its program, and without an earlier one."""
+    source: Any = eqn.source_info
+    kept = (one for one in source.name_stack.stack if type(one) is not SaidOfAll)
+    stack = _source_info_util.NameStack((SaidOfAll(said), *kept))
+    return eqn.replace(source_info=source.replace(name_stack=stack))
+
+
+def said_of(eqn: JaxprEqn | None) -> Any:
+    """The note of `trace` about the program of an equation; None without one."""
+    if eqn is None:
+        return None
+    stack: Any = eqn.source_info.name_stack.stack
+    return next((one.said for one in stack if type(one) is SaidOfAll), None) if stack else None
 
 
 def is_ref_effect(effect: Effect) -> bool:

@@ -11,6 +11,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from taxpr._compat._custom import RanIn, transposed
+from taxpr._compat._eqns import SaidOfAll
 from taxpr._compat._private import GoneError, private
 from taxpr._compat._types import JaxprEqn
 from taxpr._given import of_equation
@@ -285,9 +286,11 @@ def transformations_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
 def _stack(eqn: JaxprEqn | None) -> Any:
     """The name stack of an equation as JAX made it."""
     found: Any = eqn.source_info.name_stack if eqn else _source_info_util.NameStack()
-    if not _noted(eqn):
-        return found
-    return _source_info_util.NameStack(tuple(one for one in found.stack if type(one) is not RanIn))
+    own = tuple(one for one in found.stack if type(one) not in _OF_TAXPR)
+    return found if len(own) == len(found.stack) else _source_info_util.NameStack(own)
+
+
+_OF_TAXPR = {RanIn, SaidOfAll}
 
 
 @functools.lru_cache(maxsize=1 << 12)

@@ -252,7 +252,7 @@ class _Check:
         rule, file, line = (*_compat.rule_places(call.eqn)[-1:], (call.eqn.primitive.name, "", 0))[
             0
         ]
-        if file and is_library_file(file):
+        if file and is_library_file(file, call.eqn):
             self._of_libraries.add(str(call.address))
         names = (self._names.get(at, "") for at in call.addresses(one.operand))
         return GradRow(

@@ -11,6 +11,7 @@ from taxpr._errors import (
     SharedValueWarning,
     StaleDerivativeWarning,
     UnobservedWarning,
+    UnusedNamesWarning,
     warn,
 )
 from taxpr._hops.table import dropped
@@ -90,6 +91,20 @@ def warn_of_unobserved(tags: Sequence[str], label: str, ruled: str) -> None:
         "shapes, since the rule may have other tags for other inputs that are differentiated and "
         "the lines of the source do not tell them apart. Give these tags names of their own.",
         UnobservedWarning,
+        _levels_to_the_caller(),
+    )
+
+
+def warn_of_unused_names(modules: Sequence[str], name: str) -> None:
+    """Warn once about libraries that have nothing in a program.
+
+    Warns:
+        UnusedNamesWarning: Names the libraries and the program.
+    """
+    warn(
+        f"trace: names: no function of {', '.join(modules)} made an equation of {name}, so there "
+        "is nothing to name.",
+        UnusedNamesWarning,
         _levels_to_the_caller(),
     )
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
-from taxpr._source.files import is_user_file
+from taxpr._source.files import is_users
+from taxpr._source.own_modules import OwnModules
 
 Closed = Mapping[Hashable, tuple[str, Callable[[], Any]]]
 
@@ -37,11 +38,15 @@ class _ConstantName(NamedTuple):
     text: str
 
 
-def closed_over(fun: Any) -> Closed:
+def closed_over(fun: Any, own: OwnModules | None = None) -> Closed:
     """By the `identity` of each array that a function can reach its name, and a reference to it.
 
     The name has the variable outside of the function, a global or one of a function around it,
     the user's before a library's. If two variables hold the array, it has no name.
+
+    Args:
+        fun: The function.
+        own: Libraries whose functions count as the user's.
     """
     names: dict[Hashable, set[_ConstantName]] = defaultdict(set)
     found: dict[Hashable, Callable[[], Any]] = {}
@@ -55,7 +60,7 @@ def closed_over(fun: Any) -> Closed:
                 found[identity(value)] = weakref.ref(value)
             elif not isinstance(value, _HOLDS_NOTHING) and id(value) not in seen:
                 seen.add(id(value))
-                todo += _within(name, value)
+                todo += _within(name, value, own)
         except Exception:  # such as a proxy with nothing behind it: a name is not worth an error
             continue
     best = {at: _best(known) for at, known in names.items()}
@@ -85,11 +90,13 @@ def _best(names: Iterable[_ConstantName]) -> str:
     return best.text if len(variables) < 2 else ""
 
 
-def _within(name: _ConstantName, value: Any) -> Iterator[tuple[_ConstantName, Any]]:
+def _within(
+    name: _ConstantName, value: Any, own: OwnModules | None
+) -> Iterator[tuple[_ConstantName, Any]]:
     """The values inside and around a function, or the parts of an object."""
     if _is_function(value):
-        for text, one in _around(value):
-            rank = 0 if not text or _is_users(value) else 2
+        for text, one in _around(value, own):
+            rank = 0 if not text or _is_users(value, own) else 2
             yield (_ConstantName(rank, len(text), text) if text else name), one
         return
     for text, one in itertools.islice(_parts(value), _MOST_PARTS):
@@ -97,7 +104,7 @@ def _within(name: _ConstantName, value: Any) -> Iterator[tuple[_ConstantName, An
         yield _ConstantName(max(1, name.rank), len(text), text), one
 
 
-def _around(fun: Any) -> Iterator[tuple[str, Any]]:
+def _around(fun: Any, own: OwnModules | None) -> Iterator[tuple[str, Any]]:
     """The values around a function, by name; "" for those that it is made of."""
     if isinstance(fun, functools.partial):
         yield "", fun.func
@@ -115,7 +122,7 @@ def _around(fun: Any) -> Iterator[tuple[str, Any]]:
             yield name, cell.cell_contents
         except ValueError:  # not bound yet
             continue
-    for name in _names(fun.__code__) if _is_users(fun) else ():
+    for name in _names(fun.__code__) if _is_users(fun, own) else ():
         if name in fun.__globals__:
             yield name, fun.__globals__[name]
 
@@ -137,9 +144,9 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
     return ((f".{field}", one) for field, one in cast(dict[str, Any], attributes).items())
 
 
-def _is_users(fun: Any) -> bool:
+def _is_users(fun: Any, own: OwnModules | None) -> bool:
     fun = fun.__func__ if isinstance(fun, types.MethodType) else fun
-    return isinstance(fun, types.FunctionType) and is_user_file(fun.__code__.co_filename)
+    return isinstance(fun, types.FunctionType) and is_users(fun.__code__.co_filename, own)
 
 
 def _is_function(value: object) -> bool:

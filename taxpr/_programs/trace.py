@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 import jax
@@ -15,6 +15,7 @@ from taxpr._calls.bound import Statics, without_statics
 from taxpr._calls.door import Door, door_of
 from taxpr._calls.libraries import named_by_user, noticed, say_as_told
 from taxpr._compat import PyTree
+from taxpr._engine.dropped import warn_of_unused_names
 from taxpr._errors import (
     ArgumentError,
     SelectorError,
@@ -24,6 +25,7 @@ from taxpr._errors import (
 from taxpr._given import refuse_unfit
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.arguments import arguments_of
+from taxpr._programs.asked_names import asked_names
 from taxpr._programs.closed import closed_over
 from taxpr._programs.inputs import mesh_sharding
 from taxpr._programs.program import Program
@@ -33,7 +35,8 @@ from taxpr._variables.table import Variables, size
 from taxpr._watching.frames import watching
 from taxpr._watching.hidden import with_hidden
 from taxpr._watching.mark import Untraced
-from taxpr._where.meaning import Names, may_be_variables, names_for
+from taxpr._watching.owned import files_in, with_own
+from taxpr._where.meaning import may_be_variables, names_for
 from taxpr._where.select import describes
 
 # What JAX says where a function returned something else than arrays.
@@ -47,7 +50,7 @@ def trace(
     *,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
-    names: Names | None = False,
+    names: bool | str | Collection[str] | None = False,
 ) -> Callable[..., Program]:
     """Trace a function into a `Program`, without running it.
 
@@ -61,11 +64,19 @@ def trace(
             `Program.variables`. Tracing takes about a fifth longer. If JAX differentiates jitted
             functions and loops, equations whose results only a variable holds may stay. With None,
             the program is then traced again, and has only the names of the remaining values. With
-            ``"cotangents"`` it also notes the cotangent of each value; see `taxpr.cotangent`.
+            ``"cotangents"`` it also notes the cotangent of each value; see `taxpr.cotangent`. With
+            the name of a library, ``"optax"``, or several, ``("brax", "cotangents")``, the
+            library's functions count as yours: their variables and statements are known, too.
 
     Returns:
         A function that takes the arguments and returns the program. Arguments may also be
         of `jax.ShapeDtypeStruct`.
+
+    Raises:
+        ArgumentError: If ``names`` has no such module.
+
+    Warns:
+        UnusedNamesWarning: If no function of a library in ``names`` made an equation.
 
     Example:
         >>> import jax.numpy as jnp
@@ -75,11 +86,8 @@ def trace(
         (('x',), Array(8., dtype=float32, weak_type=True))
     """
     refuse_no_function("trace", fun)
-    if not (names is None or isinstance(names, bool) or names == "cotangents"):
-        raise ArgumentError(
-            f'trace: names={names!r}: give True, False, None or "cotangents". A variable is '
-            "selected afterwards, by taxpr.var."
-        )
+    noting = asked_names(names)
+    own = noting.own
     nums, given = asked_static(fun, static_argnums, static_argnames)
     of_jit = _compat.static_arguments(fun)
     nums, given = (*nums, *of_jit[0]), (*given, *of_jit[1])
@@ -109,7 +117,7 @@ def trace(
                 name=name_of(fun),
                 arguments=arguments_of(fun, dynamic, words, given),
                 named=named,
-                closed=closed_over(fun),
+                closed=closed_over(fun, own),
                 door=door,
                 arranged=door and door.result,
                 after=door and door.after,
@@ -117,11 +125,11 @@ def trace(
             )
 
         def until(jaxpr: Any) -> Program:
-            named = Variables(jaxpr)
-            return program(named.jaxpr, (), None if names is False else named)
+            named = Variables(jaxpr if own is None else with_own(jaxpr, own))
+            return program(named.jaxpr, (), None if noting.variables is False else named)
 
         def failed(error: Exception) -> None:
-            keep_until(error, until)
+            keep_until(error, until, own)
             say_static(error, fun, args, kwargs)
 
         noted: Untraced = {}
@@ -129,12 +137,12 @@ def trace(
         def made(watched: bool) -> Any:
             # With jit disabled, JAX would unroll loops. A while loop that it cannot unroll would
             # leave the equations of its first iterations behind, with their tags.
-            noting = watching(names == "cotangents") if watched else contextlib.nullcontext()
-            with jax.disable_jit(False), noting as watch, _compat.rules_noted():
+            watches = watching(noting.cotangents, own) if watched else contextlib.nullcontext()
+            with jax.disable_jit(False), watches as watch, _compat.rules_noted():
                 run = _compat.make_jaxpr_and_shapes(door.fun if door else bound)
-                own, keywords = taken_of(door, dynamic, words)
+                taken, keywords = taken_of(door, dynamic, words)
                 try:
-                    jaxpr, shapes = _compat.traced_whole(lambda: run(*own, **keywords), failed)
+                    jaxpr, shapes = _compat.traced_whole(lambda: run(*taken, **keywords), failed)
                 except Exception as error:
                     say_as_told(error)
                     if inspect.isclass(fun) and "not a valid JAX type" in str(error):
@@ -146,18 +154,19 @@ def trace(
                 if watch is not None:
                     noted.clear()
                     noted.update(watch.untraced)
-                return (with_hidden(jaxpr) if watched else jaxpr), shapes
+                jaxpr = with_hidden(jaxpr) if watched else jaxpr
+                return (jaxpr if own is None else with_own(jaxpr, own)), shapes
 
         def made_first() -> Any:
             """Trace the function unchanged, and again if it turns out to use a library's states."""
             nonlocal door
             if door is not None and door.states is not None:
-                return made(names is not False)
-            found, error, used = noticed(bound, lambda: made(names is not False))
+                return made(noting.variables is not False)
+            found, error, used = noticed(bound, lambda: made(noting.variables is not False))
             opened = door_of(bound, dynamic, words) if used else None
             if opened is not None and opened.states is not None:
                 door = opened
-                return made(names is not False)
+                return made(noting.variables is not False)
             if error is not None:
                 raise error
             return found
@@ -171,10 +180,13 @@ def trace(
                 raise
             door = door_of(bound, dynamic, words, always=True, unseen=False)
         if jaxpr is None:
-            jaxpr, shapes = made(names is not False)
-        named = None if names is False else Variables(jaxpr, names == "cotangents", noted)
+            jaxpr, shapes = made(noting.variables is not False)
+        if own is not None and (unused := own.without(files_in(jaxpr))):
+            warn_of_unused_names(unused, name_of(fun))
+        asked = noting.variables
+        named = None if asked is False else Variables(jaxpr, noting.cotangents, noted)
         jaxpr = named.jaxpr if named else jaxpr
-        if names is None and named and named.may_add():
+        if asked is None and named and named.may_add():
             plain, shapes = made(False)
             if size(plain) != size(jaxpr):
                 jaxpr, named = plain, named.of_plain(plain)

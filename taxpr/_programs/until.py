@@ -9,6 +9,7 @@ equation for the call that was being traced, or that failed.
 # pyright: reportUnnecessaryIsInstance=false
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +22,8 @@ from taxpr._errors import ArgumentError
 from taxpr._places import with_cells
 from taxpr._primitives.unfinished import Failure, failed_p, unfinished_p
 from taxpr._programs.program import Program
-from taxpr._source.files import is_user_file
+from taxpr._source.files import is_users
+from taxpr._source.own_modules import OwnModules
 from taxpr._source.parsed import parsed_of
 
 _KEPT_IN = "__taxpr_until__"
@@ -61,17 +63,20 @@ def until_error(error: BaseException) -> Program | None:
     return getattr(error, _KEPT_IN, None)
 
 
-def keep_until(error: Exception, make: Callable[[ClosedJaxpr], Program]) -> None:
+def keep_until(
+    error: Exception, make: Callable[[ClosedJaxpr], Program], own: OwnModules | None = None
+) -> None:
     """Keep the program so far with an error, for `until_error`.
 
     Args:
         error: The error, with the traceback of all functions that it went through.
         make: Makes a program of its jaxpr.
+        own: Libraries whose functions count as the user's.
     """
     # An error of this must not take the place of the user's own; nor need it be kept in one
     # whose class has slots.
     with contextlib.suppress(Exception):
-        jaxpr = _jaxpr_until(error)
+        jaxpr = _jaxpr_until(error, own)
         if jaxpr is not None:
             setattr(error, _KEPT_IN, make(jaxpr))
 
@@ -88,26 +93,29 @@ class _Open(NamedTuple):
     at: int
 
 
-def _jaxpr_until(error: Exception) -> ClosedJaxpr | None:
+def _jaxpr_until(error: Exception, own: OwnModules | None) -> ClosedJaxpr | None:
     calls = list(_compat.calls_of(error.__traceback__))
     found = [_Open(trace, k) for k, c in enumerate(calls) if (trace := _compat.trace_of(c))]
     if not found:
         return None
-    site = _site(calls, found[0].at + 1, len(calls))
+    site = _site(calls, found[0].at + 1, len(calls), own)
     # What is traced for a function of JAX's own, such as `jnp.matmul`, is part of what failed.
-    opened = [one for one in found if one.at <= (site or 0) or _is_outside(one.trace)]
-    return _Until(error, calls, [found[0], *(one for one in opened if one is not found[0])]).jaxpr()
+    opened = [one for one in found if one.at <= (site or 0) or _is_outside(one.trace, own)]
+    opened = [found[0], *(one for one in opened if one is not found[0])]
+    return _Until(error, calls, opened, own).jaxpr()
 
 
-def _is_outside(trace: Any) -> bool:
+def _is_outside(trace: Any, own: OwnModules | None) -> bool:
     file = _compat.about_jaxpr(_compat.begun(trace).bare.debug_info)[2]
-    return is_user_file(file)
+    return is_users(file, own)
 
 
-def _site(calls: Sequence[RunningCall], start: int, stop: int) -> int | None:
+def _site(
+    calls: Sequence[RunningCall], start: int, stop: int, own: OwnModules | None
+) -> int | None:
     """The innermost function of the user among some calls, else of a library that is not JAX."""
     files = [calls[k].frame.f_code.co_filename for k in range(start, stop)]
-    for wanted in (is_user_file, _compat.is_outside_jax):
+    for wanted in (functools.partial(is_users, own=own), _compat.is_outside_jax):
         found = [start + k for k, file in enumerate(files) if wanted(file)]
         if found:
             return found[-1]
@@ -121,14 +129,20 @@ class _Until:
         error: The error.
         calls: The functions of its traceback, outermost first.
         opened: The open jaxprs, outermost first.
+        own: Libraries whose functions count as the user's.
     """
 
     def __init__(
-        self, error: Exception, calls: Sequence[RunningCall], opened: Sequence[_Open]
+        self,
+        error: Exception,
+        calls: Sequence[RunningCall],
+        opened: Sequence[_Open],
+        own: OwnModules | None,
     ) -> None:
         self._error = error
         self._calls = calls
         self._opened = opened
+        self._own = own
 
     def jaxpr(self) -> ClosedJaxpr:
         """The outermost jaxpr."""
@@ -145,7 +159,7 @@ class _Until:
         begun = _compat.begun(trace)
         last = k + 1 == len(self._opened)
         stop = len(self._calls) if last else self._opened[k + 1].at
-        site = _site(self._calls, at + 1, stop)
+        site = _site(self._calls, at + 1, stop, self._own)
         given = self._given(trace, at, site, stop)
         if last:
             primitive, more = failed_p, []
@@ -205,7 +219,7 @@ class _Until:
         if site is None:  # of what the function returned
             _, function, file = _compat.about_jaxpr(begun.bare.debug_info)
             line = (_compat.function_of(begun.bare) or ("", 0))[1]
-            source = Source(file, line, function) if is_user_file(file) else None
+            source = Source(file, line, function) if is_users(file, self._own) else None
             return Failure(kind, message, "", tuple(("", text) for text in types), source)
         frame, instruction = self._calls[site]
         code = frame.f_code

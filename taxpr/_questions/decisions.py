@@ -50,7 +50,7 @@ def unhandled(eqn: JaxprEqn, bits: Any, made: Any, by: JaxprEqn | None) -> Any:
 def _call_of(eqn: JaxprEqn) -> tuple[Any, ...]:
     """The innermost call of a user's function; empty in a jaxpr that a library traced."""
     for code, instruction in zip(*_compat.frames_of(eqn), strict=True):
-        if is_user_file(code.co_filename):
+        if is_user_file(code.co_filename, eqn):
             return code, instruction
     return ()
 

@@ -124,7 +124,7 @@ class LineSelector:
         source = _compat.source_of(thing.eqn) if thing.eqn else None
         if source is None or self._is(source):
             return source is not None
-        return not is_user_file(source.file) and self._is(_users_line(thing))
+        return not is_user_file(source.file, thing.eqn) and self._is(_users_line(thing))
 
     def _is(self, source: _compat.Source | None) -> bool:
         if source is None or source.line != self.number:
@@ -138,8 +138,8 @@ class LineSelector:
 def _users_line(thing: Selectable) -> _compat.Source | None:
     """The innermost line of the user's own code, if a library made an equation for it."""
     eqns = [thing.eqn, *(step.eqn for step in reversed(thing.steps))]
-    sources = (source for eqn in eqns for source in _compat.sources_of(eqn))
-    return next((one for one in sources if is_user_file(one.file)), None)
+    sources = ((source, eqn) for eqn in eqns for source in _compat.sources_of(eqn))
+    return next((one for one, eqn in sources if is_user_file(one.file, eqn)), None)
 
 
 def line(at: int | str) -> LineSelector:

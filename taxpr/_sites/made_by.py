@@ -10,7 +10,7 @@ from taxpr._hops.nested import Nested
 from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._primitives.tag_equation import is_tag
-from taxpr._source.files import is_library_file
+from taxpr._source.files import of_library, own_of
 from taxpr._source.statements import Statement, statements_in
 
 
@@ -83,7 +83,8 @@ def files_of(jaxpr: StoredJaxpr) -> list[str]:
                 continue
             known.add(frames)
             files = dict.fromkeys(code.co_filename for code in _compat.frames_of(eqn)[0])
-            of_user = [one for one in files if not is_library_file(one)]
+            own = own_of(eqn)
+            of_user = [one for one in files if not of_library(one, own)]
             source = None if of_user else _compat.source_of(eqn)
             found.update(dict.fromkeys([source.file] if source else of_user))
     return list(found)
@@ -124,14 +125,16 @@ def made_by(eqn: Any, within: Within) -> tuple[Address | None, tuple[Statement, 
     there, and the equations that hold them have the calls.
     """
     codes, instructions = _compat.frames_of(eqn)
+    own = own_of(eqn)
     begins = ((code.co_filename, code.co_firstlineno) for code in codes)
     number = next((k for k, place in enumerate(begins) if place == within.function), None)
     if within.function is None or number is None:
-        found = statements_in(codes, instructions)
+        found = statements_in(codes, instructions, own=own)
         return (None, found) if found else (within.call, within.statements)
-    found = statements_in(codes[:number], instructions[:number])
-    if is_library_file(within.function[0]):
+    found = statements_in(codes[:number], instructions[:number], own=own)
+    if of_library(within.function[0], own):
         return None if found else within.call, (*found, *within.statements)
-    here = statements_in(codes[number : number + 1], instructions[number : number + 1])
+    last = slice(number, number + 1)
+    here = statements_in(codes[last], instructions[last], own=own)
     call = None if found or _compat.is_recomputed(eqn) else within.home
     return call, (*found, *here, *within.statements)

@@ -5,8 +5,11 @@ import linecache
 import os
 import sysconfig
 
+from taxpr import _compat
+from taxpr._compat import JaxprEqn
 from taxpr._given import refuse_no_text
 from taxpr._places import is_generated
+from taxpr._source.own_modules import OwnModules
 
 _TAXPR = os.path.dirname(os.path.dirname(__file__))
 _FOLDERS = tuple(
@@ -19,11 +22,13 @@ _FOLDERS = tuple(
 _PACKAGES = {"site-packages", "dist-packages"}
 
 
-def is_user_file(file: str) -> bool:
+def is_user_file(file: str, eqn: JaxprEqn | None = None) -> bool:
     """Whether a file is the user's: not of Python, of an installed library or of taxpr itself.
 
     Args:
         file: A path, or a name such as ``<stdin>``, as in `__file__` and tracebacks.
+        eqn: An equation of the program that is looked at. If that was traced with libraries among
+            its ``names``, their files are the user's, too.
 
     Example:
         >>> import json
@@ -32,7 +37,17 @@ def is_user_file(file: str) -> bool:
         (True, False)
     """
     refuse_no_text("is_user_file", file, "the path of a file")
-    return _is_users(file)
+    return is_users(file, own_of(eqn))
+
+
+def own_of(eqn: JaxprEqn | None) -> OwnModules | None:
+    """The libraries whose functions count as the user's in the program of an equation."""
+    return _compat.said_of(eqn)
+
+
+def is_users(file: str, own: OwnModules | None) -> bool:
+    """Whether a file is the user's, or belongs to modules that count as such."""
+    return _is_users(file) or (own is not None and own.has(file))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -52,7 +67,7 @@ def is_installed(file: str) -> bool:
     return not _PACKAGES.isdisjoint(file.split(os.sep))
 
 
-def is_library_file(file: str) -> bool:
+def is_library_file(file: str, eqn: JaxprEqn | None = None) -> bool:
     """Whether a file belongs to Python, to an installed library or to taxpr.
 
     Code that a library writes, as attrs and beartype do, belongs to that library. For other code of
@@ -60,6 +75,7 @@ def is_library_file(file: str) -> bool:
 
     Args:
         file: A path, or a name such as ``<stdin>``, as in `__file__` and tracebacks.
+        eqn: An equation of the program that is looked at, as for `is_user_file`.
 
     Example:
         >>> import json
@@ -68,4 +84,9 @@ def is_library_file(file: str) -> bool:
         (True, False)
     """
     refuse_no_text("is_library_file", file, "the path of a file")
-    return is_generated(file) or (not file.startswith("<") and not _is_users(file))
+    return of_library(file, own_of(eqn))
+
+
+def of_library(file: str, own: OwnModules | None) -> bool:
+    """As `is_library_file`, but for modules that count as the user's."""
+    return is_generated(file) or (not file.startswith("<") and not is_users(file, own))

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from taxpr import _compat
 from taxpr._given import of_equation
 from taxpr._places import is_generated
-from taxpr._source.files import is_library_file
+from taxpr._source.files import of_library, own_of
+from taxpr._source.own_modules import OwnModules
 from taxpr._source.parsed import Parsed, Position, parsed_of, position_of
 
 _BLANK = "•"  # for what an expression takes from other expressions
@@ -33,6 +34,7 @@ class Statement(NamedTuple):
         part: The place of the expression.
         loops: The heads of the loops around the statement, outermost first, each with its place.
         begins: The first line of the function, from 1.
+        of_library: Whether the function is an installed library's.
 
     Example:
         >>> from taxpr import Statement
@@ -49,6 +51,7 @@ class Statement(NamedTuple):
     part: tuple[int, ...] = ()
     loops: tuple[tuple[str, tuple[int, ...]], ...] = ()
     begins: int = 0
+    of_library: bool = False
 
 
 @of_equation
@@ -78,19 +81,30 @@ def statements_of(
         >>> statements_of(double)[0].expression
         '• * 2'
     """
-    return statements_in(*_compat.frames_of(eqn, rules), libraries)
+    return statements_in(*_compat.frames_of(eqn, rules), libraries, own_of(eqn))
 
 
 def statements_in(
-    codes: Sequence[CodeType], instructions: Sequence[int], libraries: bool = False
+    codes: Sequence[CodeType],
+    instructions: Sequence[int],
+    libraries: bool = False,
+    own: OwnModules | None = None,
 ) -> tuple[Statement, ...]:
-    """The statements of the user's source among some frames; see `statements_of`."""
+    """The statements of the user's source among some frames; see `statements_of`.
+
+    Args:
+        codes: The functions.
+        instructions: The instruction that ran in each.
+        libraries: Whether to include functions of libraries.
+        own: Libraries whose functions count as the user's.
+    """
     # There may be a hundred frames, most of them of JAX: no step of Python for each.
     numbers = list(map(id, codes))
-    if not _known.keys() >= set(numbers):
+    by_code = _known.setdefault(own, {})
+    if not by_code.keys() >= set(numbers):
         for code in codes:
-            _statements_in(code)
-    known = list(map(_known.get, numbers))
+            _statements_in(code, own)
+    known = list(map(by_code.get, numbers))
     places = itertools.compress(zip(known, codes, instructions, strict=True), known)
     return tuple(
         one.found.get(instruction) or one.at(code, instruction)
@@ -107,8 +121,8 @@ class _Statements:
         found: The statements of instructions that were asked for.
     """
 
-    def __init__(self, code: CodeType) -> None:
-        self.of_user = not is_library_file(code.co_filename)
+    def __init__(self, code: CodeType, own: OwnModules | None) -> None:
+        self.of_user = not of_library(code.co_filename, own)
         self._parsed = parsed_of(code) if self.of_user else None
         self.found: dict[int, Statement] = {}
 
@@ -122,7 +136,7 @@ class _Statements:
         )
         file, function = code.co_filename, code.co_qualname
         begins = code.co_firstlineno
-        bare = Statement(file, function, line or begins, begins=begins)
+        bare = Statement(file, function, line or begins, begins=begins, of_library=not self.of_user)
         if not (self._parsed and line and end_line) or column is None or end_column is None:
             return bare  # Python can be told to forget columns
         chain = self._parsed.around(Position(line, column, end_line, end_column))
@@ -157,30 +171,32 @@ class _Statements:
         )
 
 
-# By the id of the code, as its hash is slow; None for code of JAX and taxpr. An entry goes when the
-# code does.
-_known: dict[int, _Statements | None] = {}
+# For each choice of libraries that count as the user's, by the id of the code, as its hash is slow;
+# None for code of JAX and taxpr. An entry goes when the code does.
+_known: dict[OwnModules | None, dict[int, _Statements | None]] = {}
 _alive: dict[int, weakref.ref[CodeType]] = {}
 
 
-def _statements_in(code: CodeType) -> _Statements | None:
-    number = id(code)
-    if number not in _known:
+def _statements_in(code: CodeType, own: OwnModules | None) -> None:
+    number, known = id(code), _known[own]
+    if number not in _alive:
         _alive[number] = weakref.ref(code, functools.partial(_forget, number, _known, _alive))
-        own = not is_library_file(code.co_filename) or _compat.is_outside_jax(code.co_filename)
-        own = own and not is_generated(code.co_filename, code.co_qualname)
-        _known[number] = _Statements(code) if own else None
-    return _known[number]
+    if number not in known:
+        file = code.co_filename
+        told = not of_library(file, own) or _compat.is_outside_jax(file)
+        told = told and not is_generated(file, code.co_qualname)
+        known[number] = _Statements(code, own) if told else None
 
 
 def _forget(
     number: int,
-    known: dict[int, _Statements | None],
+    known: dict[OwnModules | None, dict[int, _Statements | None]],
     alive: dict[int, weakref.ref[CodeType]],
     _: weakref.ref[CodeType],
 ) -> None:
     # Given both, since at the end of Python the names of modules are gone before their code is.
-    known.pop(number, None)
+    for by_code in list(known.values()):
+        by_code.pop(number, None)
     alive.pop(number, None)
 
 

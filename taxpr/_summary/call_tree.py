@@ -21,7 +21,8 @@ from taxpr._costs.costs import Cost
 from taxpr._costs.placed_costs import PlacedJaxpr, placed
 from taxpr._programs.program import Program
 from taxpr._sites.made_by import equations
-from taxpr._source.files import is_installed
+from taxpr._source.files import is_installed, is_users, own_of
+from taxpr._source.own_modules import OwnModules
 from taxpr._source.statements import Statement
 from taxpr._watching.changes import is_of_jax
 
@@ -250,6 +251,7 @@ def _vote(part: PlacedJaxpr, eqn: JaxprEqn, own: Sequence[_Link]) -> None:
     """Count an equation for the number of calls of its functions, unless a loop repeats it."""
     codes, instructions = _compat.frames_of(eqn)
     frames = *zip(map(id, codes), instructions, strict=True), eqn.primitive
+    modules = own_of(eqn)
     callers: list[Any] = []  # where each of the functions was, inner ones first
     libraries: list[bool] = []  # whether a library is further inside, likewise
     begin = 0
@@ -258,7 +260,7 @@ def _vote(part: PlacedJaxpr, eqn: JaxprEqn, own: Sequence[_Link]) -> None:
             begin += 1
         if frame:
             callers.append(frames[begin])
-            libraries.append(any(_may_loop(code.co_filename) for code in codes[:begin]))
+            libraries.append(any(_may_loop(code.co_filename, modules) for code in codes[:begin]))
             begin += 1
     inner = False
     for k, (node, loops, frame) in reversed(list(enumerate(own))):
@@ -274,9 +276,9 @@ def _vote(part: PlacedJaxpr, eqn: JaxprEqn, own: Sequence[_Link]) -> None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _may_loop(file: str) -> bool:
+def _may_loop(file: str, own: OwnModules | None) -> bool:
     """Whether a file is of a library that may call something for each layer or parameter."""
-    return is_installed(file) and not is_of_jax(file)
+    return is_installed(file) and not is_users(file, own) and not is_of_jax(file)
 
 
 def _is_of(code: CodeType, frame: Statement) -> bool:

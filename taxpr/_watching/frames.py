@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 
 from taxpr import _compat
 from taxpr._primitives.tag import telling
+from taxpr._source.own_modules import OwnModules
 from taxpr._watching.events import TOLD_OF_CALLS, listening
 from taxpr._watching.jax_functions import JaxFunctions
 from taxpr._watching.listener import Listener, now
@@ -18,13 +19,21 @@ _changed = _compat.user_context()
 
 
 @contextlib.contextmanager
-def watching(cotangents: bool = False) -> Generator[Watch, None, None]:
-    """While something is traced in this context, bindings of the user's variables leave marks."""
+def watching(
+    cotangents: bool = False, own: OwnModules | None = None
+) -> Generator[Watch, None, None]:
+    """While something is traced in this context, bindings of the user's variables leave marks.
+
+    Args:
+        cotangents: Whether the cotangents of the values are to be found, too.
+        own: Libraries whose functions count as the user's.
+    """
     before = now.watch
-    watch = Watch(TOLD_OF_CALLS, cotangents, _said)
+    watch = Watch(TOLD_OF_CALLS, cotangents, _said, own)
     with contextlib.ExitStack() as stack:
-        if stack.enter_context(listening(watch)):
-            stack.enter_context(_named("cotangents" if cotangents else "watched"))
+        if stack.enter_context(listening(watch, anew=own is not None)):
+            kind = "cotangents" if cotangents else "watched"
+            stack.enter_context(_named(kind if own is None else (kind, own)))
             stack.callback(lambda: now.set(before, now.changing))
             now.set(watch, now.changing)
             stack.callback(setattr, telling, "tagged", getattr(telling, "tagged", None))

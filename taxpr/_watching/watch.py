@@ -23,7 +23,8 @@ import numpy as np
 from taxpr import _compat
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.cotangent import hidden_mark
-from taxpr._source.files import is_user_file
+from taxpr._source.files import is_users
+from taxpr._source.own_modules import OwnModules
 from taxpr._source.parsed import Parsed, another_text
 from taxpr._source.unnoticed import is_unnoticed
 from taxpr._watching.assigned import goes_on
@@ -53,6 +54,7 @@ class Watch:
         told_of_calls: Whether somebody calls `called`.
         cotangents: Whether the cotangents of the values are to be found, too.
         said: The edits of variables of a frame, by their names.
+        own: Libraries whose functions count as the user's.
     """
 
     of_calls = True
@@ -62,6 +64,7 @@ class Watch:
         told_of_calls: bool,
         cotangents: bool = False,
         said: Callable[[types.FrameType], Mapping[str, str]] = lambda _: {},
+        own: OwnModules | None = None,
     ) -> None:
         self.marks = 0
         self.untraced: Untraced = {}
@@ -71,11 +74,12 @@ class Watch:
         self._told_of_calls = told_of_calls
         self._log = Log()
         self._edits = said
+        self._own = own
         self._tangents = _compat.Tangents(hidden_mark) if cotangents else None
 
     def wants(self, code: types.CodeType) -> bool:
         """Whether it looks at a function: only the user's."""
-        return is_user_file(code.co_filename)
+        return is_users(code.co_filename, self._own)
 
     def offsets(self, code: types.CodeType) -> frozenset[int]:
         """The instructions before which it looks at variables, besides the first ones of lines."""

@@ -93,7 +93,7 @@ def names_inside(
         "" if name or atom is None or introspect.is_literal(atom) else variable(atom)
         for atom, name in zip(operands, outside, strict=True)
     ]
-    names = _in_names(nested, outside, held or [""] * len(operands), variables)
+    names = _in_names(eqn, nested, outside, held or [""] * len(operands), variables)
     numbers = numbered([_word(outer, nested, role) for role in nested.in_roles])
     ins = [
         _shown(role, name, number)
@@ -102,7 +102,7 @@ def names_inside(
     # Jaxprs further inside get these names without roles, so only unique ones are of use; and what
     # an iteration gets of an array is not what the loop got: it has the body's own name, or none.
     # A carry has that of the body, too, if there is one.
-    own = argument_names(nested) if not is_of_library(nested) else [""] * len(names)
+    own = argument_names(nested) if not is_of_library(nested, eqn) else [""] * len(names)
     own = [name or arg for name, arg in zip(held or [""] * len(names), own, strict=True)]
     deeper = [
         (inner or name) if role == "carry" else inner if role == "x" else name
@@ -153,10 +153,15 @@ def argument_names(nested: introspect.Nested) -> Sequence[str]:
     return [name if names.count(name) == 1 else "" for name in names]
 
 
-def is_of_library(nested: introspect.Nested) -> bool:
-    """Whether a nested jaxpr was traced from a function that is not the user's own."""
+def is_of_library(nested: introspect.Nested, eqn: introspect.JaxprEqn | None) -> bool:
+    """Whether a nested jaxpr was traced from a function that is not the user's own.
+
+    Args:
+        nested: The jaxpr.
+        eqn: The equation that has it, or one in it, which knows whose functions are the user's.
+    """
     file = _file_of(nested)
-    return bool(file) and introspect.is_library_file(file)
+    return bool(file) and introspect.is_library_file(file, eqn)
 
 
 def is_of_jax(nested: introspect.Nested) -> bool:
@@ -164,10 +169,15 @@ def is_of_jax(nested: introspect.Nested) -> bool:
     return pathlib.PurePath(_file_of(nested)).is_relative_to(_JAX)
 
 
-def function_of(nested: introspect.Nested) -> str:
-    """The name of the user's function that a nested jaxpr was traced from; "" of another one."""
+def function_of(nested: introspect.Nested, eqn: introspect.JaxprEqn) -> str:
+    """The name of the user's function that a nested jaxpr was traced from; "" of another one.
+
+    Args:
+        nested: The jaxpr.
+        eqn: The equation that has it.
+    """
     name, _, place = _source_of(nested).partition(" at ")
-    return name if place and name.isidentifier() and not is_of_library(nested) else ""
+    return name if place and name.isidentifier() and not is_of_library(nested, eqn) else ""
 
 
 def _file_of(nested: introspect.Nested) -> str:
@@ -183,11 +193,15 @@ def _source_of(nested: introspect.Nested) -> str:
 
 
 def _in_names(
-    nested: introspect.Nested, outside: Sequence[str], held: Sequence[str], variables: Sequence[str]
+    eqn: introspect.JaxprEqn,
+    nested: introspect.Nested,
+    outside: Sequence[str],
+    held: Sequence[str],
+    variables: Sequence[str],
 ) -> list[str]:
     """The names of inputs, of those outside and inside, without their roles; "" for one without."""
     own = [name or arg for name, arg in zip(held, argument_names(nested), strict=True)]
-    library = is_of_library(nested)
+    library = is_of_library(nested, eqn)
     first: list[str] = []
     for k, (role, out, inner) in enumerate(zip(nested.in_roles, outside, own, strict=True)):
         # Argument names inside are the user's words only if the function is the user's.

@@ -22,6 +22,7 @@ from taxpr_jupyter._code.value_code import keywords, value_code, written
 from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._model.questions import Question, question_of
+from taxpr_jupyter._tracing.trace import Names
 
 _ADDRESS = re.compile(r"(in|const|out|t)\d+")  # those that could be taken for a name
 # A variable, and an injector or a line of Python.
@@ -45,6 +46,7 @@ class CallSource:
         given: Objects without a name in the notebook, by their names in the call.
         named: The objects that the names of the call meant when it was traced.
         config: The settings of JAX under which it was traced, as far as they matter.
+        names: The names that were asked for, as for `taxpr.trace`.
     """
 
     call: str
@@ -54,6 +56,7 @@ class CallSource:
     given: Mapping[str, Any]
     named: Mapping[str, Any]
     config: Mapping[str, Any]
+    names: Names = None
 
 
 def source_now(
@@ -62,13 +65,15 @@ def source_now(
     static_argnames: tuple[str, ...],
     namespace: Mapping[str, Any],
     given: Mapping[str, Any],
+    names: Names = None,
 ) -> CallSource:
     """Record a call with the present meaning of its names, which the notebook may change later."""
     read = free_names(call)
     given = {name: given[name] for name in read if name in given and name not in namespace}
     named = {name: namespace[name] for name in read if name in namespace}
     config = config_now()
-    return CallSource(call, static_argnums, static_argnames, namespace, given, named, config)
+    statics = static_argnums, static_argnames
+    return CallSource(call, *statics, namespace, given, named, config, names)
 
 
 def code_of(
@@ -259,7 +264,8 @@ def _start(
         The lines, the traced arguments, and the function of these without changes.
     """
     fun, trace = ast.unparse(call.func), f"{names.module('taxpr')}.trace"
-    noted = ", names=True" if variables else ""
+    asked = True if isinstance(source.names, bool | None) else source.names
+    noted = f", names={asked!r}" if variables else ""
     if not states:
         statics = noted
         if source.static_argnums:

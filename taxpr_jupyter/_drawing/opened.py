@@ -101,7 +101,7 @@ class Opened:
         then, seen = None, SEEN
         first, *facts = labels.block_lines(nested)
         told = labels.source_lines(item.title)
-        title = (labels.with_functions(first, [nested], told), *facts)
+        title = (labels.with_functions(first, item.eqn, [nested], told), *facts)
         if loop:
             inside = [nested for _, nested in item.blocks]
             title = labels.open_title(item.eqn, item.title, inside)

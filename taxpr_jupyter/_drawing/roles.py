@@ -45,7 +45,7 @@ def operand_roles(eqn: introspect.JaxprEqn) -> list[Role]:
                 continue
             if role == "arg":
                 # In a library, only plain argument names mean something to the user.
-                named = known[i].isidentifier() or not is_of_library(nested)
+                named = known[i].isidentifier() or not is_of_library(nested, eqn)
                 # `x2` looks like a number of values.
                 named = named and not (_SAYS_NOTHING.fullmatch(known[i]) and is_of_jax(nested))
                 name = (_end_of(known[i]) if named else "") or str(k)

@@ -168,7 +168,7 @@ class TaxprMagics(Magics):
             text_only=options.text or self.text,
             heat=None if measured else options.heat or None,
             kept_bytes=self.kept_bytes,
-            names=options.names or None,
+            names=_options.asked_names(options.names),
         )
         for kind in measured:
             session.ask(asked_for(kind))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from taxpr_jupyter._errors import PanelError
@@ -12,17 +13,30 @@ from taxpr_jupyter._model.kinds import HEAT_KINDS
 
 _OPTION = re.compile(r"\s*(--?[A-Za-z][\w-]*)(=|(?=\s|$))")
 _VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|\S+)""")
+# Not `f` of `f(x)`, `f (x)`, `a.f(x)` or `y = f(x)`.
+_MODULES = re.compile(r"\s+([A-Za-z_]\w*(?:[.,]\w+)*)(?=\s+[\w\"'-]|\s*$)")
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """One option. Without ``metavar`` it is a switch."""
+    """One option. Without ``metavar`` it is a switch.
+
+    Attributes:
+        flag: How it is written.
+        help: Says in help what it does.
+        metavar: The word for its value in help.
+        type: The type of its value.
+        repeated: Whether it may be given several times.
+        bare: Whether it may also be given without a value. The next word is its value only if it
+            cannot be the call: names of modules, with commas between them.
+    """
 
     flag: str
     help: str
     metavar: str | None = None
     type: type = str
     repeated: bool = False
+    bare: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -30,13 +44,22 @@ class Option:
         if self.metavar is None:
             return {"action": "store_true", "help": self.help}
         settings: dict[str, Any] = {"metavar": self.metavar, "type": self.type, "help": self.help}
+        if self.bare:
+            settings |= {"nargs": "?", "const": ""}
         return {**settings, "action": "append", "default": []} if self.repeated else settings
 
 
 HELP = "--help"
 OPTIONS = (
     Option("--name", "bind the session to this variable", "NAME"),
-    Option("--names", "note variables of the source even where a derivative keeps more"),
+    Option(
+        "--names",
+        "note variables of the source even where a derivative keeps more; with MODULES such as "
+        "brax,jax_md also those of libraries, as if they were yours (repeatable)",
+        "MODULES",
+        repeated=True,
+        bare=True,
+    ),
     Option("--text", "show text and a table of the tags, no picture"),
     Option(
         "--static",
@@ -80,6 +103,10 @@ def split(line: str) -> tuple[list[str], str]:
                 raise PanelError(f"{flag} takes no value")
             continue
         value = _VALUE.match(rest)
+        if option.bare and not equals:
+            value = _MODULES.match(rest)
+            if value is None:
+                continue
         if value is None:
             raise PanelError(f"{flag} needs a value: {flag} {option.metavar}")
         text = value[1]
@@ -87,6 +114,12 @@ def split(line: str) -> tuple[list[str], str]:
         words[-1] = f"{flag}={text[1:-1] if quoted else text}"
         rest = rest[value.end() :]
     return words, rest.strip()
+
+
+def asked_names(given: Sequence[str]) -> bool | tuple[str, ...] | None:
+    """The ``names`` of a session: what ``--names`` was given with; "" without a value."""
+    modules = [one.strip() for some in given for one in some.split(",")]
+    return tuple(filter(None, modules)) or (True if given else None)
 
 
 def _unknown(flag: str) -> str:

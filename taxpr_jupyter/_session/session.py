@@ -39,7 +39,7 @@ from taxpr_jupyter._store.states import States
 from taxpr_jupyter._store.store import Store
 from taxpr_jupyter._store.tracer import Tracer
 from taxpr_jupyter._tracing.call_names import call_text, given_names
-from taxpr_jupyter._tracing.trace import traced
+from taxpr_jupyter._tracing.trace import Names, traced
 from taxpr_jupyter._tree.fold import BUDGET
 
 
@@ -65,8 +65,8 @@ class Session:
         text_only: Show text, no picture.
         heat: The quantity that colours nodes, as the property; measured ones cannot be given here.
         kept_bytes: See the property.
-        names: Whether to note the variables of the source, as for `taxpr.trace`; None notes them if
-            this leaves the program unchanged.
+        names: Which variables of the source to note, as for `taxpr.trace`; ``("brax", "jax_md")``
+            includes the libraries. None notes yours if this leaves the program unchanged.
 
     Attributes:
         name: The name of the program.
@@ -103,7 +103,7 @@ class Session:
         text_only: bool = False,
         heat: CostKind | None = None,
         kept_bytes: float = KEPT_BYTES,
-        names: bool | None = None,
+        names: Names = None,
     ) -> None:
         if device is not None:
             device_named(device)
@@ -115,7 +115,8 @@ class Session:
         space = {} if namespace is None else namespace
         self.call = call = call or call_text(fun, args, kwargs or {}, space)
         given = dict(zip(given_names(fun, space), (fun, tuple(args), kwargs or {}), strict=True))
-        source = source_now(call, start.static_argnums, start.static_argnames, space, given)
+        statics = start.static_argnums, start.static_argnames
+        source = source_now(call, *statics, space, given, names)
         self.name = program.name
         self.text_only = text_only
         self.view_state: dict[str, Any] = {}

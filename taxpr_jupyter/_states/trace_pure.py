@@ -1,7 +1,7 @@
 """Trace a call that may use states into the program of a pure function."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from taxpr_jupyter._analysis.stateful import stateful_program
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.pure_call import PureCall
 
+Names = bool | str | Collection[str] | None  # as for `taxpr.trace`
 TWO_KINDS = (
     "This function uses states of {library}, and a taxpr.State besides ({state}). The picture and "
     "the panel take states of one kind: make all of them of one"
@@ -25,7 +26,7 @@ def traced_pure(
     kwargs: Mapping[str, Any],
     statics: Statics,
     pure: PureCall | None,
-    variables: bool | None = None,
+    variables: Names = None,
 ) -> tuple[taxpr.Program, PureCall | None]:
     """Trace a call. If it uses states, trace the pure function of the states instead.
 
@@ -35,7 +36,7 @@ def traced_pure(
         kwargs: The keyword arguments.
         statics: The static arguments among these.
         pure: The pure call, if the states belong to another library.
-        variables: Whether to note the variables of the source, as ``names`` of `taxpr.trace`.
+        variables: Which variables of the source to note, as ``names`` of `taxpr.trace`.
 
     Returns:
         The program, whose inputs are the states and then the arguments that are not static; and

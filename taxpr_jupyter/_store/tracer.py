@@ -28,7 +28,7 @@ from taxpr_jupyter._tracing.changed import (
     traced_changed,
 )
 from taxpr_jupyter._tracing.mistakes import mistake
-from taxpr_jupyter._tracing.trace import TracedCall
+from taxpr_jupyter._tracing.trace import Names, TracedCall
 
 _KEPT = 8  # programs, the untouched one besides
 EDITED = (
@@ -42,10 +42,10 @@ class Tracer:
     """Keeps the program as the changes of the source want it.
 
     Args:
-        names: Whether variables are noted, as for `Session`.
+        names: Which variables are noted, as for `Session`.
     """
 
-    def __init__(self, store: Store, start: TracedCall, names: bool | None) -> None:
+    def __init__(self, store: Store, start: TracedCall, names: Names) -> None:
         self._store = store
         self._start = start
         self._names = names

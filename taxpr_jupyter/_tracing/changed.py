@@ -16,7 +16,7 @@ import taxpr
 from taxpr.libraries import parameters_of
 from taxpr_jupyter._analysis.stateful import stateful_program
 from taxpr_jupyter._tracing.closure_key import reads
-from taxpr_jupyter._tracing.trace import TracedCall
+from taxpr_jupyter._tracing.trace import Names, TracedCall
 
 # Keeps the numbers behind the user's own keywords, which JAX sorts: no name in Python begins so.
 _LAST = chr(sys.maxunicode)
@@ -96,14 +96,14 @@ def ignoring(fun: Callable[..., Any], numbers: Mapping[str, Any]) -> Callable[..
 
 
 def traced_changed(
-    start: TracedCall, changes: Sequence[SourceChange], variables: bool | None
+    start: TracedCall, changes: Sequence[SourceChange], variables: Names
 ) -> taxpr.Program:
     """The program of a call with changes of its source.
 
     Args:
         start: The call, traced without changes.
         changes: The changes, each after the ones before it.
-        variables: Whether to note the variables, as ``names`` of `taxpr.trace`.
+        variables: Which variables to note, as ``names`` of `taxpr.trace`.
 
     Raises:
         Exception: Any error of the changes, or of the function.

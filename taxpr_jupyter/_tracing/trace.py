@@ -25,7 +25,7 @@ from taxpr.libraries import (
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.of_libraries import pure_call
 from taxpr_jupyter._states.pure_call import PureCall
-from taxpr_jupyter._states.trace_pure import traced_pure
+from taxpr_jupyter._states.trace_pure import Names, traced_pure
 from taxpr_jupyter._text.hints import LEAKED
 from taxpr_jupyter._text.short import shortened
 from taxpr_jupyter._tracing.advice import advise, uncallable
@@ -65,7 +65,7 @@ def traced(
     kwargs: Mapping[str, Any],
     static_argnums: int | Iterable[int],
     static_argnames: str | Iterable[str],
-    variables: bool | None = None,
+    variables: Names = None,
 ) -> TracedCall:
     """Trace ``fun(*args, **kwargs)``; strings and functions among the arguments are static.
 

@@ -147,8 +147,9 @@ class Units:
         own = {_outermost(self.eqns[loop], libraries) for loop in loops}
         bodies: dict[tuple[str, str] | None, list[int]] = {}
         for loop in loops:
-            for body in _bodies(self.eqns[loop], libraries):
-                if body not in own and (not libraries or introspect.is_library_file(body[1])):
+            eqn = self.eqns[loop]
+            for body in _bodies(eqn, libraries):
+                if body not in own and (not libraries or introspect.is_library_file(body[1], eqn)):
                     bodies.setdefault(body, []).append(loop)
         moved: dict[int, int] = {}
         for unit, eqn in enumerate(self.eqns if bodies else ()):
@@ -528,7 +529,7 @@ def _runs_another(frame: introspect.Statement, handed: bool) -> bool:
 
 
 def _of_library(frame: introspect.Statement) -> bool:
-    return introspect.is_library_file(frame.file)
+    return frame.of_library
 
 
 def _common(one: Sequence[SourceStep], other: Sequence[SourceStep]) -> int:

@@ -235,7 +235,7 @@ class Fold:
         """Whether it is all code of a library, without another module in it."""
         if not item.is_group:
             source = introspect.source_of(item.eqn)
-            return source is not None and introspect.is_library_file(source.file)
+            return source is not None and introspect.is_library_file(source.file, item.eqn)
         return self._of_library.of(
             item,
             lambda item: (

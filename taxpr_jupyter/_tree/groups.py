@@ -278,10 +278,11 @@ class Groups:
 
     def _is_plumbing(self, start: int, stop: int, items: Sequence[Item]) -> bool:
         """Whether these are several equations of libraries, beside the functions that they call."""
-        sources = self._units.sources(start, stop)
+        eqns = self._units.eqns[start:stop]
+        sources = [(one, eqn) for eqn in eqns if (one := introspect.source_of(eqn))]
         return (
-            min(stop - start, len(sources)) >= _ALIKE
-            and all(introspect.is_library_file(source.file) for source in sources)
+            len(sources) >= _ALIKE
+            and all(introspect.is_library_file(one.file, eqn) for one, eqn in sources)
             and not any(map(self._make.has_name, items))
         )
 

@@ -144,7 +144,8 @@ class Tree:
             for local, eqn in itertools.islice(introspect.numbered(jaxpr), self._limit)
         ]
         if self._few is not None:
-            of_library = nested is not None and is_of_library(nested)
+            first = next((one.eqn for one in row if not introspect.is_tag(one.eqn)), None)
+            of_library = nested is not None and is_of_library(nested, first)
             items = Groups(row, address, self._few, self._keys, self._plain, of_library).items()
         if self._only:
             ins, outs = self._only.ends(ins, address), self._only.ends(outs, address)

@@ -220,7 +220,7 @@ def open_title(
     if failure := introspect.failure_of(eqn):
         return tuple(failure_lines(failure))
     lines, title = source_lines(source), short.visible(eqn.primitive.name)
-    return (*lines, with_functions(title, jaxprs, lines))
+    return (*lines, with_functions(title, eqn, jaxprs, lines))
 
 
 def hop_title(eqn: introspect.JaxprEqn) -> str:
@@ -232,11 +232,22 @@ def hop_title(eqn: introspect.JaxprEqn) -> str:
 
 
 def with_functions(
-    title: str, jaxprs: Iterable[introspect.Nested], told: Iterable[str] = ()
+    title: str,
+    eqn: introspect.JaxprEqn,
+    jaxprs: Iterable[introspect.Nested],
+    told: Iterable[str] = (),
 ) -> str:
-    """A title with the user's functions that it runs, but for those told: `scan ×5 · step`."""
+    """A title with the user's functions that it runs, but for those told: `scan ×5 · step`.
+
+    Args:
+        title: The title.
+        eqn: The equation.
+        jaxprs: Those of its nested jaxprs that are meant.
+        told: Texts that are shown already.
+    """
     words = {"", *re.findall(r"\w+", " ".join((title, *told)))}
-    names = [name for name in dict.fromkeys(map(function_of, jaxprs)) if name not in words]
+    found = dict.fromkeys(function_of(nested, eqn) for nested in jaxprs)
+    names = [name for name in found if name not in words]
     return " · ".join(filter(None, (title, ", ".join(names))))
 
 
@@ -297,7 +308,7 @@ def hop_lines(
     if rest:
         return [rest, content(size), *_result_lines(eqn, typed, name)]
     lines = source_lines(source)
-    title = with_functions(hop_title(eqn), introspect.nested_jaxprs(eqn), lines)
+    title = with_functions(hop_title(eqn), eqn, introspect.nested_jaxprs(eqn), lines)
     title = short.shortened(title, short.LINE)
     facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]

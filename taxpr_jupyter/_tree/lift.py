@@ -115,7 +115,7 @@ class Lifts:
         if not nested or all(map(is_of_jax, nested)):
             return True
         stack = introspect.statements_of(item.eqn, libraries=True)
-        return not stack or introspect.is_library_file(stack[0].file)
+        return not stack or stack[0].of_library
 
 
 def _loose(item: Item) -> Iterator[Item]:

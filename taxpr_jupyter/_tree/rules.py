@@ -19,6 +19,7 @@ def is_of_rule(eqn: introspect.JaxprEqn) -> bool:
     codes = traceback.raw_frames()[0][:_INNER] if traceback else ()
     if id(_CALL) not in map(id, codes):  # this is asked of all equations
         return False
-    own = next((k for k, code in enumerate(codes) if introspect.is_user_file(code.co_filename)), 0)
+    files = (code.co_filename for code in codes)
+    own = next((k for k, file in enumerate(files) if introspect.is_user_file(file, eqn)), 0)
     # A function of JAX may call one with a rule, too.
     return any(code is _CALL for code in codes[max(own - 2, 0) : own])
