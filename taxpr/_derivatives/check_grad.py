@@ -20,7 +20,7 @@ from taxpr._derivatives.equations import (
     ruled_calls,
     single_equations,
 )
-from taxpr._derivatives.finite_differences import ComparedDerivative, compare, is_float
+from taxpr._derivatives.finite_differences import ComparedDerivative, NotRunError, compare, is_float
 from taxpr._derivatives.rows import GradCheck, GradRow
 from taxpr._errors import ArgumentError, refuse_no_function, told_as
 from taxpr._places import place_text
@@ -216,9 +216,7 @@ class _Check:
             try:
                 function, of = call.function(), self._of(call)
                 found = list(compare(function, operands, call.reverse, which, of, narrowest))
-            except ArgumentError:  # of another process that asks something else
-                raise
-            except Exception as error:  # such as one that needs the axes of devices around it
+            except NotRunError as error:  # it needs the axes of devices around it, say
                 self._notes.append(f"{self._said(call)} cannot be run alone: {_first(error)}")
                 return rows
             known = known or any(one.slopes for one in found)
@@ -297,9 +295,7 @@ class _Check:
                     known = known or bool(one.slopes)
                     if one.wrong:
                         return False
-            except ArgumentError:  # of another process that asks something else
-                raise
-            except Exception as error:
+            except NotRunError as error:
                 self._notes.append(f"The whole cannot be differentiated: {_first(error)}")
                 continue
             self._notes = [one for one in self._notes if not one.startswith("The whole cannot")]

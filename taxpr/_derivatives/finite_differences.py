@@ -3,8 +3,9 @@
 Values that several devices share stay divided; each process compares its parts.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +23,19 @@ _ROUNDING = 64  # times the precision of the floats: by how much a result may be
 _STEPS = {8: 1e-5, 4: 1e-2}
 _TOLERATED = {8: 1e-3, 4: 5e-2}
 _KINK = {8: 1e-2, 4: 0.2}
+
+
+class NotRunError(Exception):
+    """The function, or its derivative, raised an error, which is the cause of this one."""
+
+
+@contextlib.contextmanager
+def _told_apart() -> Generator[None]:
+    """Tells an error of the function from a mistake in the comparison itself."""
+    try:
+        yield
+    except Exception as error:
+        raise NotRunError(str(error) or type(error).__name__) from error
 
 
 class Slope(NamedTuple):
@@ -110,8 +124,12 @@ def compare(
         which: The numbers of the operands.
         of: The numbers of the results; None means all.
         narrowest: The bytes of the narrowest floats in it, 4 or 8, by which results are rounded.
+
+    Raises:
+        NotRunError: If the function, or its derivative, raises an error.
     """
-    outs = _jax.eval_shape(fun, *operands)
+    with _told_apart():
+        outs = _jax.eval_shape(fun, *operands)
     results = [j for j, out in enumerate(outs) if is_float(out) and (of is None or j in of)]
     chosen = [k for k, x in enumerate(operands) if k in which and is_float(x)]
     if not results or not chosen:
@@ -163,7 +181,8 @@ class _Function:
         """The results, with a value for the operand of this number among those that change."""
         values = [*self.values]
         values[number] = value
-        return self._jitted(values, self._rest)
+        with _told_apart():
+            return self._jitted(values, self._rest)
 
     def derivative(self, reverse: bool) -> Callable[[int, Any, Sequence[Any]], list[float]]:
         """A function of such a number, a direction, and weights of the results: weighted slopes."""
@@ -182,7 +201,7 @@ class _Function:
         def backward(values: Sequence[Any], rest: dict[int, Any], given: Sequence[Any]) -> Any:
             return _jax.vjp(functools.partial(self._run, rest=rest), values)[1](given)[0]
 
-        jitted = _jit(backward if reverse else forward)
+        jitted = _told_apart()(_jit(backward if reverse else forward))
 
         def by_forward(number: int, v: Any, weights: Sequence[Any]) -> list[float]:
             moved = list(map(_zeros, self.values))

@@ -482,3 +482,12 @@ def test_floats_of_16_bits_are_too_coarse():
     assert found.notes[0].startswith("`out = short(x)` (test_check_grad.py:")
     assert "was not compared: it casts to floats of less than 32 bits" in found.notes[0]
     assert found.notes[1].startswith("The whole was not compared")
+
+
+def test_a_mistake_in_the_comparison_is_not_said_to_be_the_programs(monkeypatch):
+    def broken(*args):
+        raise AttributeError("of the comparison")
+
+    monkeypatch.setattr("taxpr._derivatives.finite_differences._numeric", broken)
+    with pytest.raises(AttributeError, match="of the comparison"):
+        taxpr.check_grad(lambda x: jnp.sin(x).sum())(X)
