@@ -34,6 +34,11 @@ class Choice:
     kind: str
     params: Mapping[str, taxpr.Param]
 
+    @property
+    def seeds(self) -> dict[str, int]:
+        """Values for the keys of random numbers among the parameters, which have no default."""
+        return {name: 0 for name, param in self.params.items() if param.is_key}
+
 
 def choices(namespace: Mapping[str, Any]) -> dict[str, Choice]:
     """The injectors that can be attached by name. The namespace takes precedence over taxpr."""

@@ -3,7 +3,7 @@
 from typing import Literal, NotRequired, TypedDict
 
 from taxpr_jupyter._messages.run_results import Idle, Progress, Results, RunStrip, Said, StatesTab
-from taxpr_jupyter._messages.selected import Controls, Empty, Facts, SelectedNode, Tag
+from taxpr_jupyter._messages.selected import Controls, Empty, Facts, SelectedNode, Several, Tag
 from taxpr_jupyter._messages.source_tab import (
     LineMark,
     RecordedValues,
@@ -54,6 +54,8 @@ class Traits(TypedDict):
     heat: str
     marks: dict[str, str]
     selected: str
+    chosen: list[str]  # if it is more than one place, `selected` among them
+    several: Several | Empty
     place: PicturePlace
     views: list[str]
     goes: Goes | Empty

@@ -6,7 +6,7 @@ from typing import Literal, NotRequired, TypedDict
 class Plain(TypedDict):
     """A request without data."""
 
-    do: Literal["cancel", "shown", "gone", "only", "all", "writeStates", "undo", "redo"]
+    do: Literal["cancel", "shown", "gone", "only", "all", "writeStates", "undo", "redo", "choose"]
 
 
 class At(TypedDict):
@@ -51,6 +51,21 @@ class Attach(TypedDict):
 
     do: Literal["attach"]
     address: str
+    injector: str
+
+
+class TagSeveral(TypedDict):
+    """Tags all values at these places, or removes their tags."""
+
+    do: Literal["tagAll", "untagAll"]
+    addresses: list[str]
+
+
+class AttachSeveral(TypedDict):
+    """Attaches an injector to all values at these places; removes theirs if the name is empty."""
+
+    do: Literal["attachAll"]
+    addresses: list[str]
     injector: str
 
 
@@ -167,6 +182,8 @@ Message = (
     | At
     | AddTag
     | Attach
+    | TagSeveral
+    | AttachSeveral
     | SetText
     | SetPosition
     | SetState

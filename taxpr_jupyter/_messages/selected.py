@@ -18,6 +18,33 @@ class Tag(TypedDict):
     injector: str
 
 
+class ChosenValue(TypedDict):
+    """One of several selected values; ``tag`` and ``injector`` are empty without one."""
+
+    address: str
+    text: str
+    tag: str
+    injector: str
+
+
+class Several(TypedDict):
+    """What is selected, if it is more than one place; ``more`` values are not sent.
+
+    ``elements`` are the nodes of the picture that have something of it in them.
+    ``bare`` values have no tag, ``added`` ones a tag that was added, ``injected`` ones an injector.
+    """
+
+    title: str
+    note: str
+    values: list[ChosenValue]
+    more: int
+    elements: list[str]
+    bare: int
+    added: int
+    injected: int
+    injectors: list[str]
+
+
 class NodeValue(TypedDict):
     address: str
     text: str

@@ -13,7 +13,7 @@ import traitlets
 
 from taxpr_jupyter._messages.panel_traits import Goes, Traits
 from taxpr_jupyter._messages.run_results import Idle, Progress, Results, RunStrip, Said, StatesTab
-from taxpr_jupyter._messages.selected import Controls, Empty, SelectedNode
+from taxpr_jupyter._messages.selected import Controls, Empty, SelectedNode, Several
 from taxpr_jupyter._messages.source_tab import RecordedValues, SourceEdits, SourceHeat, SourceText
 from taxpr_jupyter._messages.tabs import (
     Answer,
@@ -45,9 +45,10 @@ def _dict(start: dict[str, Any] | None = None) -> Any:
 class Graph(anywidget.AnyWidget):
     """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
 
-    `Traits` declares their types. The browser changes `selected`, `place`, `view`, `live` and
-    `gradients`, and sends messages; all else goes from Python to the browser. The picture is sent
-    only when it is another one, and the other views only while they are looked at. `saved` is the
+    `Traits` declares their types. The browser changes `selected`, `chosen`, `place`, `view`,
+    `live` and `gradients`, and sends messages; all else goes from Python to the browser. The
+    picture is sent only when it is another one, and the other views only while they are looked at.
+    `saved` is the
     class of the picture that is saved with the notebook in place of this.
 
     Args:
@@ -71,6 +72,8 @@ class Graph(anywidget.AnyWidget):
     heat = traitlets.Unicode().tag(sync=True)
     marks = traitlets.Dict().tag(sync=True)
     selected = traitlets.Unicode().tag(sync=True)
+    chosen = traitlets.List().tag(sync=True)
+    several: Shown[Several | Empty] = _dict()
     place = traitlets.Dict().tag(sync=True)
     views = traitlets.List().tag(sync=True)
     goes: Shown[Goes | Empty] = _dict()

@@ -10,6 +10,7 @@ from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import wire
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import LAYOUT, Jobs
+from taxpr_jupyter._view.parts.choosing import SeveralView
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
 from taxpr_jupyter._view.parts.state_fields import StateFields
@@ -27,12 +28,14 @@ class Showing:
         graph: Graph,
         jobs: Jobs,
         finding: FindView,
+        several: SeveralView,
         controls: InjectorControls,
         fields: StateFields,
     ) -> None:
         self._graph = graph
         self._jobs = jobs
         self._finding = finding
+        self._several = several
         self._controls = controls
         self._fields = fields
         self._going: tuple[str, PicturePlace] | None = None  # once the picture is there
@@ -55,6 +58,7 @@ class Showing:
 
     def moved(self, keys: Mapping[str, str | None]) -> None:
         """Keeps the selection in a program that was traced anew."""
+        self._several.moved(keys)
         selected = self._graph.selected
         if self._selected_key:
             self._selected_key = keys.get(self._selected_key) or ""
@@ -101,7 +105,8 @@ class Showing:
             return
         self._selected_key = node.site.key if node and node.site else ""
         self._graph.inspection = wire.inspection_state(address, node) if node else {}
-        self._controls.show(node)
+        self._several.refresh()
+        self._controls.show(None if self._graph.chosen else node)
 
     def run(self) -> None:
         """Shows the last run."""

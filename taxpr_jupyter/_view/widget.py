@@ -17,6 +17,7 @@ from taxpr_jupyter._view.actions import Messages
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import Jobs
 from taxpr_jupyter._view.parts.asking import AskView
+from taxpr_jupyter._view.parts.choosing import SeveralView
 from taxpr_jupyter._view.parts.comparing import CompareView
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
@@ -57,22 +58,24 @@ class PanelView(ipywidgets.VBox):
         self.jobs = jobs = Jobs(session, graph, self._lock)
         known = weakref.proxy(session)  # which the parts of the panel get
         finding = FindView(known, graph.show)
+        self._several = several = SeveralView(known, graph)
         controls = InjectorControls(known, lambda state: graph.show(controls=state))
         self._controls = controls
         fields = StateFields(known, graph, jobs)
         self._comparing = CompareView(known, graph, jobs)
         self._sourcing = SourceView(known, graph, jobs)
         self._asking = AskView(known, graph, jobs)
-        self.showing = Showing(graph, jobs, finding, controls, fields)
+        self.showing = Showing(graph, jobs, finding, several, controls, fields)
         self._running = Running(graph, jobs)
         self._runs = RunStripView(known, graph, jobs)
-        parts = controls, finding, fields, self._comparing, self._sourcing, self._asking, self._runs
+        others = self._comparing, self._sourcing, self._asking, self._runs
+        parts = controls, finding, several, fields, *others
         handles = [*(part.handle for part in parts), self._on_page]
         self.messages = messages = Messages(graph, jobs, self._running, *handles)
         super().__init__([ipywidgets.VBox([graph]).add_class("taxpr-grid")])
         self.add_class("taxpr-panel")
         graph.saved = mark_of(self.model_id)
-        graph.observe(self._on_selected, "selected")
+        graph.observe(self._on_selected, ("selected", "chosen"))
         graph.observe(self._on_view, "view")
         graph.observe(self._running.live, "live")
         graph.observe(self._keep, KEPT)
@@ -115,6 +118,7 @@ class PanelView(ipywidgets.VBox):
             elif change in ("values", "states"):
                 showing.texts(code=not soon)
                 self._controls.refresh()
+                self._several.refresh()
             elif change == "folding":
                 showing.folding()
                 showing.redraw()

@@ -103,15 +103,40 @@ def test_a_search_and_what_is_lit(page, shown):
     ]
 
 
-def test_a_path_and_folding(page, shown):
+def test_folding(page, shown):
     it = shown(selected("1:scan"))
     page.get_by_role("button", name="Fold", exact=True).click()
-    page.locator('svg [data-address="out1"]').click(modifiers=["Shift"])
     page.locator('svg [data-address="out1"]').press("o")
     assert all_sent(it) == [
         {"do": "fold", "address": "1:scan"},
-        {"do": "between", "address": "1:scan", "to": "out1"},
         {"do": "toggle", "address": "out1"},
+    ]
+
+
+def test_several_values_are_selected(page, shown):
+    both = [TANH, "1:scan"]
+
+    def several(session, graph):
+        session.attach(f"{TANH}.0", "scale", factor=0.5)
+        graph.selected, graph.chosen = TANH, both
+        graph.found = {"text": "", "count": 2, "at": 0, "turn": 0, "elements": []}
+
+    it = shown(several)
+    page.get_by_role("button", name="Select all 2").click()
+    page.get_by_role("button", name="Tag 2", exact=True).click()
+    page.get_by_role("button", name="Watch").click()
+    page.get_by_role("button", name="Remove 1 injector").click()
+    page.get_by_role("button", name="Remove 1 tag").click()
+    page.get_by_role("button", name="Path between").click()
+    page.get_by_label("Injector for all").select_option("clip")
+    assert all_sent(it) == [
+        {"do": "choose"},
+        {"do": "tagAll", "addresses": both},
+        {"do": "record", "step": -1, "injectors": True},
+        {"do": "attachAll", "addresses": both, "injector": ""},
+        {"do": "untagAll", "addresses": both},
+        {"do": "between", "address": TANH, "to": "1:scan"},
+        {"do": "attachAll", "addresses": both, "injector": "clip"},
     ]
 
 

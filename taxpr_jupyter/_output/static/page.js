@@ -71,7 +71,6 @@ const picture = new Picture(
   {
     select,
     toggle: open,
-    between: (_, to) => select(to), // paths are the panel's
     placed: ({ scale: now }) => {
       scale.textContent = `${Math.round(100 * now)}%`;
     },

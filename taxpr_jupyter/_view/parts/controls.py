@@ -100,9 +100,7 @@ class InjectorControls:
         try:
             if injector:
                 choice = self._session.choices().get(injector)
-                params = choice.params if choice else {}
-                seeds = {name: 0 for name, param in params.items() if param.is_key}
-                self._session.attach(address, injector, **seeds)
+                self._session.attach(address, injector, **(choice.seeds if choice else {}))
             else:
                 self._session.detach(address)
         finally:

@@ -1,6 +1,6 @@
 """Search and paths in the panel: the data and the actions of `static/find.js`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from taxpr import Address, file_text
 from taxpr_jupyter._analysis.slices import Slice
@@ -35,6 +35,8 @@ class FindView:
         match message:
             case {"do": "find", "text": text, "step": step}:
                 self.find(text, step)
+            case {"do": "choose"}:
+                self.choose()
             case {"do": "upstream" | "downstream" | "line" as what, "address": address}:
                 self.trace(what, address)
             case {"do": "between", "address": address, "to": to}:
@@ -72,16 +74,16 @@ class FindView:
         self._found = {**found, "at": self._at + 1, "turn": self._turn}
         self._show_hits()
 
+    def choose(self) -> None:
+        """Selects all hits."""
+        if self._hits:
+            several = self._hits if len(self._hits) > 1 else []
+            self._show(selected=self._hits[0], chosen=several)
+
     def _show_hits(self) -> None:
         """Shows the hits, and which nodes of the picture have some of them."""
-        elements: list[str] = []
-        try:
-            hits = self._session.slice_of(self._hits)
-            nodes = self._session.picture().nodes if self._hits else ()
-            elements = [node.address for node in nodes if hits.touches(node.address)]
-        except PanelError:  # one of them is gone
-            pass
-        self._show(found={**self._found, "elements": list(dict.fromkeys(elements))})
+        elements = elements_of(self._session, self._hits)
+        self._show(found={**self._found, "elements": elements})
 
     def trace(self, what: str, *addresses: str) -> None:
         """Lights what is upstream or downstream of a place, between two, or of a line of source."""
@@ -160,6 +162,18 @@ class FindView:
             equations = len(self._session.source().at(addresses[0]).line.equations) or equations
         star = "*" if traced.unsure else ""
         return f"{where}: {count_of(equations, 'equation')}{star}"
+
+
+def elements_of(session: Session, places: Sequence[str]) -> list[str]:
+    """The nodes of the picture that have some of these places in them."""
+    if not places:
+        return []
+    try:
+        part = session.slice_of(places)
+        elements = [node.address for node in session.picture().nodes if part.touches(node.address)]
+    except PanelError:  # one of them is gone
+        return []
+    return list(dict.fromkeys(elements))
 
 
 def _unsure(traced: Slice) -> str:

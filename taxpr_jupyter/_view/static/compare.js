@@ -40,7 +40,6 @@ export class Compare {
         const side = this.touched?.closest(".before") ? "before" : "after";
         send({ do: "toggleBoth", address, side });
       },
-      between: () => this.#choose(this.#focused()),
       placed,
     };
     this.picture = new Picture(this.stage, act, {});

@@ -37,12 +37,13 @@ export class Find {
       button("↑", () => this.#step(-1), { "aria-label": "Previous hit", title: "Shift+Enter" }),
       button("↓", () => this.#step(1), { "aria-label": "Next hit", title: "Enter" }),
     ];
+    this.every = button("", () => this.#chooseAll(), { title: "Select all hits" });
     this.words = spoken("tx-hint");
     this.only = button("Only this", () => send({ do: "only" }), { title: "Fold everything else" });
     this.all = button("Show all", () => send({ do: "all" }));
     /** Below the picture: what appears there moves no line under the pointer between the two clicks of a double click. */
     this.slice = h("div", { class: "tx-slice", role: "group", "aria-label": "What is highlighted" }, this.words, this.only, this.all);
-    const search = h("span", { class: "tx-search" }, this.field, ...this.steps, this.count);
+    const search = h("span", { class: "tx-search" }, this.field, ...this.steps, this.count, this.every);
     this.element = h("div", { class: "tx-find", role: "search" }, search);
   }
 
@@ -56,6 +57,8 @@ export class Find {
     this.count.title = why;
     this.count.classList.toggle("tx-error", Boolean(error));
     for (const step of this.steps) step.toggleAttribute("disabled", !count && !this.field.value);
+    this.every.hidden = count < 2;
+    this.every.textContent = `Select all ${count.toLocaleString("en")}`;
     this.#keepFocus(focused);
     this.picture.found(elements);
     if (turn === this.turn) return;
@@ -101,11 +104,6 @@ export class Find {
     if (this.wanted && this.picture.goTo(this.wanted)) this.wanted = "";
   }
 
-  /** From the selected element to another. @param {string} from @param {string} to */
-  between(from, to) {
-    if (from && from !== to) this.send({ do: "between", address: from, to });
-  }
-
   /**
    * What the inspector offers for a place.
    * @param {{ address: string, kind: string }} node
@@ -120,7 +118,7 @@ export class Find {
     };
     const to = () => {
       this.start = "";
-      this.between(start, address);
+      this.send({ do: "between", address: start, to: address });
       redraw();
     };
     const here = start && start !== address;
@@ -137,7 +135,7 @@ export class Find {
         }),
         start === address
           ? button("Not from here", () => this.#forget(redraw))
-          : button("From here …", from, { title: "Show the path from here to another node. Or hold Shift and click the other node" }),
+          : button("From here …", from, { title: "Show the path from here to another node" }),
         here ? button("… to here", to, { title: `From ${start}` }) : null,
       ),
       start === address ? hint("Select where the path ends.") : null,
@@ -176,6 +174,11 @@ export class Find {
   #step(step) {
     clearTimeout(this.typing);
     this.#ask(step);
+  }
+
+  #chooseAll() {
+    if (this.field.value !== this.asked) this.#step(0);
+    this.send({ do: "choose" });
   }
 
   /** @param {number} step */

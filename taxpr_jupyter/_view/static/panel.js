@@ -22,6 +22,7 @@ import { drawLegend } from "./legend.js";
 import { Picture } from "./picture.js";
 import { drawResults } from "./results.js";
 import { Runs } from "./runs.js";
+import { drawSeveral } from "./several.js";
 import { SourceLines } from "./source.js";
 import { States } from "./states.js";
 import { Lines, Tabs } from "./text.js";
@@ -178,7 +179,21 @@ function render({ model, el }) {
     model.set(trait, value);
     model.save_changes();
   };
-  const select = (/** @type {string} */ address) => set("selected", address);
+  const select = (/** @type {string} */ address) => choose([], address);
+  /** Selects these, of which one is looked at; one alone is in no list. */
+  const choose = (/** @type {string[]} */ chosen, address = chosen.at(-1) ?? "") => {
+    const several = chosen.length > 1 ? chosen : [];
+    model.set("selected", address); // the first, for Python keeps only what this is among
+    if (several.length || model.get("chosen").length) model.set("chosen", several);
+    model.save_changes();
+  };
+  /** Adds to what is selected, or takes away what is, unless it is to be kept. */
+  const more = (/** @type {string[]} */ addresses, /** @type {boolean} */ keep) => {
+    const [chosen, selected] = [model.get("chosen"), model.get("selected")];
+    const now = new Set(chosen.length || !selected ? chosen : [selected]);
+    for (const one of addresses) if (keep || !now.delete(one)) now.add(one);
+    choose([...now]);
+  };
 
   const scale = h("span", { class: "tx-scale" });
   const call = h("code");
@@ -205,7 +220,7 @@ function render({ model, el }) {
   const act = {
     select,
     toggle: (/** @type {string} */ address) => send({ do: "toggle", address }),
-    between: (/** @type {string} */ from, /** @type {string} */ to) => find.between(from, to),
+    more,
     placed: (/** @type {import("./picture.js").View} */ place, /** @type {boolean} */ moved) => {
       scale.textContent = `${Math.round(100 * place.scale)}%`;
       clearTimeout(saving);
@@ -262,23 +277,23 @@ function render({ model, el }) {
     ...zoomTools(seen, scale, (words, error) => say(words, error)),
     full,
   );
-  const onRow = { select, send, between: act.between };
+  const onRow = { select, send, more };
   const text = new Lines("Text of the program", "tx-text", onRow);
   const outline = new Lines("Outline of the program", "tx-outline", onRow);
-  const choose = (/** @type {string} */ address) => {
+  const show = (/** @type {string} */ address) => {
     if (!address) return select("");
     send({ do: "reveal", address });
     find.bring(address);
   };
   const source = new SourceLines({
-    choose,
+    choose: show,
     light: (place) => send(place ? { do: "line", address: place } : { do: "all" }),
     record: (step, injectors) => send({ do: "record", step, injectors }),
     edit: (place, text) => send({ do: "edit", address: place, text }),
     unedit: (place) => send({ do: "unedit", address: place }),
     copied: (words) => drawCopied(words, say),
   });
-  const ask = new Ask(send, choose, (words) => drawCopied(words, say), model.get("_questions"));
+  const ask = new Ask(send, show, (words) => drawCopied(words, say), model.get("_questions"));
   source.follow(stage);
   const tabs = new Tabs("View of the program", (name) => set("view", name), [
     { name: "picture", title: "Picture", panel: stage, shown: () => picture.reveal(model.get("selected")) },
@@ -326,13 +341,19 @@ function render({ model, el }) {
   };
   const inspect = () => {
     const [node, selected] = [model.get("inspection"), model.get("selected")];
+    const [chosen, several] = [model.get("chosen"), model.get("several")];
     const there = "address" in node;
-    const waiting = selected !== (there ? node.address : ""); // for the kernel
+    const all = chosen.length > 0 && "title" in several;
+    const waiting = selected !== (there ? node.address : "") || all !== chosen.length > 0; // for the kernel
     inspector.classList.toggle("tx-waiting", waiting);
     if (waiting) return;
     const focused = inspector.contains(document.activeElement);
     inspector.classList.toggle("tx-empty", !selected && !model.get("tags").length);
-    const children = there
+    const values = model.get("source_values");
+    const recorded = "texts" in values ? values.texts : {};
+    const children = all
+      ? drawSeveral(chosen, several, recorded, { send, select: show, close: () => select("") })
+      : there
       ? drawInspection(node, send, () => select(""), find.offers(node, inspect))
       : drawTags(model.get("tags"), select);
     redraw(inspector, children);
@@ -383,7 +404,10 @@ function render({ model, el }) {
     source_of: (lines) => source.know(lines),
     source_run: (said) => source.ran(said),
     source_edits: (edits) => source.edited(edits),
-    source_values: (values) => source.values(values),
+    source_values: (values) => {
+      source.values(values);
+      if (model.get("chosen").length) inspect();
+    },
     source_heat: (measured) => source.warm(measured),
     timeline: (line) => timeline.show(line),
     flows: (flows) => ask.flows(flows),
@@ -400,6 +424,14 @@ function render({ model, el }) {
       inspect();
     },
     goes: (to) => "place" in to && picture.goToPlace(to.place),
+    chosen: (addresses) => {
+      for (const view of [picture, text, outline]) view.choose(addresses);
+      inspect();
+    },
+    several: (shown) => {
+      if ("title" in shown) picture.choose([...model.get("chosen"), ...shown.elements]);
+      inspect();
+    },
     inspection: inspect,
     states: (shown) => states.show(shown),
     tags: (tags) => {

@@ -12,6 +12,7 @@
 
 import { eqnOf, isIn, outward } from "./address.js";
 import { ALL, Altitude, LEAST } from "./altitude.js";
+import { Band } from "./band.js";
 import { Boxes } from "./boxes.js";
 import { h } from "./dom.js";
 import { addressOf, legendOf, parseSvg, prepare } from "./drawn.js";
@@ -36,8 +37,10 @@ export class Picture {
   /**
    * @param {HTMLElement} stage The picture is shown in this, whatever its size.
    * @param {{ select(address: string): void, toggle(address: string): void,
-   *   between(from: string, to: string): void,
+   *   more?: (addresses: string[], keep: boolean) => void,
    *   placed(place: View, moved: boolean): void }} act What to call when something has happened.
+   *   `more` adds to what is selected, or takes away what is, unless it is to be kept; a picture without it
+   *   has one selected element at most.
    * @param {PicturePlace} place Where the user had it before, or an empty object.
    */
   constructor(stage, act, place) {
@@ -57,6 +60,8 @@ export class Picture {
     this.used = this.moved; // then a new size of the stage moves nothing
     this.whole = false; // what `fit` was asked for
     this.selected = "";
+    /** @type {string[]} What else is selected. */
+    this.chosen = [];
     /** @type {Record<string, string>} */
     this.marks = {};
     /** @type {{ elements: Set<string>, edges: Set<number> } | null} */
@@ -105,6 +110,7 @@ export class Picture {
     this.legend.replaceChildren();
     if (!svg) return;
     prepare(svg);
+    svg.setAttribute("aria-multiselectable", String(Boolean(this.act.more)));
     this.legend.append(...legendOf(svg));
     this.boxes = new Boxes(svg);
     this.altitude = new Altitude(svg, this.boxes, this.items);
@@ -131,8 +137,9 @@ export class Picture {
     this.selected = address;
     this.used ||= Boolean(address) && this.stage.clientWidth > 0;
     const shown = new Set(this.#shown(address));
+    const all = new Set([...shown, ...this.chosen.flatMap((one) => this.#shown(one))]);
     for (const item of this.items) {
-      const is = String(shown.has(item));
+      const is = String(all.has(item));
       if (item.getAttribute("aria-selected") !== is) item.setAttribute("aria-selected", is);
     }
     for (const edge of this.svg?.querySelectorAll(".edge") ?? []) {
@@ -145,6 +152,12 @@ export class Picture {
     this.#outline();
     this.#makeReachable(first);
     this.overview.avoid(this.#seenBoxes(shown));
+  }
+
+  /** Marks these elements as selected, too. @param {string[]} addresses */
+  choose(addresses) {
+    this.chosen = addresses;
+    this.select(this.selected);
   }
 
   /** Where elements are in the stage, of frames their titles. @param {Iterable<Element>} items */
@@ -541,10 +554,17 @@ export class Picture {
     this.#put(before.place, true);
   }
 
-  /** Selects an element; with Shift, it is the other end of a path from the selected one. */
+  /** Selects an element; with Shift also, or no longer. */
   #choose(/** @type {Element} */ item, /** @type {boolean} */ shift) {
-    if (shift && this.selected) this.act.between(this.selected, addressOf(item));
+    if (shift && this.act.more) this.act.more([addressOf(item)], false);
     else this.act.select(addressOf(item));
+  }
+
+  /** Selects the nodes that a rubber band meets, too. @param {Band} band */
+  #catch(band) {
+    const nodes = this.items.filter((item) => !item.classList.contains("cluster"));
+    const met = nodes.filter((item) => band.meets(this.#onStage(this.boxes.of(item))));
+    if (met.length) this.act.more?.([...new Set(met.map(addressOf))], true);
   }
 
   #key(/** @type {KeyboardEvent} */ event) {
@@ -589,17 +609,24 @@ export class Picture {
     this.#zoom(Math.exp(-turn / 250), { x: event.clientX - box.x, y: event.clientY - box.y });
   }
 
-  /** A press that moves some pixels drags the picture; one that does not is a click. */
+  /**
+   * A press that moves some pixels drags the picture; with Shift held it draws a rubber band. One that does
+   * not move is a click.
+   */
   #press(/** @type {PointerEvent} */ down) {
     if (down.button !== 0 || !this.svg) return;
     let last = { x: down.clientX, y: down.clientY };
     let dragging = false;
+    /** @type {Band | null} */
+    let band = null;
+    const banding = down.shiftKey && down.pointerType !== "touch" && Boolean(this.act.more);
     const scrolling = scrolls(this.stage, down);
     const listeners = new AbortController();
     const listen = (/** @type {string} */ name, /** @type {(event: any) => void} */ listener) =>
       this.stage.addEventListener(name, listener, { signal: listeners.signal });
     const stop = () => {
       listeners.abort();
+      band?.gone();
       this.stage.classList.remove("tx-dragging");
     };
     this.release = stop;
@@ -609,13 +636,16 @@ export class Picture {
         if (scrolling) return stop();
         dragging = true; // captured only now: a captured click would not reach its element
         this.stage.setPointerCapture(down.pointerId);
-        this.stage.classList.add("tx-dragging");
+        if (banding) band = new Band(this.stage, last);
+        else this.stage.classList.add("tx-dragging");
       }
+      if (band) return band.to({ x, y });
       this.#moveBy(x - last.x, y - last.y);
       last = { x, y };
     });
     listen("pointerup", (up) => {
       stop();
+      if (band) this.#catch(band);
       if (dragging) return;
       const twin = up.target instanceof Element && up.target.closest("[data-twin]");
       if (twin) return this.#follow(twin);

@@ -72,13 +72,15 @@ export class Lines {
    * @param {string} label
    * @param {"tx-text" | "tx-outline"} name The class of the panel. Spans of text have their spaces
    *   in them; in the outline they stand apart.
-   * @param {{ select(address: string): void, between(from: string, to: string): void,
+   * @param {{ select(address: string): void, more(addresses: string[], keep: boolean): void,
    *   send(message: Message): void }} act What to call when something has happened.
    */
   constructor(label, name, act) {
     this.act = act;
     this.isCode = name === "tx-text";
     this.selected = "";
+    /** @type {string[]} What else is selected. */
+    this.chosen = [];
     this.sought = { text: "", at: 0 };
     /** @type {string[] | null} */
     this.lit = null;
@@ -87,7 +89,7 @@ export class Lines {
     /** @type {HTMLElement[]} */
     this.items = [];
     this.note = h("p", { class: "tx-note tx-lines-note", role: "note" });
-    this.tree = h("div", { class: "tx-tree", role: "tree", "aria-label": label });
+    this.tree = h("div", { class: "tx-tree", role: "tree", "aria-label": label, "aria-multiselectable": "true" });
     this.tail = hint("", { class: "tx-hint tx-lines-note" });
     this.panel = h("div", { class: `tx-lines ${name}` }, this.note, this.tree, this.tail);
     this.tree.addEventListener("click", (event) => this.#click(event));
@@ -123,8 +125,10 @@ export class Lines {
     this.selected = address;
     const shown = this.#nearest(address);
     const exact = this.rows[shown]?.address === address;
+    const all = new Set(this.chosen);
     this.items.forEach((item, k) => {
-      const chosen = address !== "" && exact && this.rows[k].address === address;
+      const own = this.rows[k].address;
+      const chosen = own !== "" && ((exact && own === address) || all.has(own));
       item.setAttribute("aria-selected", String(chosen));
       item.classList.toggle("tx-holds", k === shown && !exact);
       for (const span of item.querySelectorAll("[data-address]")) {
@@ -134,6 +138,12 @@ export class Lines {
     if (this.tree.contains(document.activeElement)) return;
     this.#makeReachable(Math.max(0, shown));
     this.reveal();
+  }
+
+  /** Marks what stands for these addresses as selected, too. @param {string[]} addresses */
+  choose(addresses) {
+    this.chosen = addresses;
+    this.select(this.selected);
   }
 
   /** Pales all but what stands for these addresses, or holds one; null: nothing. */
@@ -256,7 +266,7 @@ export class Lines {
     if (this.#isTwist(event.target)) return this.#toggle(row);
     const own = /** @type {Element} */ (event.target).getAttribute("data-address");
     const address = own ?? row.address;
-    if (event.shiftKey && this.selected) this.act.between(this.selected, address);
+    if (event.shiftKey) this.act.more([address], false);
     else this.act.select(address);
   }
 
@@ -294,7 +304,7 @@ export class Lines {
       ArrowLeft: out,
       " ": () => row.fold && this.#toggle(row),
       Enter: () => {
-        if (event.shiftKey && this.selected) this.act.between(this.selected, row.address);
+        if (event.shiftKey) this.act.more([row.address], false);
         else this.act.select(row.address);
       },
       Escape: () => this.act.select(""),
