@@ -96,9 +96,9 @@ class SetState(TypedDict):
 
 
 class Find(TypedDict):
-    """Searches, and goes on by so many hits."""
+    """Searches, and goes on by so many hits; "enter" selects all hits of a selector in Python."""
 
-    do: Literal["find"]
+    do: Literal["find", "enter"]
     text: str
     step: int
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import taxpr
 from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._analysis.index import Index
-from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._search.grammar import (
     GRAMMAR,
     PATTERNS,
@@ -19,6 +19,7 @@ from taxpr_jupyter._search.grammar import (
     words_of,
 )
 from taxpr_jupyter._search.searched import Searched
+from taxpr_jupyter._search.typed import is_selector, selector_of
 from taxpr_jupyter._text.short import Where, file_and_line, visible
 
 _Fact = TypeVar("_Fact")
@@ -56,12 +57,30 @@ class Finder:
     def find(self, text: str) -> list[Hit]:
         """The places that match all words, in program order; none if there are no words.
 
+        A selector in Python, such as ``var("h")``, finds the values that it means.
+
         Raises:
-            PanelError: A word has an unknown prefix, or a text that its prefix does not allow.
+            PanelError: A word has an unknown prefix, or a text that its prefix does not allow; or
+                the selector means nothing.
         """
+        if is_selector(text):
+            return self._meant(text)
         words = words_of(text)
         with without_collection():
             return self._hits([self._found(word) for word in words])
+
+    def _meant(self, text: str) -> list[Hit]:
+        """The values that a selector means; of an equation with one result the equation."""
+        try:
+            found = taxpr.find_values(self._program, selector_of(text))
+        except taxpr.TaxprError as error:
+            raise PanelError(one_line(error)) from None
+        rows, at = self._searched.rows, self._searched.at
+        addresses = [
+            one.address.eqn if len(rows[at[one.address.eqn]].made) == 1 else one.address
+            for one in found
+        ]
+        return [Hit(str(address), (text.strip(),)) for address in addresses]
 
     def _hits(self, reasons: Sequence[_Found]) -> list[Hit]:
         """The places that every word found."""
@@ -96,6 +115,9 @@ class Finder:
     def _plain(self, word: str) -> _Found:
         if letter := PATTERNS["letter"].fullmatch(word):
             return self._letter(letter[1])
+        name, _, number = word.rpartition("#")
+        if name and number.isdecimal() and self._program.variables():
+            return self._occurrence(name, int(number))
         may_be_address = taxpr.Address(word).kind or ("/" in word and is_glob(word))
         if may_be_address and (found := self._address(word)):
             return found
@@ -156,6 +178,13 @@ class Finder:
     def _types_where(self, fits: Callable[[str], bool]) -> _Found:
         firsts = (next(filter(fits, types), None) for types in self._searched.types)
         return {k: f"type {type_}" for k, type_ in enumerate(firsts) if type_ is not None}
+
+    def _occurrence(self, name: str, number: int) -> _Found:
+        return {
+            self._searched.at[one.address.eqn]: f"value {number} of {one.short}"
+            for one in self._program.variables()
+            if one.occurrence == number and name in (one.text, one.short)
+        }
 
     def _letter(self, letter: str) -> _Found:
         letter = letter.lower()

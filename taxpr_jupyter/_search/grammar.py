@@ -15,7 +15,8 @@ labels and names of primitives, tags, inputs, scopes and functions. Some words h
 A prefix tells what to compare a word with: ``prim:dot``, ``fn:loss``, ``name:w1``,
 ``source:model.py`` (parts of texts, or globs), ``var:scores`` (variables of the source, if the
 program was traced with names), ``dtype:``, ``shape:``; ``tag:``, ``scope:`` and ``line:`` mean the
-same as the selectors of taxpr. Globs may contain ``*`` and ``?``.
+same as the selectors of taxpr. Globs may contain ``*`` and ``?``. In the panel a search can also be
+a selector in Python, see `typed`.
 
 Patterns are regular expressions that mean the same in Python and in JavaScript. They ignore case.
 """

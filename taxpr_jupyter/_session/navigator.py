@@ -63,7 +63,7 @@ class Navigator:
         (``model.py:12``, ``line 12``), a variable as `print(jaxpr)` shows it (``cd:``) or an
         address. Prefixes say what is meant: ``prim:dot``, ``fn:``, ``name:``, ``source:``,
         ``dtype:``, ``shape:``, ``tag:``, ``scope:``, ``line:``; the last three mean what taxpr's
-        selectors mean.
+        selectors mean. A selector in Python, such as ``var("h")``, finds the values that it means.
 
         Args:
             text: The words.

@@ -29,6 +29,7 @@ from taxpr_jupyter._model.legend import legend_rows
 from taxpr_jupyter._model.questions import question_buttons
 from taxpr_jupyter._output.modules import linked
 from taxpr_jupyter._search.grammar import examples
+from taxpr_jupyter._search.typed import EXAMPLE
 
 STATIC = pathlib.Path(__file__).parent / "static"
 VIEWS = get_args(get_type_hints(Traits)["view"])
@@ -61,7 +62,7 @@ class Graph(anywidget.AnyWidget):
     _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
 
     _legend = traitlets.List(legend_rows()).tag(sync=True)
-    _criteria = traitlets.List(examples()).tag(sync=True)
+    _criteria = traitlets.List([*examples(), EXAMPLE]).tag(sync=True)
     _questions = traitlets.List(question_buttons()).tag(sync=True)
     svg = traitlets.Unicode().tag(sync=True)
     note = traitlets.Unicode().tag(sync=True)

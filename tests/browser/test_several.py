@@ -192,3 +192,23 @@ def test_axe_finds_nothing_and_it_fits(page, it, scheme, width):
     assert found(page, ".taxpr-panel") == []
     assert page.evaluate(SMALL_TEXTS) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_selector_is_shown_while_it_is_typed_and_enter_selects_all(page, it):
+    count = page.locator(".tx-hits")
+    search = page.get_by_role("searchbox")
+    search.fill('var("h')
+    expect(count).to_contain_text("not complete")
+    page.screenshot(path=BUILD / "selector-mistake.png")
+    search.fill('var("h")')
+    expect(count).to_have_text("2 hits")
+    assert {SIN, ADD} == set(it.view.graph.found["elements"])
+    expect(page.locator(".tx-found")).to_have_count(2)
+    assert not it.view.graph.chosen
+    search.press("Enter")
+    page.evaluate("idle()")
+    assert chosen(it) == ({SIN, ADD}, [SIN, ADD])
+    search.fill("tanh")
+    search.press("Enter")  # words go on from hit to hit
+    expect(count).to_have_text("1 of 2")
+    assert chosen(it) == ({TANH}, [TANH])

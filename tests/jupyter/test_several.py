@@ -142,3 +142,36 @@ def test_a_line_in_a_cell_means_all_by_a_list(notebook):
     )
     assert notebook.good("%taxpr tag ['h']") == ["0:sin.0", "1:mul.0"]
     assert len(notebook.good("%taxpr inject ['h'] scale factor=0.5")) == 2
+
+
+SELECTORS = {
+    'var("h")': ["0:sin", "1:mul", "2:add"],
+    'taxpr.var("h", occurrence=1)': ["1:mul"],
+    '{"name": "y"}': ["t0"],
+    '["h#0", var("x")]': ["in0", "0:sin"],
+    'scope("nope")': "None has a named scope",
+    'var("g")': "no variable has that name. There are: h, x, y",
+    'var("h': "This selector in Python is not complete",
+    'var("h", k=1)': "got an unexpected keyword argument 'k'. Selectors are var(",
+    'tag("y")': 'tag marks values. Type tag:loss, or {"name": "loss"}',
+    "h#1": ["1:mul"],
+    "model.h#2": ["2:add"],
+    "h#7": [],
+}
+
+
+@pytest.mark.parametrize("text", SELECTORS)
+def test_a_search_takes_selectors_in_python(session, text):
+    wanted = SELECTORS[text]
+    if isinstance(wanted, list):
+        assert [hit.address for hit in session.find(text)] == wanted
+        return
+    with pytest.raises(PanelError) as error:
+        session.find(text)
+    assert wanted in str(error.value)
+
+
+def test_a_selector_in_a_search_runs_nothing(session):
+    for text in ('var(print("no"))', 'var("h", line=int("3"))', "[var].append(3)"):
+        with pytest.raises(PanelError):
+            session.find(f"{text}" if text.startswith("var") else f'["x", {text}]')

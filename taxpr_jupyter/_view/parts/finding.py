@@ -8,6 +8,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._messages.requests import Message
 from taxpr_jupyter._messages.tabs import SearchHits
 from taxpr_jupyter._model.model import Picture, count_of
+from taxpr_jupyter._search.typed import is_selector
 from taxpr_jupyter._session.session import Session
 
 
@@ -35,6 +36,11 @@ class FindView:
         match message:
             case {"do": "find", "text": text, "step": step}:
                 self.find(text, step)
+            case {"do": "enter", "text": text, "step": step}:
+                alone = is_selector(text)
+                self.find(text, 0 if alone else step)
+                if alone:
+                    self.choose()
             case {"do": "choose"}:
                 self.choose()
             case {"do": "upstream" | "downstream" | "line" as what, "address": address}:

@@ -161,7 +161,9 @@ export class Find {
   #key(event) {
     if (event.key === "Enter") {
       event.preventDefault();
-      this.#step(event.shiftKey ? -1 : 1);
+      if (event.shiftKey) return this.#step(-1);
+      clearTimeout(this.typing);
+      this.send({ do: "enter", text: this.field.value, step: 1 });
     } else if (event.key === "Escape" && this.field.value) {
       event.preventDefault();
       event.stopPropagation(); // a second one leaves the panel

@@ -1,0 +1,72 @@
+"""Read a selector of taxpr that is typed as Python into a search: ``var("h", line=3)``.
+
+Nothing is evaluated but calls of the makers of selectors, and literals.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._errors import PanelError, one_line
+
+_MAKERS: Mapping[str, Callable[..., Any]] = {
+    one.__name__: one for one in (taxpr.var, taxpr.scope, taxpr.line)
+}
+_BEGIN = re.compile(r"\s*(?:(?:taxpr\.)?([A-Za-z_]\w*)\(|[{\[]\s*[\"'{]|[{\[]\s*(?:taxpr\.)?\w+\()")
+_KNOWN = 'var("h"), scope("block_*"), line(12), {"name": "loss"}'
+EXAMPLE = 'var("h", line=3)', "a selector in Python; Enter selects all that it means"
+_INSTEAD = {
+    "cotangent": "The program of a panel does not know cotangents",
+    "tag": 'tag marks values. Type tag:loss, or {"name": "loss"} for params',
+    "prim": "Type prim:dot for a primitive",
+}
+
+
+def is_selector(text: str) -> bool:
+    """Whether a search is a selector in Python, maybe not typed to its end.
+
+    Example:
+        >>> [is_selector(text) for text in ('var("h', '{"name": "loss"}', "tanh f32[2]", "[2,16]")]
+        [True, True, False, False]
+    """
+    found = _BEGIN.match(text)
+    return found is not None and (found[1] is None or found[1] in {*_MAKERS, *_INSTEAD})
+
+
+def selector_of(text: str) -> Any:
+    """The selector.
+
+    Raises:
+        PanelError: The text is not a selector.
+
+    Example:
+        >>> selector_of('[var("h"), taxpr.line(12)]')
+        [var('h'), line(12)]
+    """
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise PanelError("This selector in Python is not complete") from None
+    try:
+        return _value(node)
+    except taxpr.TaxprError as error:
+        raise PanelError(one_line(error)) from None
+    except (TypeError, ValueError) as error:
+        raise PanelError(f"{text.strip()}: {error}. Selectors are {_KNOWN}") from None
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Call(
+            func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id="taxpr"), attr=name)
+        ):
+            if name not in _MAKERS:
+                raise PanelError(_INSTEAD.get(name, f"{name} is no selector. There are {_KNOWN}"))
+            words = {one.arg: _value(one.value) for one in node.keywords if one.arg}
+            return _MAKERS[name](*map(_value, node.args), **words)
+        case ast.List() | ast.Tuple():
+            return [_value(one) for one in node.elts]
+        case _:
+            return ast.literal_eval(node)
