@@ -12,6 +12,7 @@ import numpy as np
 
 from taxpr_jupyter._code.code_names import CodeNames
 from taxpr_jupyter._code.imports import import_line
+from taxpr_jupyter._edits.python_line import text_of
 from taxpr_jupyter._runs.outputs.distances import is_key
 
 _LARGEST = 64  # elements of an array that is written out
@@ -73,7 +74,7 @@ def value_code(value: Any, names: CodeNames, need: Need) -> str:
         words = [inner(value.func), *map(inner, value.args)]
         words += [keywords(value.keywords, inner)] if value.keywords else []
         return f"{names.module('functools')}.partial({', '.join(words)})"
-    if text := _dtype(value, names):
+    if text := _dtype(value, names) or text_of(value):
         return text
     own = getattr(value, "__name__", None)
     if isinstance(own, str) and import_line(own, value):

@@ -12,6 +12,7 @@ import taxpr
 from taxpr import introspect
 from taxpr_jupyter._edits.attached import Attached, as_number, is_made_by, is_number
 from taxpr_jupyter._edits.functions import injector_of, is_empty, is_function, params_of, uses_ctx
+from taxpr_jupyter._edits.python_line import is_typed, typed_function
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._stoppable import STOPPING
 from taxpr_jupyter._tracing.call_names import expression, injector_functions
@@ -62,8 +63,8 @@ def make(
 
     Args:
         key: The key of the site.
-        injector: A name, an `Injector` or `InjectorKind` of `taxpr.injectors`, or a function
-            ``(ctx, token, params) -> (token, ctx)``.
+        injector: A name; a line of Python, such as ``"2 * x"``; an `Injector` or `InjectorKind` of
+            `taxpr.injectors`; or a function ``(ctx, token, params) -> (token, ctx)``.
         ctx: The initial context of a function.
         values: The values of the parameters.
         namespace: The namespace for looking up names.
@@ -86,6 +87,9 @@ def make(
     if injector in ready:
         kind = ready[injector]
         return _attached(key, injector, "ready", _made(kind, (), values), kind)
+    if is_typed(injector):
+        function = typed_function(injector, namespace)
+        return _attached(key, injector, "typed", _made(function, ctx, values), function, injector)
     raise PanelError(
         f"There is no injector {injector!r}. There are {', '.join(choices(namespace))}; a function "
         "of yours must take (ctx, token, params)"

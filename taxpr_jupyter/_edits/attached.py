@@ -46,7 +46,8 @@ class Attached:
     Attributes:
         key: The key of the site.
         name: The injector's name.
-        kind: ``"ready"``, ``"function"`` or ``"injector"`` (given as an object).
+        kind: ``"ready"``, ``"function"``, ``"injector"`` (given as an object) or ``"typed"`` (a
+            line of Python).
         values: The numbers among the values of its parameters.
         params: The parameters that it declares.
         error: Why it does not work at this site; None if it works.
@@ -82,9 +83,12 @@ class Attached:
     edits: bool = False
 
     def __str__(self) -> str:
-        """As a call: ``scale(factor=0.5)``."""
+        """As a call: ``scale(factor=0.5)``; a line of Python as it was typed."""
+        if self.kind == "typed" and not self.values:
+            return self.name
         values = ", ".join(f"{name}={_number(value)}" for name, value in self.values.items())
-        return f"{self.name}({values})"
+        name = f"({self.name})" if self.kind == "typed" else self.name
+        return f"{name}({values})"
 
     @property
     def ctx(self) -> Any:

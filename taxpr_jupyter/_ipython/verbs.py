@@ -83,7 +83,7 @@ def _inject(call: VerbCall) -> Any:
         else:
             raise PanelError(f"{word!r} is no parameter: write name=value, such as factor=0.5")
     values = {name: _python(text, call.space) for name, text in texts.items()}
-    return call.session.attach(_place(where, call.space), injector, **values)
+    return call.session.attach(_place(where, call.space), _bare(injector), **values)
 
 
 def _edit(call: VerbCall) -> Any:

@@ -86,12 +86,16 @@ class Param(TypedDict):
 
 
 class Controls(TypedDict):
-    """The injector at the selected value, and the places where one can be."""
+    """The injector at the selected value, and the places where one can be.
+
+    ``line`` is the line of Python that was typed for it, or empty.
+    """
 
     address: str
     places: Facts
     injectors: list[str]
     injector: str
+    line: str
     doc: str
     note: str
     failure: str

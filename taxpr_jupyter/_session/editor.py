@@ -150,8 +150,9 @@ class Editor:
         Args:
             address: A tag or a value, or a tag's name; a variable, see `tag`; or a selector such as
                 `taxpr.var`. A list means all values of its items, in one step to undo.
-            injector: The name of a ready injector or of a function in the notebook, a
-                `taxpr.injectors.Injector`, or a function ``(ctx, token, params) -> (token, ctx)``.
+            injector: The name of a ready injector or of a function in the notebook; a line of
+                Python, ``"2 * x"`` or ``"lambda h: 2 * h"``; a `taxpr.injectors.Injector`; or a
+                function ``(ctx, token, params) -> (token, ctx)``.
             ctx: The first context of a function.
             **values: Values of the injector's parameters.
 

@@ -14,6 +14,7 @@ import numpy as np
 import taxpr
 from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.carried import line_text
+from taxpr_jupyter._edits.python_line import is_typed
 from taxpr_jupyter._edits.steps import EditStep, Steps
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._output.view import View
@@ -197,7 +198,7 @@ class EditsFile:
         ready = taxpr.ready_injectors()
         if one["ready"] and name not in ready:
             raise PanelError(f"This taxpr has no injector {name!r}")
-        if not one["ready"] and name not in self._editor.choices():
+        if not (one["ready"] or is_typed(name) or name in self._editor.choices()):
             raise PanelError(
                 f"The function {name!r}, which is injected at {one['tag']}, is not in the "
                 "notebook: run the cell that defines it, and load the file again"

@@ -82,6 +82,7 @@ class InjectorControls:
             "places": self._places,
             "injectors": names,
             "injector": attached.name if attached else "",
+            "line": attached.name if attached and attached.kind == "typed" else "",
             "doc": choice.doc if choice else "",
             "note": attached.note if attached else "",
             "failure": (attached.error or "") if attached else "",

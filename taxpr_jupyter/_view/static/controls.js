@@ -139,6 +139,18 @@ export class Controls {
     this.injector = new Choice(tools, "Injector", (injector) =>
       send({ do: "attach", address: this.address, injector }),
     );
+    this.line = textField({
+      "aria-label": "Injector as a line of Python",
+      placeholder: "2 * x, or lambda h: 2 * h",
+      title: "Enter attaches what you type",
+      // Not by a form: JupyterLab keeps Enter from submitting one.
+      keydown: (event) => {
+        const injector = this.line.value.trim();
+        if (event.key === "Enter" && injector) this.sent = send({ do: "attach", address: this.address, injector });
+      },
+    });
+    this.sent = 0; // of a line
+    this.known = ""; // the line as Python knows it
     this.doc = hint("");
     this.note = hint("", { class: "tx-hint tx-remark" });
     this.failure = h("p", { class: "tx-error tx-failure" });
@@ -148,6 +160,7 @@ export class Controls {
       { class: "tx-controls", "aria-label": "Injector" },
       this.place.element,
       this.injector.element,
+      h("label", { class: "tx-choice" }, h("span", {}, "or a line"), this.line),
       this.doc,
       this.note,
       this.failure,
@@ -160,8 +173,12 @@ export class Controls {
     this.shown = shown;
     this.element.hidden = !("address" in shown);
     if (!("address" in shown)) return;
-    const { address, places, injectors, injector, doc, note, failure, fields } = shown;
+    const { address, places, injectors, injector, line, doc, note, failure, fields } = shown;
+    const changed = document.activeElement === this.line && this.line.value.trim() !== this.known;
+    const typing = changed && address === this.address;
     this.address = address;
+    if (!typing && !this.tools.waits(this.sent)) this.line.value = line;
+    this.known = line;
     this.place.element.hidden = places.length < 2;
     this.place.show(places, address);
     const names = injectors.map((name) => /** @type {[string, string]} */ ([name, name]));

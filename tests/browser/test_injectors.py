@@ -1,0 +1,48 @@
+"""The injector at a value: a line of Python, and its switch."""
+
+import jax.numpy as jnp
+import pytest
+from browser.conftest import BUILD
+from browser.notebook_page import expect
+from browser.test_accessibility import found
+
+from taxpr_jupyter import Session
+
+
+def model(x):
+    h = jnp.sin(x)
+    return (h**2).sum()
+
+
+@pytest.fixture
+def it(page, shown):
+    page.set_viewport_size({"width": 1350, "height": 900})
+    it = shown(Session(model, (jnp.array([0.5, -1.0]),), namespace=globals(), call="model(x)"))
+    it.node("0:sin").locator("text").first.click()
+    page.evaluate("idle()")
+    return it
+
+
+def test_an_injector_is_typed_as_a_line_of_python(page, it):
+    field = page.get_by_label("Injector as a line of Python")
+    choice = page.locator("select[aria-label=Injector]")
+    field.fill("lambda h, by=1.5: by *")
+    field.press("Enter")
+    expect(page.locator(".tx-message")).to_contain_text("is no expression of Python")
+    assert not it.session.injectors
+    field.fill("lambda h, by=1.5: by * h")
+    field.press("Enter")
+    expect(page.locator(".tx-message")).to_have_text("")
+    page.evaluate("idle()")
+    [attached] = it.session.injectors.values()
+    assert (attached.kind, attached.error) == ("typed", None)
+    assert choice.input_value() == "lambda h, by=1.5: by * h"
+    expect(page.get_by_label("by", exact=True)).to_have_value("1.5")
+    page.screenshot(path=BUILD / "typed-injector.png")
+    assert found(page, ".taxpr-panel") == []
+    choice.select_option("scale")
+    page.evaluate("idle()")
+    expect(field).to_have_value("")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_label("by", exact=True)).to_have_value("1.5")
+    expect(field).to_have_value("lambda h, by=1.5: by * h")
