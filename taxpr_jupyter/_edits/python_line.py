@@ -52,8 +52,8 @@ def typed_function(text: str, namespace: Mapping[str, Any]) -> Any:
         tree.body = ast.Tuple([tree.body, ast.Name(ctx, ast.Load())], ast.Load())
     whole = ast.unparse(ast.fix_missing_locations(tree))
     # Live names, so that what the notebook defines anew takes effect.
-    live = isinstance(namespace, dict) and "__builtins__" in namespace
-    function = eval(whole, namespace if live else dict(namespace))
+    live = namespace if isinstance(namespace, dict) and "__builtins__" in namespace else None
+    function = eval(whole, dict(namespace) if live is None else live)
     function.typed = whole
     return function
 
