@@ -114,7 +114,7 @@ def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | No
     given = attached.bound if attached.kind == "function" else now
     try:
         made = make(attached.key, given, attached.ctx, values, namespace)
-        same = {"unread": attached.unread, "variable": attached.variable}
+        same = {"unread": attached.unread, "variable": attached.variable, "off": attached.off}
         return dataclasses.replace(made, **same)
     except PanelError:  # the name now means no injector
         return None

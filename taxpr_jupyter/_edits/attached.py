@@ -61,6 +61,7 @@ class Attached:
         unread: Set while its next ctx is not computed yet; else None.
         variable: The variable that the user named; of an edit the one that is changed; else None.
         edits: Whether the source is edited there (`taxpr.edit`), and the program traced with it.
+        off: Whether it is switched off: it stays here with its values, and does nothing.
     """
 
     key: str
@@ -81,14 +82,16 @@ class Attached:
     unread: Unread | None = dataclasses.field(default=None, repr=False, compare=False)
     variable: Any = dataclasses.field(default=None, repr=False, compare=False)
     edits: bool = False
+    off: bool = False
 
     def __str__(self) -> str:
-        """As a call: ``scale(factor=0.5)``; a line of Python as it was typed."""
+        """As a call: ``scale(factor=0.5)``; a line of Python as it was typed; whether it is off."""
+        off = ", off" if self.off else ""
         if self.kind == "typed" and not self.values:
-            return self.name
+            return f"{self.name}{off}"
         values = ", ".join(f"{name}={_number(value)}" for name, value in self.values.items())
         name = f"({self.name})" if self.kind == "typed" else self.name
-        return f"{name}({values})"
+        return f"{name}({values}){off}"
 
     @property
     def ctx(self) -> Any:

@@ -80,6 +80,16 @@ class Edited:
         return tuple(dataclasses.replace(row, injector=attached.get(row.key)) for row in rows)
 
     @functools.cached_property
+    def acting(self) -> tuple[SiteRow, ...]:
+        """All tags, without the injectors that are switched off."""
+        return tuple(
+            dataclasses.replace(site, injector=None)
+            if site.injector and site.injector.off
+            else site
+            for site in self.sites
+        )
+
+    @functools.cached_property
     def passed_over(self) -> str:
         """The tags that a run skips and why, in words; empty without any."""
         refused = Counter(site.refused for site in self.sites if site.refused)
@@ -105,7 +115,7 @@ class Edited:
         """
         attached = {
             site.site: site.injector
-            for site in self.sites
+            for site in self.acting
             if site.injector and not site.injector.edits
         }
         for site, injector in attached.items():
@@ -121,7 +131,7 @@ class Edited:
     def marked(self) -> Marked:
         """The tags that look different in pictures."""
         return Marked(
-            frozenset(site.address for site in self.sites if site.injector),
+            frozenset(site.address for site in self.acting if site.injector),
             frozenset(site.address for site in self.sites if site.added),
         )
 

@@ -136,7 +136,7 @@ def _injector_text(site: SiteRow) -> str:
     if site.injector is None:
         return ""
     values = ", ".join(f"{name}={value!r}" for name, value in site.injector.values.items())
-    return f"{site.injector.name}({values})"
+    return f"{site.injector.name}({values}){', off' * site.injector.off}"
 
 
 def _styled(text: str, style: str, color: bool) -> str:

@@ -100,8 +100,8 @@ def _known(edits: Edits) -> Any:
 def _injector(one: Attached) -> Any:
     """An injector; the same for a ready one that is attached again with the same numbers."""
     if one.is_ready and one.values.keys() == one.injector.values.keys():
-        return one.name, dict(one.values), repr(one.injector.options)
-    return id(one.injector)
+        return one.name, dict(one.values), repr(one.injector.options), one.off
+    return id(one.injector), one.off
 
 
 def _text(before: Edits, after: Edits) -> str:
@@ -126,6 +126,8 @@ def _injectors(before: Edits, after: Edits) -> Iterator[str]:
         was = old.get(name)
         if was is None or (was.name, was.source) != (one.name, one.source):
             yield f"{one.name} at {name}"
+        elif was.off != one.off:
+            yield f"{one.name} at {name} {'off' if one.off else 'on'}"
         elif was.injector is not one.injector:
             values = ", ".join(
                 f"{key}={value}" for key, value in one.values.items() if was.values[key] != value

@@ -54,6 +54,14 @@ class Attach(TypedDict):
     injector: str
 
 
+class Switch(TypedDict):
+    """Switches an injector on or off."""
+
+    do: Literal["switch"]
+    address: str
+    on: bool
+
+
 class TagSeveral(TypedDict):
     """Tags all values at these places, or removes their tags."""
 
@@ -182,6 +190,7 @@ Message = (
     | At
     | AddTag
     | Attach
+    | Switch
     | TagSeveral
     | AttachSeveral
     | SetText

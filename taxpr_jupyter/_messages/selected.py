@@ -88,7 +88,8 @@ class Param(TypedDict):
 class Controls(TypedDict):
     """The injector at the selected value, and the places where one can be.
 
-    ``line`` is the line of Python that was typed for it, or empty.
+    ``line`` is the line of Python that was typed for it, or empty; ``off`` whether it is switched
+    off.
     """
 
     address: str
@@ -96,6 +97,7 @@ class Controls(TypedDict):
     injectors: list[str]
     injector: str
     line: str
+    off: bool
     doc: str
     note: str
     failure: str

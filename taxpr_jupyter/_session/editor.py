@@ -224,6 +224,39 @@ class Editor:
                 raise PanelError("None of these values has an injector")
             self._tracer.put(attached=without(self._store.edits.attached, *gone))
 
+    def switch(self, address: Place, on: bool) -> None:
+        """Switches an injector off, so that it stays with its values and does nothing, or on again.
+
+        Args:
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`. A
+                list means all injectors at the values of its items.
+            on: Whether it is to act.
+
+        Raises:
+            PanelError: If it has none, or the source cannot be traced with it.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.sin(x) + 1, (0.0,))
+            >>> attached = session.attach("0:sin", "add", value=2.0)
+            >>> session.switch("0:sin", on=False)
+            >>> float(session.run().outputs), str(session.injectors["0:sin.0"])
+            (1.0, 'add(value=2), off')
+        """
+        program = self._store.program
+        with self._store.change("values"):
+            if isinstance(address, list):
+                every = [site.injector for site in self._sites_at(address) if site.injector]
+            else:
+                every = [self._injector(address)]
+            if not every:
+                raise PanelError("None of these values has an injector")
+            now = {one.key: dataclasses.replace(one, off=not on) for one in every}
+            self._tracer.put(attached={**self._store.edits.attached, **now})
+        if self._store.program is program:
+            self._store.tell("folding")  # pictures show injectors that act
+
     def set_value(self, address: Place, param: str, value: Any) -> None:
         """Sets a parameter of an injector. Nothing is traced or compiled again.
 

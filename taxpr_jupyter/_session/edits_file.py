@@ -205,7 +205,9 @@ class EditsFile:
             )
         injector = ready[name] if one["ready"] else name
         ctx = () if one["ctx"] is None else one["ctx"]
-        self._editor.attach(where, injector, ctx=ctx, **one["values"])
+        attached = self._editor.attach(where, injector, ctx=ctx, **one["values"])
+        if one.get("off"):  # files of before switches lack it
+            self._editor.switch(attached.key, on=False)
 
     def _same_value(self, data: dict[str, Any], key: str) -> None:
         index = self._store.edited.index
@@ -242,6 +244,7 @@ def _saved(one: Attached, tag: str) -> dict[str, Any]:
         "values": dict(one.values),
         "ctx": ctx if jax.tree.leaves(ctx) else None,
         "edits": one.edits,
+        "off": one.off,
         "variable": where
         and {"text": where.text, "line": where.line, "occurrence": where.occurrence},
     }

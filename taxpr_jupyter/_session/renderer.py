@@ -249,9 +249,11 @@ class Renderer:
             # Lines may be others where the code runs.
             held = {key: repr(one) for key, one in held.items() if one and one.line is None}
             changes: list[Changed] = [(one.elsewhere, one.line) for one in edits.written]
-            changes += [(one.variable, one) for one in edits.attached.values() if one.edits]
+            changes += [
+                (one.variable, one) for one in edits.attached.values() if one.edits and not one.off
+            ]
             compiled = self._store.untouched.door is None
-            given = self._source, edits.tags, edited.sites, held, states, question, of
+            given = self._source, edits.tags, edited.acting, held, states, question, of
             return functools.partial(code_of, *given, compiled=compiled, changes=changes)
 
     def changes(self, cancel: threading.Event | None = None) -> Comparison:
@@ -310,7 +312,7 @@ class Renderer:
         self._drawn = edited
         edits = edited.edits
         # Values of injectors are shown in the text, not in the picture.
-        attached = frozenset(edits.attached)
+        attached = frozenset(key for key, one in edits.attached.items() if not one.off)
         divided = self.divided(edited)
         key = (edited.base, edits.tags, attached, edits.unfolded, edits.only, self.colours, divided)
         kept = self._kept

@@ -141,6 +141,7 @@ class Session:
     rename = of("_editor", Editor.rename)
     attach = of("_editor", Editor.attach)
     detach = of("_editor", Editor.detach)
+    switch = of("_editor", Editor.switch)
     set_value = of("_editor", Editor.set_value)
     set_ctx = of("_editor", Editor.set_ctx)
     edit = of("_rewriter", Rewriter.edit)

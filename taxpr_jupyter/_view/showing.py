@@ -77,7 +77,9 @@ class Showing:
         self._graph.tags = wire.tags_state(sites)
         self._graph.history = {"undo": self._session.undoes, "redo": self._session.redoes}
         self._graph.marks = {
-            site.address: "failed" for site in sites if site.injector and site.injector.error
+            site.address: "failed"
+            for site in sites
+            if site.injector and site.injector.error and not site.injector.off
         }
         self._outdated = not code
         if code:

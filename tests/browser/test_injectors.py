@@ -46,3 +46,28 @@ def test_an_injector_is_typed_as_a_line_of_python(page, it):
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_label("by", exact=True)).to_have_value("1.5")
     expect(field).to_have_value("lambda h, by=1.5: by * h")
+
+
+def test_an_injector_is_switched_off_and_on(page, it):
+    choice = page.locator("select[aria-label=Injector]")
+    switch = page.get_by_role("checkbox", name="On")
+    expect(switch).to_be_hidden()  # there is nothing to switch
+    choice.select_option("scale")
+    page.evaluate("idle()")
+    expect(switch).to_be_checked()
+    run = page.get_by_role("button", name="Run", exact=True)
+    run.click()
+    page.evaluate("idle()")
+    scaled = float(it.session.last.outputs)
+    switch.uncheck()
+    page.evaluate("idle()")
+    expect(switch).not_to_be_checked()
+    assert [one.off for one in it.session.injectors.values()] == [True]
+    expect(page.locator(".tx-params")).to_contain_text("factor")
+    page.screenshot(path=BUILD / "switched-off.png")
+    assert found(page, ".tx-controls") == []
+    run.click()
+    page.evaluate("idle()")
+    assert float(it.session.last.outputs) == pytest.approx(4 * scaled)
+    page.get_by_role("button", name="Undo").click()
+    expect(switch).to_be_checked()

@@ -61,6 +61,8 @@ class InjectorControls:
         match message:
             case {"do": "place", "address": address}:
                 self._choose(address)
+            case {"do": "switch", "address": address, "on": on}:
+                self._session.switch(address, on)
             case {"do": "attach", "address": address, "injector": injector}:
                 self._attach(address, injector)
             case {"do": "value", "address": address, "param": param, "text": text}:
@@ -83,6 +85,7 @@ class InjectorControls:
             "injectors": names,
             "injector": attached.name if attached else "",
             "line": attached.name if attached and attached.kind == "typed" else "",
+            "off": attached.off if attached else False,
             "doc": choice.doc if choice else "",
             "note": attached.note if attached else "",
             "failure": (attached.error or "") if attached else "",

@@ -139,6 +139,10 @@ export class Controls {
     this.injector = new Choice(tools, "Injector", (injector) =>
       send({ do: "attach", address: this.address, injector }),
     );
+    this.on = h("input", { type: "checkbox", change: () => (this.switched = send({ do: "switch", address: this.address, on: this.on.checked })) });
+    this.switched = 0;
+    const onTitle = "Off, the injector stays here with its values, and does nothing";
+    this.onLabel = h("label", { class: "tx-live", title: onTitle }, this.on, "On");
     this.line = textField({
       "aria-label": "Injector as a line of Python",
       placeholder: "2 * x, or lambda h: 2 * h",
@@ -159,7 +163,7 @@ export class Controls {
       "section",
       { class: "tx-controls", "aria-label": "Injector" },
       this.place.element,
-      this.injector.element,
+      h("div", { class: "tx-injector" }, this.injector.element, this.onLabel),
       h("label", { class: "tx-choice" }, h("span", {}, "or a line"), this.line),
       this.doc,
       this.note,
@@ -173,12 +177,14 @@ export class Controls {
     this.shown = shown;
     this.element.hidden = !("address" in shown);
     if (!("address" in shown)) return;
-    const { address, places, injectors, injector, line, doc, note, failure, fields } = shown;
+    const { address, places, injectors, injector, line, off, doc, note, failure, fields } = shown;
     const changed = document.activeElement === this.line && this.line.value.trim() !== this.known;
     const typing = changed && address === this.address;
     this.address = address;
     if (!typing && !this.tools.waits(this.sent)) this.line.value = line;
     this.known = line;
+    this.onLabel.hidden = !injector;
+    if (!this.tools.waits(this.switched)) this.on.checked = !off;
     this.place.element.hidden = places.length < 2;
     this.place.show(places, address);
     const names = injectors.map((name) => /** @type {[string, string]} */ ([name, name]));
