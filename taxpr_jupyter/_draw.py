@@ -22,10 +22,11 @@ from taxpr_jupyter._output import saved
 from taxpr_jupyter._output.drawing import OUTPUT_LINES, Drawing
 from taxpr_jupyter._output.paper import paper_of
 from taxpr_jupyter._output.shell import running_shell
+from taxpr_jupyter._states.trace_pure import Names, unchanging
 from taxpr_jupyter._text.hints import hint_of
 from taxpr_jupyter._text.short import visible
 from taxpr_jupyter._tracing.sources import source_text
-from taxpr_jupyter._tracing.trace import Names, traced, traced_before
+from taxpr_jupyter._tracing.trace import traced, traced_before
 from taxpr_jupyter._tree.fold import BUDGET
 
 
@@ -71,7 +72,7 @@ def draw(
         name: Its name; by default the function's.
         names: As for `taxpr.trace`. With the name of a library, ``"optax"``, or several,
             ``("brax", "jax_md")``, the picture has their functions, statements and variables as if
-            they were yours.
+            they were yours, where these leave the program unchanged.
         static_argnums: Positions of arguments that are not traced, as in `jax.jit`.
         static_argnames: Names of arguments that are not traced, as in `jax.jit`.
         **kwargs: Keyword arguments of the function. One that is called like an option above
@@ -124,7 +125,8 @@ def draw(
     program = traced_before(fun)
     if program is None:
         with shown_until_error(running_shell()):
-            start = traced(fun, args, kwargs, static_argnums, static_argnames, names)
+            noted = unchanging(names)
+            start = traced(fun, args, kwargs, static_argnums, static_argnames, noted)
         program, notes = start.program, start.notes
         if start.pure is None:
             given, named = start.args, start.kwargs

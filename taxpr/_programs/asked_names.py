@@ -30,6 +30,7 @@ def asked_names(names: Any) -> AskedNames:
 
     Args:
         names: True, False or None; ``"cotangents"``, the name of a module, or several of these.
+            None among them means for all variables the same as alone.
 
     Raises:
         ArgumentError: If it is something else, or there is no such module.
@@ -42,10 +43,11 @@ def asked_names(names: Any) -> AskedNames:
             f'trace: names={names!r}: give True, False, None, "cotangents", or names of modules '
             "such as a library's. A variable is selected afterwards, by taxpr.var."
         )
-    texts = cast(Collection[str], given)
-    modules = own_modules(one for one in texts if one != COTANGENTS)
-    return AskedNames(True, COTANGENTS in texts, modules)
+    several = cast(Collection[str | None], given)
+    modules = own_modules(one for one in several if one not in (None, COTANGENTS))
+    cotangents = COTANGENTS in several
+    return AskedNames(None if None in several and not cotangents else True, cotangents, modules)
 
 
 def _is_name(one: object) -> bool:
-    return isinstance(one, str) and bool(one)
+    return one is None or (isinstance(one, str) and bool(one))

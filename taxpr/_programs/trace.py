@@ -50,7 +50,7 @@ def trace(
     *,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
-    names: bool | str | Collection[str] | None = False,
+    names: bool | str | Collection[str | None] | None = False,
 ) -> Callable[..., Program]:
     """Trace a function into a `Program`, without running it.
 
@@ -66,7 +66,8 @@ def trace(
             the program is then traced again, and has only the names of the remaining values. With
             ``"cotangents"`` it also notes the cotangent of each value; see `taxpr.cotangent`. With
             the name of a library, ``"optax"``, or several, ``("brax", "cotangents")``, the
-            library's functions count as yours: their variables and statements are known, too.
+            library's functions count as yours: their variables and statements are known, too. In
+            ``(None, "optax")`` None has its meaning for all variables.
 
     Returns:
         A function that takes the arguments and returns the program. Arguments may also be

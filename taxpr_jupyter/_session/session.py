@@ -34,12 +34,13 @@ from taxpr_jupyter._session.rewriter import Rewriter
 from taxpr_jupyter._session.runner import Runner
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._session.views import Views
+from taxpr_jupyter._states.trace_pure import Names, unchanging
 from taxpr_jupyter._store.hand_over import KEPT, hand_over
 from taxpr_jupyter._store.states import States
 from taxpr_jupyter._store.store import Store
 from taxpr_jupyter._store.tracer import Tracer
 from taxpr_jupyter._tracing.call_names import call_text, given_names
-from taxpr_jupyter._tracing.trace import Names, traced
+from taxpr_jupyter._tracing.trace import traced
 from taxpr_jupyter._tree.fold import BUDGET
 
 
@@ -109,7 +110,8 @@ class Session:
             device_named(device)
         budget, timeout = checked_limits(budget, timeout)
         heat = checked_heat(heat, COST_KINDS)
-        start = traced(fun, args, kwargs or {}, static_argnums, static_argnames, names)
+        noted = unchanging(names)
+        start = traced(fun, args, kwargs or {}, static_argnums, static_argnames, noted)
         program = dataclasses.replace(start.program, name=name or start.program.name)
         start = dataclasses.replace(start, program=program)
         space = {} if namespace is None else namespace
@@ -121,7 +123,7 @@ class Session:
         self.text_only = text_only
         self.view_state: dict[str, Any] = {}
         self._store = store = Store(program, call, space, start.notes)
-        self._tracer = tracer = Tracer(store, start, names)
+        self._tracer = tracer = Tracer(store, start, noted)
         self._trials = trials = Trials(store, tracer)
         self._editor = Editor(store, trials, tracer)
         self._rewriter = Rewriter(store, tracer)

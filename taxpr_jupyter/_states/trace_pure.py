@@ -13,11 +13,23 @@ from taxpr_jupyter._analysis.stateful import stateful_program
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._states.pure_call import PureCall
 
-Names = bool | str | Collection[str] | None  # as for `taxpr.trace`
+Names = bool | str | Collection[str | None] | None  # as for `taxpr.trace`
 TWO_KINDS = (
     "This function uses states of {library}, and a taxpr.State besides ({state}). The picture and "
     "the panel take states of one kind: make all of them of one"
 )
+
+
+def unchanging(names: Names) -> Names:
+    """The ``names`` of a picture: names of libraries leave the program as it is, too.
+
+    Example:
+        >>> unchanging(("brax", "jax_md")), unchanging(True)
+        ((None, 'brax', 'jax_md'), True)
+    """
+    if names is None or isinstance(names, bool):
+        return names
+    return (None, names) if isinstance(names, str) else (None, *names)
 
 
 def traced_pure(

@@ -15,7 +15,7 @@ from taxpr import var
 
 X = np.float32(0.7)
 LIBRARY = {
-    "ours/__init__.py": "from ours.layers import Layer, curved, dense\n",
+    "ours/__init__.py": "from ours.layers import Layer, curved, dense, spare\n",
     "ours/layers.py": """
 import dataclasses
 import jax
@@ -37,6 +37,11 @@ def dense(x, w):
     scaled = other.doubled(x)
     out = layer(scaled)
     return out + 1
+
+@jax.jit
+def spare(x):
+    unused = jnp.cos(x) * 3
+    return jnp.sin(x)
 
 def curved(x):
     @jax.jit
@@ -133,6 +138,20 @@ def test_variables_in_a_loop_of_a_library_are_collected_and_injected(library):
     assert "inside" in str(watched)
 
 
+def test_with_none_the_variables_of_a_library_add_nothing_to_the_program(library):
+    def loss(x):
+        return library.curved(library.spare(x))
+
+    def sizes(names):
+        program = taxpr.trace(jax.grad(loss), names=names)(X)
+        return len(list(taxpr.iter_eqns(program))), len(program.variables()), statements(program)
+
+    plain, all_, quiet = (sizes(names) for names in (False, "ours", (None, "ours")))
+    assert plain[0] == quiet[0] < all_[0]
+    assert 0 < quiet[1] < all_[1]
+    assert "inside = carry * row" in quiet[2] - plain[2]
+
+
 def test_two_programs_of_one_function_do_not_get_in_each_other_s_way(library):
     def f(x):
         return library.dense(x, x) + library.curved(x)
@@ -170,6 +189,8 @@ def test_a_library_is_the_user_s_in_the_whole_answer(library):
     assert taxpr.is_user_file(layers, eqn)
     assert not taxpr.is_library_file(layers, eqn)
     assert not taxpr.is_user_file(layers)
+    for generated in ("<attrs generated init ours.layers.Layer>", "<string>", "<ours.layers>"):
+        assert not taxpr.is_user_file(generated, eqn)
     assert taxpr.is_library_file(layers)
 
 
