@@ -11,6 +11,7 @@ from taxpr_jupyter._analysis import traits as _traits
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._analysis.traits import Trait
 from taxpr_jupyter._heat.as_compiled import AsCompiled
+from taxpr_jupyter._heat.given import Given
 from taxpr_jupyter._heat.measured import Colours, Measured
 from taxpr_jupyter._model.kinds import CostKind
 from taxpr_jupyter._model.model import Cluster, Heat, Node
@@ -152,6 +153,10 @@ class Annotator:
         if isinstance(heat, AsCompiled):
             every = tuple(self._as_compiled(node, heat) for node in every)
             return every, Heat(heat.kind, notes=heat.notes)
+        if isinstance(heat, Given):
+            every = tuple(self._given(node, heat) for node in every)
+            scale = Heat(heat.kind, heat.high, 0, (heat.note,), heat.low, heat.title)
+            return every, scale
         if isinstance(heat, Measured):
             warmth = {node.id: self._measured(node, heat) for node in every}
         else:
@@ -224,7 +229,7 @@ class Annotator:
     # --- parts of the picture ---------------------------------------------------------------------
 
     def _cluster(self, cluster: Cluster, ids: Collection[str]) -> Cluster:
-        if isinstance(self._heat, Measured):
+        if isinstance(self._heat, Measured | Given):
             # The frame of a nested jaxpr is that of its equation, unless there are several of them.
             at = cluster.id if cluster.fold in ids else cluster.fold
             cluster = _told(cluster, self._heat.words(*self._open.get(at, (at,))))
@@ -273,6 +278,13 @@ class Annotator:
         addresses = self._stands_for(node)
         amount = heat.inside(*addresses)
         return amount if amount or (addresses and node.kind in _COMPUTING) else None
+
+    def _given(self, node: Node, heat: Given) -> Node:
+        """A node with the numbers that the user gave its values."""
+        addresses = self._stands_for(node)
+        number = heat.of(*addresses)
+        node = _told(node, heat.words(*addresses))
+        return node if number is None else replace(node, heat=heat.share(number))
 
     def _as_compiled(self, node: Node, heat: AsCompiled) -> Node:
         """A node as XLA has compiled it."""

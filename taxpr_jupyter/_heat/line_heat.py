@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.as_compiled import AsCompiled, PlaceAsCompiled
+from taxpr_jupyter._heat.given import Given
 from taxpr_jupyter._heat.measured import Colours, Measured
 from taxpr_jupyter._lines.source import SourceRows
 from taxpr_jupyter._messages.source_tab import LineShare, SourceHeat
@@ -18,6 +19,7 @@ _TITLES: Mapping[HeatKind, str] = {
     "peak": "bytes at the peak",
     "kept": "kept bytes",
     "compiled": "kernels of XLA",
+    "numbers": "numbers of values",
 }
 
 
@@ -26,7 +28,7 @@ class LineHeat(NamedTuple):
 
     Attributes:
         amount: Seconds, or bytes.
-        share: Their share of all that was measured.
+        share: Their share of all that was measured; the place of a user's number on its scale.
         words: The same in words.
     """
 
@@ -37,6 +39,8 @@ class LineHeat(NamedTuple):
 
 def line_heat(source: SourceRows, measured: Colours) -> dict[int, LineHeat]:
     """Measured numbers by the numbers of lines; -1 has the rest. Empty if nothing is measured."""
+    if isinstance(measured, Given):
+        return _given(source, measured)
     if not isinstance(measured, Measured):
         return {}
     numbers = {id(row): number for number, row in enumerate(source.rows)}
@@ -58,6 +62,20 @@ def line_heat(source: SourceRows, measured: Colours) -> dict[int, LineHeat]:
     if rest > 0:
         told[ELSEWHERE] = LineHeat(rest, rest / measured.whole, measured.text(rest))
     return told
+
+
+def _given(source: SourceRows, given: Given) -> dict[int, LineHeat]:
+    """The numbers that the user gave the values of lines."""
+    found: dict[int, LineHeat] = {}
+    for number, row in enumerate(source.rows):
+        addresses = [
+            *(str(one.address) for one in row.line.variables),
+            *(one.address for one in row.line.equations),
+        ]
+        amount = given.of(*addresses)
+        if amount is not None:
+            found[number] = LineHeat(amount, given.share(amount), given.words(*addresses))
+    return found
 
 
 def line_kernels(source: SourceRows, compiled: Colours) -> dict[int, PlaceAsCompiled]:
@@ -90,7 +108,13 @@ def source_heat(
     """
     rest = heat.get(ELSEWHERE)
     lines: dict[str, LineShare] = {
-        str(k): {"share": one.share, "words": one.words, "sign": "", "mark": ""}
+        str(k): {
+            "share": one.share,
+            "label": f"{one.amount:.3g}" if kind == "numbers" else "",
+            "words": one.words,
+            "sign": "",
+            "mark": "",
+        }
         for k, one in heat.items()
         if k != ELSEWHERE
     }
@@ -98,7 +122,13 @@ def source_heat(
         sign = "gone" if made.removed else " ".join([*made.signs, *("⇄" * bool(made.moved))])
         if sign:
             words = "; ".join(made.words)
-            lines[str(k)] = {"share": 0, "words": words, "sign": sign, "mark": made.marks[0]}
+            lines[str(k)] = {
+                "share": 0,
+                "label": "",
+                "words": words,
+                "sign": sign,
+                "mark": made.marks[0],
+            }
     return {
         "title": _TITLES.get(kind, "") if kind else "",
         "rest": f"{rest.words} are of no line" if rest else "; ".join(notes),

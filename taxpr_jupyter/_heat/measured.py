@@ -10,6 +10,7 @@ from typing import TypeAlias
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._heat.as_compiled import AsCompiled, outward
+from taxpr_jupyter._heat.given import Given
 from taxpr_jupyter._model.kinds import CostKind, MeasuredKind
 
 # The question whose answer has it, what the whole is called, and the unit.
@@ -100,7 +101,7 @@ class Measured:
         return found
 
 
-Found: TypeAlias = Measured | AsCompiled  # in an answer
+Found: TypeAlias = Measured | AsCompiled | Given  # in an answer, or from the user
 Colours: TypeAlias = CostKind | Found | None  # what nodes are coloured by; None for their kinds
 
 

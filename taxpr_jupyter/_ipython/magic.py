@@ -19,7 +19,7 @@ from taxpr_jupyter._ipython import bodiless, complete, verbs
 from taxpr_jupyter._ipython import cell as _cell
 from taxpr_jupyter._ipython import options as _options
 from taxpr_jupyter._layout.layout import TIMEOUT
-from taxpr_jupyter._model.kinds import HEAT_KINDS, MEASURED_KINDS, MeasuredKind, checked_heat
+from taxpr_jupyter._model.kinds import ASKED_KINDS, MEASURED_KINDS, MeasuredKind, checked_heat
 from taxpr_jupyter._panel import open_session
 from taxpr_jupyter._runs.released import KEPT_BYTES
 from taxpr_jupyter._session.cells import CELLS
@@ -83,7 +83,9 @@ class TaxprMagics(Magics):
         """
         with for_the_user(self.shell):
             words, text = _options.split(line)
-            if not words and text.split()[:1] == [_WHY]:
+            # A user may have a function of this name: `%taxpr why (x)` is a call of it.
+            called = _WHY in self.shell.user_ns and text.removeprefix(_WHY).lstrip()[:1] == "("
+            if not words and text.split()[:1] == [_WHY] and not called:
                 return self._why(text.removeprefix(_WHY), cell)
             if verb := verbs.verb_of(text):
                 return self._verb(verb, words, text.removeprefix(verb), cell)
@@ -151,7 +153,7 @@ class TaxprMagics(Magics):
 
     def _session(self, call: _cell.CapturedCall, options: Any) -> Session:
         numbers, names = static_words(options.static)
-        checked_heat(options.heat or None, HEAT_KINDS)
+        checked_heat(options.heat or None, ASKED_KINDS)
         measured: list[MeasuredKind] = [kind for kind in MEASURED_KINDS if kind == options.heat]
         session = open_session(
             call.fun,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.kinds import HEAT_KINDS
+from taxpr_jupyter._model.kinds import ASKED_KINDS
 
 _OPTION = re.compile(r"\s*(--?[A-Za-z][\w-]*)(=|(?=\s|$))")
 _VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|\S+)""")
@@ -71,7 +71,7 @@ OPTIONS = (
     Option("--fold", "address of an equation drawn closed (repeatable)", "ADDRESS", repeated=True),
     Option("--budget", "draw at most about this many nodes", "NODES", int),
     Option("--timeout", "seconds that the layout may take", "SECONDS", float),
-    Option("--heat", f"colour nodes by {', '.join(HEAT_KINDS)}", "WHAT"),
+    Option("--heat", f"colour nodes by {', '.join(ASKED_KINDS)}", "WHAT"),
     Option("--device", "where Run runs, such as cpu:0", "DEVICE"),
     Option(HELP, "print this and run nothing"),
 )

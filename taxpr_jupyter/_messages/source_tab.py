@@ -87,11 +87,13 @@ class RecordedValues(TypedDict):
 class LineShare(TypedDict):
     """The measured share of a line, 0 to 1, and the amount in words.
 
+    ``label`` stands beside the bar; without one the share does.
     For a compiled program also the kernels that XLA made of it, and the mark of its nodes in the
     picture; else both are empty.
     """
 
     share: float
+    label: str
     words: str
     sign: str
     mark: str

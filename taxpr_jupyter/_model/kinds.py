@@ -34,10 +34,12 @@ COST_KINDS: tuple[CostKind, ...] = get_args(CostKind)
 # The same, from an answer: seconds, bytes where the most is, bytes for a gradient, and the kernels.
 MeasuredKind = Literal["time", "peak", "kept", "compiled"]
 MEASURED_KINDS: tuple[MeasuredKind, ...] = get_args(MeasuredKind)
-HeatKind = CostKind | MeasuredKind
+GivenKind = Literal["numbers"]  # the same, from the user
+HeatKind = CostKind | MeasuredKind | GivenKind
 DrawnKind = CostKind | Literal["compiled"]  # the same, that needs no run
 DRAWN_KINDS: tuple[DrawnKind, ...] = (*COST_KINDS, "compiled")
-HEAT_KINDS: tuple[HeatKind, ...] = (*COST_KINDS, *MEASURED_KINDS)
+ASKED_KINDS: tuple[CostKind | MeasuredKind, ...] = (*COST_KINDS, *MEASURED_KINDS)
+HEAT_KINDS: tuple[HeatKind, ...] = (*ASKED_KINDS, "numbers")
 ClusterKind = Literal[
     "jaxpr",  # a nested jaxpr
     "hop",  # an open equation that holds more than one nested jaxpr

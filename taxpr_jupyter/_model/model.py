@@ -194,14 +194,18 @@ class Heat:
     Attributes:
         kind: The quantity.
         top: The number of the hottest node.
-        decades: Powers of ten from there to the end of the scale.
+        decades: Powers of ten from there to the end of the scale; 0 if it ends at `bottom`.
         notes: How much has a node, in sentences; none for costs.
+        bottom: The number of the coldest node, where the scale has no powers of ten.
+        title: The title of a user's numbers.
     """
 
     kind: HeatKind
     top: float = 0
     decades: int = 0
     notes: tuple[str, ...] = ()
+    bottom: float = 0
+    title: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from taxpr_jupyter._edits.carried import line_text
 from taxpr_jupyter._edits.python_line import is_typed
 from taxpr_jupyter._edits.steps import EditStep, Steps
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._output.view import View
 from taxpr_jupyter._runs.outputs.distances import is_key
 from taxpr_jupyter._session.editor import Editor
@@ -169,6 +170,7 @@ class EditsFile:
                 yield leaf.name, np.asarray(array).tolist()
 
     def _make(self, data: dict[str, Any]) -> None:
+        self._refuse_missing(data["injectors"])
         for line in data["lines"]:
             self._rewriter.edit(line["at"], line["text"])
         edits = [one for one in data["injectors"] if one["edits"]]
@@ -193,16 +195,29 @@ class EditsFile:
         with self._store.change("views"):
             self._renderer.views = {name: View(**one) for name, one in data["views"].items()}
 
-    def _attach(self, where: Any, one: dict[str, Any]) -> None:
-        name = one["injector"]
-        ready = taxpr.ready_injectors()
-        if one["ready"] and name not in ready:
-            raise PanelError(f"This taxpr has no injector {name!r}")
-        if not (one["ready"] or is_typed(name) or name in self._editor.choices()):
+    def _refuse_missing(self, injectors: list[dict[str, Any]]) -> None:
+        """Raises if injectors are not known here, and names all of them."""
+        known = taxpr.ready_injectors(), self._editor.choices()
+        missing = [
+            one
+            for one in injectors
+            if one["injector"] not in known[not one["ready"]]
+            and (one["ready"] or not is_typed(one["injector"]))
+        ]
+        if of_taxpr := [repr(one["injector"]) for one in missing if one["ready"]]:
+            raise PanelError(f"This taxpr has no injector {', '.join(dict.fromkeys(of_taxpr))}")
+        places: dict[str, list[str]] = {}
+        for one in missing:
+            places.setdefault(one["injector"], []).append(one["tag"])
+        if places:
+            named = [f"{name!r}, injected at {' and '.join(at)}" for name, at in places.items()]
             raise PanelError(
-                f"The function {name!r}, which is injected at {one['tag']}, is not in the "
-                "notebook: run the cell that defines it, and load the file again"
+                f"The notebook lacks {count_of(len(named), 'function')}: {'; '.join(named)}. Run "
+                "the cells with their definitions, and load the file again"
             )
+
+    def _attach(self, where: Any, one: dict[str, Any]) -> None:
+        name, ready = one["injector"], taxpr.ready_injectors()
         injector = ready[name] if one["ready"] else name
         ctx = () if one["ctx"] is None else one["ctx"]
         attached = self._editor.attach(where, injector, ctx=ctx, **one["values"])

@@ -11,15 +11,7 @@ from taxpr_jupyter._edits.inspect import Inspection
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.as_compiled import PlaceAsCompiled
 from taxpr_jupyter._heat.line_heat import LineHeat, line_heat, line_kernels
-from taxpr_jupyter._heat.measured import asked_for
 from taxpr_jupyter._lines.source import LinesOf, SourceRows
-from taxpr_jupyter._model.kinds import (
-    HEAT_KINDS,
-    MEASURED_KINDS,
-    HeatKind,
-    MeasuredKind,
-    checked_heat,
-)
 from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._search.find import Hit
 from taxpr_jupyter._session.renderer import Renderer
@@ -270,23 +262,6 @@ class Navigator:
         """Lets the picture choose again what it draws open."""
         with self._store.change("folding"):
             self._store.put(unfolded=None, by_hand=frozenset(), note="")
-
-    def colour(self, kind: HeatKind | None) -> None:
-        """Colours nodes by this.
-
-        Raises:
-            PanelError: Nodes cannot be coloured by it, or it was not measured yet.
-        """
-        with self._store.change("folding"):
-            kind = checked_heat(kind, HEAT_KINDS)
-            measured: MeasuredKind | None = next(
-                (one for one in MEASURED_KINDS if one == kind), None
-            )
-            if measured is not None and self._renderer.measured(measured) is None:
-                raise PanelError(
-                    f"{kind!r} was not measured of this program: ask({asked_for(measured)!r}) first"
-                )
-            self._renderer.heat = kind
 
     def line_heat(self) -> dict[int, LineHeat]:
         """Measured numbers of each line of the source, if nodes are coloured by them.

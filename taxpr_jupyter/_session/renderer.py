@@ -21,7 +21,7 @@ from taxpr_jupyter._heat.as_compiled import AsCompiled
 from taxpr_jupyter._heat.measured import Colours, Found
 from taxpr_jupyter._layout.dot import to_dot
 from taxpr_jupyter._lines.line import ProgramLine
-from taxpr_jupyter._model.kinds import HeatKind, MeasuredKind
+from taxpr_jupyter._model.kinds import GivenKind, HeatKind, MeasuredKind
 from taxpr_jupyter._model.model import Picture
 from taxpr_jupyter._output import files
 from taxpr_jupyter._output.comparison import Comparison
@@ -54,8 +54,8 @@ class Renderer:
     timeout: float
     _wanted: HeatKind | None
     views: Mapping[str, View] = dataclasses.field(default_factory=dict[str, View], init=False)
-    _measured: dict[MeasuredKind, Found] = dataclasses.field(
-        default_factory=dict["MeasuredKind", Found], init=False
+    _measured: dict[HeatKind, Found] = dataclasses.field(
+        default_factory=dict["HeatKind", Found], init=False
     )
     _layouts: Layouts = dataclasses.field(default_factory=Layouts, init=False)
     _builder: Builder | None = dataclasses.field(default=None, init=False)
@@ -83,8 +83,8 @@ class Renderer:
             return kind
         return self.measured(kind)
 
-    def measured(self, kind: MeasuredKind) -> Found | None:
-        """The numbers of the program as it is now; None if nobody has asked yet."""
+    def measured(self, kind: MeasuredKind | GivenKind) -> Found | None:
+        """The numbers of the program as it is now; None if nobody has asked for them yet."""
         found = self._measured.get(kind)
         return found if found is not None and found.program is self._store.program else None
 

@@ -29,6 +29,7 @@ from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.edits_file import EditsFile
 from taxpr_jupyter._session.navigator import Navigator
+from taxpr_jupyter._session.painter import Painter
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.rewriter import Rewriter
 from taxpr_jupyter._session.runner import Runner
@@ -132,6 +133,7 @@ class Session:
         self._renderer = renderer
         store.folding = renderer.folding
         self._navigator = Navigator(store, renderer)
+        self._painter = Painter(store, renderer)
         self._views = Views(store, renderer, lambda: self.view_state)
         self._file = EditsFile(store, renderer, self._editor, self._rewriter, states)
         executor = Executor(start.args, start.kwargs)
@@ -182,6 +184,8 @@ class Session:
     lines_of = of("_navigator", Navigator.lines_of)
     line_heat = of("_navigator", Navigator.line_heat)
     line_kernels = of("_navigator", Navigator.line_kernels)
+    color = of("_painter", Painter.color)
+    save_node_data = of("_painter", Painter.save_node_data)
     show_only = of("_navigator", Navigator.show_only)
     show_all = of("_navigator", Navigator.show_all)
     fold = of("_navigator", Navigator.fold)
@@ -314,8 +318,8 @@ class Session:
 
         ``"flops"`` and ``"bytes"`` count operations and bytes moved. ``"time"`` needs
         ``ask("profile")``. ``"peak"`` and ``"kept"`` need ``ask("memory")``: the bytes of each node
-        at the peak of the memory, and the bytes that a gradient keeps. None gives nodes the colours
-        of their kinds.
+        at the peak of the memory, and the bytes that a gradient keeps. ``"numbers"`` need
+        `color`. None gives nodes the colours of their kinds.
 
         Raises:
             PanelError: If it is set to another word, or to a quantity that was not asked for yet.
@@ -333,7 +337,7 @@ class Session:
 
     @heat.setter
     def heat(self, kind: HeatKind | None) -> None:
-        self._navigator.colour(kind)
+        self._painter.colour(kind)
 
     @property
     def measured(self) -> tuple[MeasuredKind, ...]:
@@ -344,7 +348,7 @@ class Session:
     def memory_use(self) -> taxpr.questions.MemoryUse | None:
         """The last answer of ``ask("memory")`` for the present program; None without one."""
         found = self._renderer.measured("peak")
-        answer = None if found is None else found.answer
+        answer = getattr(found, "answer", None)
         return answer if isinstance(answer, taxpr.questions.MemoryUse) else None
 
     def __repr__(self) -> str:

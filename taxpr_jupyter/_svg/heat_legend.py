@@ -18,6 +18,7 @@ _TITLES: Mapping[HeatKind, str] = {
     "peak": "bytes of a node where the most is in memory",
     "kept": "bytes of a node that are kept for the backward pass",
     "compiled": "kernels of XLA",
+    "numbers": "numbers of values",
 }
 _UNITS: Mapping[HeatKind, str] = {"time": "s", "peak": "B", "kept": "B"}
 _NOTE = "Without such a colour: none, or not known"
@@ -107,16 +108,24 @@ def _view(*numbers: float) -> str:
     return " ".join(f"{number:.1f}" for number in numbers)
 
 
+def _every_second(numbers: Sequence[str]) -> list[str]:
+    return [number if k % _EVERY == 0 else "" for k, number in enumerate(numbers)]
+
+
 def legend_of(heat: Heat) -> Legend:
     """The legend of a scale."""
-    title, colours = f"Colour: {_TITLES[heat.kind]}", fills(heat.kind)
+    title, colours = f"Colour: {heat.title or _TITLES[heat.kind]}", fills(heat.kind)
     if heat.kind == "compiled":
         numbers = ["kernels", *[""] * (len(colours) - 3), "own", "gone"]
         return Legend(title, colours, numbers, (_KERNELS, *heat.notes))
     last = len(theme.HEATS) - 1
+    if not heat.decades:
+        step = (heat.top - heat.bottom) / last
+        texts = [f"{heat.bottom + step * k:.3g}" for k in range(last + 1)]
+        return Legend(title, colours, _every_second(texts), (_NOTE, *heat.notes))
     unit = _UNITS.get(heat.kind, "")
     powers = (heat.decades * (step / last - 1) for step in range(last + 1))
     numbers = [introspect.quantity(heat.top * 10**power, unit) for power in powers]
-    numbers = [number if k % _EVERY == 0 else "" for k, number in enumerate(numbers)]
+    numbers = _every_second(numbers)
     numbers[0] = f"≤{numbers[0]}"
     return Legend(title, colours, numbers, (_NOTE, *heat.notes))

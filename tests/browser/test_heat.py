@@ -65,6 +65,33 @@ def test_an_answer_colours_the_picture_and_the_lines(panel, scheme):
     expect(legend).to_be_empty()
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_of_the_user_colour_the_picture_and_the_lines(panel, scheme):
+    it = panel(scheme)
+    page = it.page
+    colours = page.get_by_label("Colour by")
+    colours.select_option("numbers")
+    page.evaluate("idle()")
+    expect(page.locator(".tx-message")).to_contain_text("give them by session.color")
+    expect(colours).to_have_value("")
+    it.session.color({"params": -1.0, "updated": 2.5, "value": 1.0}, title="importance")
+    it.look()
+    expect(colours).to_have_value("numbers")
+    legend = page.locator(".tx-stage > .tx-heat-legend")
+    expect(legend).to_contain_text("Colour: importance")
+    expect(legend).to_contain_text("2.5")
+    nodes = page.evaluate(HEAT)
+    assert nodes
+    assert all(same for _, same in nodes)
+    page.get_by_role("tab", name="Source").click()
+    page.evaluate("idle()")
+    bar = page.get_by_role("img", name="importance 2.5 of updated")
+    expect(bar).to_have_count(1)
+    expect(bar.locator("..")).to_contain_text("2.5")
+    it.root.screenshot(path=BUILD / f"numbers-{scheme}.png")
+    assert found(page, ".taxpr-panel") == []
+
+
 def test_a_choice_that_was_not_measured_yet_is_measured(panel):
     it = panel("light")
     it.page.get_by_label("Colour by").select_option("time")

@@ -101,17 +101,18 @@ def test_lines_and_injectors_that_edit_come_back_with_their_gradients(file, modu
 
 
 def test_a_function_that_is_missing_is_named_and_nothing_is_changed(file):
-    session = Session(net, (X,), namespace={"double": double})
+    session = Session(net, (X,), namespace={"double": double, "twice": double})
     session.attach("h", "double")
     session.tag("2:cos", name="other")
-    session.attach("other", "scale", factor=0.5)
+    session.attach("other", "twice")
     session.save(file)
     made = Session(net, (X,))
     made.attach("h", "scale", factor=3.0)
     made.tag("2:cos", name="mine")
     made.undo()
     before = made.undoes, made.redoes
-    with pytest.raises(PanelError, match=r"The function 'double', which is injected at h, is not"):
+    both = r"lacks 2 functions: 'double', injected at h; 'twice', injected at other\. Run the cells"
+    with pytest.raises(PanelError, match=both):
         made.load(file)
     assert [(one.name, one.values) for one in made.injectors.values()] == [
         ("scale", {"factor": 3.0})

@@ -1,4 +1,6 @@
-"""Colours by what was measured: time, bytes at the peak, and bytes kept for a gradient."""
+"""Colours by what was measured, such as time and bytes, and by numbers of the user."""
+
+import json
 
 import jax
 import jax.numpy as jnp
@@ -263,3 +265,111 @@ def test_the_panel_has_a_timeline_while_bytes_at_the_peak_are_shown(session):
         while view.jobs.tasks():
             assert view.wait(100)
         assert bool(view.graph.timeline) == (kind == "peak")
+
+
+# ---- numbers of the user -----------------------------------------------------
+
+
+def rnn(w, xs):
+    def step(h, x):
+        h = jnp.tanh(w @ h + x)
+        return h, h.sum()
+
+    last, sums = jax.lax.scan(step, jnp.zeros(3), xs)
+    return sums.mean() + last[0]
+
+
+@pytest.fixture
+def recurrent():
+    return Session(rnn, (0.1 * jnp.eye(3), jnp.ones((4, 3))))
+
+
+def shares(session):
+    return {node.address: node.heat for node in session.picture().nodes if node.heat is not None}
+
+
+def test_nodes_have_the_colours_of_given_numbers(recurrent):
+    recurrent.color(
+        {"w": -3, "step.h#1": 1.0, "sums": 0.0, "0:broadcast_in_dim": jnp.nan}, title="<b>"
+    )
+    assert recurrent.heat == "numbers"
+    found = shares(recurrent)
+    assert found["in0"] == 0.0
+    assert found["1:scan/body/2:tanh"] == 1.0
+    assert "0:broadcast_in_dim" not in found
+    heat = recurrent.picture().heat
+    assert (heat.bottom, heat.top, heat.title) == (-3.0, 1.0, "<b>")
+    assert heat.notes == ("4 numbers, 1 not finite and without a colour",)
+    drawn = recurrent.svg()
+    assert "Colour: &lt;b&gt;" in drawn
+    assert ">-3<" in drawn
+    assert "<b> nan of 0:broadcast_in_dim" in tooltip(recurrent, "0:broadcast_in_dim")
+    recurrent.fold("1:scan")  # what is within counts
+    assert shares(recurrent)["1:scan"] == 1.0
+    assert "<b> 1 of step.h#1, 0 of sums" in tooltip(recurrent, "1:scan")
+    recurrent.heat = None
+    assert shares(recurrent) == {}
+    recurrent.heat = "numbers"
+    assert shares(recurrent)["1:scan"] == 1.0
+
+
+def tooltip(session, address):
+    return next(node.tooltip for node in session.picture().nodes if node.address == address)
+
+
+def test_numbers_come_from_recordings_and_answers(recurrent):
+    recording = recurrent.watch()
+    recurrent.color(recording, by="max")
+    assert recurrent.picture().heat.title == "max"
+    expected = {
+        part.address: float(recording[part.address].stats().max) for part in recording.parts
+    }
+    assert recurrent.picture().heat.top == max(expected.values())
+    lines = recurrent.line_heat()
+    source = recurrent.source().rows
+    [line] = [k for k, row in enumerate(source) if "last, sums =" in row.line.text]
+    values = [expected[one.address] for one in source[line].line.variables]
+    assert lines[line].amount == pytest.approx(max(values))
+    assert lines[line].words.startswith("max ")
+    recurrent.color(recurrent.flow(), by="grads")
+    assert recurrent.picture().heat.title == "grads"
+
+
+def test_node_data_of_model_explorer_is_written_and_read(recurrent, tmp_path):
+    path = tmp_path / "norms.json"
+    recurrent.color(recurrent.watch(), by="norm")
+    before = shares(recurrent)
+    recurrent.save_node_data(path)
+    data = json.loads(path.read_text())
+    assert data["main"]["name"] == "norm"
+    assert set(data["main"]["results"]["in0"]) == {"value"}
+    recurrent.color({"w": 1})
+    recurrent.color(path)
+    assert (shares(recurrent), recurrent.picture().heat.title) == (before, "norm")
+    path.write_text(json.dumps({"results": {"w": {"value": 2, "bgColor": "red"}}}))
+    recurrent.color(str(path))  # of one graph alone
+    assert recurrent.picture().heat.title == "norms"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"zz": 1.0, "w": 2.0}, "'zz': no variable or tag has that name"),
+        ({"w": 1.0, "h#7": 1.0}, "no variable or tag has that name"),
+        ({"w": "much"}, "'much' of w is no number"),
+        ({}, "There are no numbers"),
+        (3, "int has no numbers of variables"),
+        ("missing.json", "missing.json is no file of node data of Model Explorer: FileNotFound"),
+    ],
+)
+def test_numbers_of_nothing_are_refused(recurrent, numbers, message):
+    with pytest.raises(PanelError, match=message):
+        recurrent.color(numbers)
+    assert recurrent.heat is None
+
+
+def test_there_may_be_no_numbers_yet(recurrent, tmp_path):
+    with pytest.raises(PanelError, match="There are no numbers of this program: give them by"):
+        recurrent.heat = "numbers"
+    with pytest.raises(PanelError, match="There are no numbers to write"):
+        recurrent.save_node_data(tmp_path / "x.json")

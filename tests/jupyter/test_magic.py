@@ -550,6 +550,9 @@ def test_why_says_what_a_cell_compiled(notebook):
     assert (third.cause, third.argument) == ("dtype", "x")
     notebook.names["why"] = notebook.names["step"]
     assert isinstance(notebook.good("%taxpr why(x)"), Session)
+    assert isinstance(notebook.good("%taxpr why (x)"), Session)
+    del notebook.names["why"]
+    assert not isinstance(notebook.good("%taxpr why (x * 2)"), Session)
 
 
 def test_why_needs_something_to_run(notebook):

@@ -244,6 +244,7 @@ function render({ model, el }) {
     h("option", { value: "peak" }, "Colour by bytes at the peak"),
     h("option", { value: "kept" }, "Colour by kept bytes"),
     h("option", { value: "compiled" }, "Colour by kernels of XLA"),
+    h("option", { value: "numbers" }, "Colour by your numbers"),
   );
   const steps = {
     undo: button("↶", () => send({ do: "undo" }), { "aria-label": "Undo", disabled: "" }),
@@ -480,6 +481,7 @@ function render({ model, el }) {
     handled: (numbers) => {
       handled = numbers[from] ?? handled;
       controls.handled();
+      heat.value = model.get("heat"); // what was chosen may be refused
       showProgress();
     },
     progress: () => showProgress(),

@@ -158,7 +158,7 @@ export class SourceLines {
     const amounts = Object.values(lines).every(({ mark }) => !mark);
     fill(this.measured, title ? [amounts ? h("i", { class: "tx-hot" }) : null, ` ${title}${rest && `; ${rest}`}`] : []);
     this.rows.forEach(({ measured }, k) => {
-      const { share, words, sign, mark } = lines[k] ?? { share: 0, words: "", sign: "", mark: "" };
+      const { share, label, words, sign, mark } = lines[k] ?? { share: 0, label: "", words: "", sign: "", mark: "" };
       const told = { role: "img", "aria-label": `${title}: ${words}`, title: words };
       if (mark) {
         const made = h("b", { ...told, class: "tx-mark" }, sign);
@@ -167,7 +167,7 @@ export class SourceLines {
       }
       const bar = h("i", told);
       bar.style.setProperty("--share", String(share));
-      fill(measured, words ? [bar, h("small", { "aria-hidden": "true" }, share < LEAST ? "<1%" : percent(share))] : []);
+      fill(measured, words ? [bar, h("small", { "aria-hidden": "true" }, label || (share < LEAST ? "<1%" : percent(share)))] : []);
     });
   }
 
