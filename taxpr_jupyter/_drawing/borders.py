@@ -95,9 +95,8 @@ class Borders:
         Returns:
             The id of each one's node; "" of those that are not drawn.
         """
-        names, without = [*block.names.ins], seen.without
-        for i, called in seen.again.items():
-            names[i] += f" = {called}" if called != names[i] else ""
+        without = seen.without
+        names = [seen.again.get(i, name) for i, name in enumerate(block.names.ins)]
         ids = [""] * len(block.jaxpr.invars)
         wanted = {*range(len(ids))} - without
         for end, around in self._shown(block.ins, "input", cluster, wanted):

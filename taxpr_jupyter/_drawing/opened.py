@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from taxpr import introspect
+from taxpr_jupyter._analysis.names import argument_names
 from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, DrawnInputs, Then
 from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.roles import SAME, Role
@@ -112,7 +113,12 @@ class Opened:
         if bar:
             used = block.flow.graph.used
             unused = (i for i, var in enumerate(block.jaxpr.invars) if var not in used)
-            again = {i: bar[k].name for i, k in enumerate(nested.operands) if k is not None}
+            own = argument_names(nested)  # JAX forgets some if other branches close over more
+            again = {
+                i: bar[k].name if bar[k].name == name or not own[i] else f"{name} = {bar[k].name}"
+                for i, (k, name) in enumerate(zip(nested.operands, block.names.ins, strict=True))
+                if k is not None
+            }
             seen = DrawnInputs(frozenset(unused), again=again)
         self._cluster(block.address, "jaxpr", title, self._outer)
         for i, (k, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):

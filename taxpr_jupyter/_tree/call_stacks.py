@@ -19,6 +19,7 @@ from taxpr_jupyter._tree.rules import is_of_rule
 from taxpr_jupyter._tree.tree import GroupKind, Item
 
 _NUMBERS = re.compile(r"\d+(/\d+)*")
+_CHOICE = re.compile(r"\bif\b.*\belse\b", re.DOTALL)
 _DOTTED = re.compile(r"\w+(\.\w+)+")
 
 
@@ -314,8 +315,23 @@ class Units:
                     if not introspect.is_literal(atom)
                 )
                 if all(atom in made[k] or atom not in every for k, atom in atoms):
-                    return period
+                    return 0 if self._is_several(start, start + period) else period
         return 0
+
+    def _is_several(self, start: int, stop: int) -> bool:
+        """Whether this may be several calls that take the two sides of an ``if`` in one line."""
+        choices: dict[SourceStep, list[int]] = {}
+        for unit in range(start, stop):
+            steps = [step for step in self.paths[unit] if step.kind == "statement"]
+            if steps and _CHOICE.search(steps[-1].title):
+                choices.setdefault(steps[-1], []).append(unit)
+        for units in choices.values():
+            made = set[Any]()
+            for k, unit in enumerate(reversed(units)):  # what a later unit takes is of its call
+                if k and made.isdisjoint(self.eqns[unit].outvars):
+                    return True
+                made.update(a for a in self.eqns[unit].invars if not introspect.is_literal(a))
+        return False
 
     def _distinct(self, start: int, stop: int) -> Iterable[tuple[SourceStep, ...]]:
         """The paths of some units, nearly each once: units of one traceback share a path."""

@@ -150,3 +150,32 @@ def test_a_call_by_another_name_says_what_it_calls():
     assert "second = part(first + 1.0, w)" in frames  # of which `layer` is only a part
     assert "part(•, w) · layer" in frames
     assert "layer(second, w)" in frames
+
+
+def test_calls_on_the_two_sides_of_an_if_are_not_counted_as_one():
+    def mapped(choose):
+        def model(xs, w):
+            ys = jax.tree.map(choose, xs)
+            h = jnp.tanh(w) * jnp.sin(w) + jnp.exp(w) * jnp.cos(w)
+            h = jnp.tanh(h) / jnp.cos(w) - jnp.exp(h) * jnp.cos(w)
+            h = jnp.tanh(h) * jnp.sin(w) + jnp.exp(h) / jnp.cos(w)
+            h = jnp.sin(h) * jnp.sin(w) - jnp.exp(h) / jnp.cos(w)
+            return sum(jnp.sum(y) for y in ys) + jnp.sum(h)
+
+        square, row = jnp.eye(4), jnp.ones(4)
+        nodes = draw(model, [square, row, square, row], square).picture.nodes
+        [node] = [one for one in nodes if one.lines[0].startswith("ys = jax.tree.map(")]
+        return [line for line in node.lines if "times" in line]
+
+    assert mapped(lambda x: jnp.tanh(x) * 2.0 if x.ndim > 1 else jnp.sin(x) + 1.0) == []
+    assert mapped(lambda x: jnp.tanh(x) * (2.0 if x.ndim > 1 else 3.0)) == ["4 times"]
+
+
+def test_an_operand_has_its_name_in_branches_whose_names_jax_forgets():
+    def model(i, x, w):
+        branches = (lambda u: u * w, lambda u: u * 2.0, lambda u: u)
+        return jax.lax.switch(i, branches, x)
+
+    picture = draw(model, 1, X, X).picture
+    inside = [node.lines for node in picture.nodes if "again" in node.marks]
+    assert inside == [("w",), ("u",), ("u",), ("hands u on",)]
