@@ -31,6 +31,9 @@ _PARTS = 3  # lines that tell the parts of an optimizer
 FAILED = "✗"  # before what failed while it was traced
 _SOURCE = 36  # characters in a line of source
 _BREAK = re.compile(r"[ ,(\[]|\.(?=[^\W\d])")  # after which a line of source may end
+_WORDS = re.compile(r"[ (\[]")  # after which something may be left out
+_ENDS = re.compile(r"[,)\]]|(?<= )[^ ]")  # with which it may go on
+_TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[][(){}]""")
 _PARAM = 40  # characters of a param in the text of an equation
 
 # Integer params that only repeat the shape of the result, or that no reader asks for.
@@ -80,7 +83,58 @@ def source_lines(text: str) -> list[str]:
     spaces = [end for end in ends if end > _SOURCE * 2 // 3 and text[end - 1] == " "]
     others = [end for end in ends if _SOURCE // 3 < end <= _SOURCE]
     end = max(spaces or others, default=_SOURCE)
-    return [text[:end].rstrip(), short.shortened(text[end:].lstrip(), _SOURCE)]
+    if text[end - 1 :] == "()":  # which nothing is left out of
+        return [text]
+    return [text[:end].rstrip(), _shortened_source(text[end:].lstrip(), _SOURCE)]
+
+
+def _shortened_source(text: str, width: int) -> str:
+    """Leave out what is in a pair of brackets, as in `0.1 * jax.random.normal(…)`, or whole words.
+
+    What is left out is as short as it can be.
+    """
+    if len(text) <= width:
+        return text
+    inside = [(a, b) for a, b in _brackets(text) if len(text) - (b - a) + 1 <= width]
+    if inside:
+        a, b = min(inside, key=lambda pair: pair[1] - pair[0])
+        return f"{text[:a]}…{text[b:]}"
+    # What is whole rather than a piece of two; arguments rather than words; as little as possible.
+    cuts = [
+        (whole, text[a - 2 : a] == ", " and text[b] in ")],", a - b, a, b)
+        for a in (found.end() for found in _WORDS.finditer(text, 0, width))
+        for b in (found.start() for found in _ENDS.finditer(text, len(text) - width))
+        if width // 3 <= a and a + 3 + len(text) - b <= width
+        if (whole := _is_whole(text[a:b])) or text[b] not in ")],"
+    ]
+    if not cuts:
+        return short.shortened(text, width)
+    *_, a, b = max(cuts)
+    joint = "…" if text[b] in ")]," else "… "
+    return f"{text[:a]}{joint}{text[b:]}"
+
+
+def _is_whole(text: str) -> bool:
+    """Whether each bracket in a text has its partner there."""
+    depth = 0
+    for found in _TOKEN.finditer(text):
+        depth += (found[0] in "([{") - (found[0] in ")]}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def _brackets(text: str) -> list[tuple[int, int]]:
+    """Where the arguments of calls, and what else is in round brackets, begin and end."""
+    opened: list[int] = []
+    pairs: list[tuple[int, int]] = []
+    for found in _TOKEN.finditer(text):
+        if found[0] in "([{":
+            opened.append(found.end())
+        elif found[0] in ")]}" and opened:
+            start = opened.pop()
+            pairs += [(start, found.start())] if found[0] == ")" else []
+    return pairs
 
 
 def titled(lines: Sequence[str], source: str) -> int:
@@ -361,14 +415,23 @@ def end_lines(name: str, role: str | None, kind: str, own_type: bool = False) ->
 
 
 def short_path(name: str) -> str:
-    """The name of a value in a PyTree in one line: the end says most, `params…['w'][0]`."""
+    """The name of a value in a PyTree in one line: the end says most, `params…['w'][0]`.
+
+    Of a long key, such as a path of a module in Haiku, its last names: `params['…/conv_0']['w']`.
+    """
     if len(name) <= short.LINE:
         return short.visible(name)
     first, *rest = path_parts(name)
     kept: list[str] = []
     while rest and len(first) + 1 + sum(map(len, kept)) + len(rest[-1]) <= short.LINE:
         kept.insert(0, rest.pop())
-    shown = f"{first}…{''.join(kept)}" if kept else name
+    ended = "".join(kept)
+    if rest and rest[-1][:2] in ("['", '["'):
+        key, room = rest[-1][2:-2], short.LINE - len(f"{first}['…']{ended}")
+        tails = (key[m.start() :] for m in re.finditer(r"[/.]", key))
+        if tail := next((tail for tail in tails if len(tail) <= room), ""):
+            return short.visible(f"{first}['…{tail}']{ended}")
+    shown = f"{first}…{ended}" if kept else name
     return short.shortened(shown, short.LINE)
 
 

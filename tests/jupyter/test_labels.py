@@ -7,6 +7,7 @@ import pytest
 import taxpr
 from taxpr_jupyter import PanelError, draw
 from taxpr_jupyter._text.short import LINE, types_text
+from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.labels import eqn_lines
 
 F32, I32 = jnp.float32, jnp.int32
@@ -100,3 +101,32 @@ def test_a_long_name_leaves_its_type_whole():
     line = eqn_lines(eqn, name="state['vector_quantizer']['embeddings']")[-1]
     assert line.endswith("']: f32[8,32]")
     assert len(line) <= LINE
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("scale = jnp.exp(w) / jnp.exp(w).sum()", ["scale = jnp.exp(w) / jnp.exp(w).sum()"]),
+        (
+            "noisy = x + 0.1 * jax.random.normal(jax.random.fold_in(key, step), x.shape)",
+            ["noisy = x + 0.1 * jax.random.normal(", "jax.random.fold_in(…), x.shape)"],
+        ),
+        (
+            "x = x + attend(h @ p['q'], h @ p['k'], h @ p['v'], mask=mask, key=key) @ p['o']",
+            ["x = x + attend(h @ p['q'], h @", "p['k'], h @ p['v'], …) @ p['o']"],
+        ),
+        (
+            "h = jnp.tanh(w) * jnp.sin(w) + jnp.exp(w) * jnp.cos(w) + jnp.tan(w) * jnp.sin(u)",
+            ["h = jnp.tanh(w) * jnp.sin(w) +", "jnp.exp(w) * … * jnp.sin(u)"],
+        ),
+    ],
+)
+def test_a_statement_is_not_cut_inside_of_an_argument(text, shown):
+    assert labels.source_lines(text) == shown
+
+
+def test_a_long_key_keeps_the_name_of_its_module():
+    block = "params['net/~/block_1/~/"
+    assert labels.short_path(f"{block}conv_0']['w']") == "params['…/~/conv_0']['w']"
+    assert labels.short_path(f"{block}conv_1']['w']") == "params['…/~/conv_1']['w']"
+    assert labels.short_path(f"{block}batchnorm_0']") == "params['…/~/batchnorm_0']"
