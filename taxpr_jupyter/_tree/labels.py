@@ -125,7 +125,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _brackets(text: str) -> list[tuple[int, int]]:
-    """Where the arguments of calls, and what else is in round brackets, begin and end."""
+    """Start and end of all text in round brackets, such as the arguments of calls."""
     opened: list[int] = []
     pairs: list[tuple[int, int]] = []
     for found in _TOKEN.finditer(text):
@@ -417,7 +417,7 @@ def end_lines(name: str, role: str | None, kind: str, own_type: bool = False) ->
 def short_path(name: str) -> str:
     """The name of a value in a PyTree in one line: the end says most, `params…['w'][0]`.
 
-    Of a long key, such as a path of a module in Haiku, its last names: `params['…/conv_0']['w']`.
+    A long key, such as a path of a module in Haiku, has its last names: `params['…/conv_0']['w']`.
     """
     if len(name) <= short.LINE:
         return short.visible(name)
