@@ -21,7 +21,7 @@ Closed = Mapping[Hashable, tuple[str, Callable[[], Any]]]
 
 # Tracing a function that can reach a whole application must not wait for all of its objects.
 _MOST, _MOST_PARTS = 5_000, 500
-_HOLDS_NOTHING = (str, bytes, int, float, complex, type, types.ModuleType, types.CodeType, np.dtype)
+_HOLDS_NOTHING = (str, bytes, int, float, complex, types.ModuleType, types.CodeType, np.dtype)
 
 
 class _ConstantName(NamedTuple):
@@ -108,6 +108,8 @@ def _around(fun: Any, own: OwnModules | None) -> Iterator[tuple[str, Any]]:
     """The values around a function, by name; "" for those that it is made of."""
     if isinstance(fun, functools.partial):
         yield "", fun.func
+        yield from zip(_parameters(fun.func), fun.args, strict=False)
+        yield from fun.keywords.items()
     elif isinstance(fun, types.MethodType):
         yield "self", fun.__self__
         yield "", fun.__func__
@@ -117,6 +119,9 @@ def _around(fun: Any, own: OwnModules | None) -> Iterator[tuple[str, Any]]:
     if not isinstance(fun, types.FunctionType):
         return
     yield "", getattr(fun, "__wrapped__", None)
+    given = fun.__defaults__ or ()
+    yield from zip(_parameters(fun)[-len(given) :], given, strict=False)
+    yield from (fun.__kwdefaults__ or {}).items()
     for name, cell in zip(fun.__code__.co_freevars, fun.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
@@ -125,6 +130,15 @@ def _around(fun: Any, own: OwnModules | None) -> Iterator[tuple[str, Any]]:
     for name in _names(fun.__code__) if _is_users(fun, own) else ():
         if name in fun.__globals__:
             yield name, fun.__globals__[name]
+
+
+def _parameters(fun: Any) -> Sequence[str]:
+    """The names of what a function of Python takes by position."""
+    bound = isinstance(fun, types.MethodType)
+    fun = fun.__func__ if bound else fun
+    if not isinstance(fun, types.FunctionType):
+        return ()
+    return fun.__code__.co_varnames[bound : fun.__code__.co_argcount]
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
@@ -138,13 +152,30 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
         fields: Sequence[str] = getattr(type(parts), "_fields", ())
         texts = [f".{field}" for field in fields] or (f"[{k}]" for k in itertools.count())
         return zip(texts, parts, strict=False)
-    attributes = getattr(value, "__dict__", None)
-    if not isinstance(attributes, dict):
-        return ()
-    return ((f".{field}", one) for field, one in cast(dict[str, Any], attributes).items())
+    return _attributes(value)
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes of an object, also those in slots, and its class; of a class its arrays."""
+    if isinstance(value, type):
+        for kind in value.__mro__:
+            for field, one in vars(kind).items():
+                if _is_array(one):
+                    yield f".{field}", one
+        return
+    own = getattr(value, "__dict__", None)
+    for field, one in cast(dict[str, Any], own).items() if isinstance(own, dict) else ():
+        yield f".{field}", one
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for field in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(value, field) and field not in ("__dict__", "__weakref__"):
+                yield f".{field}", getattr(value, field)
+    yield "", type(value)
 
 
 def _is_users(fun: Any, own: OwnModules | None) -> bool:
+    fun = fun.func if isinstance(fun, functools.partial) else fun
     fun = fun.__func__ if isinstance(fun, types.MethodType) else fun
     return isinstance(fun, types.FunctionType) and is_users(fun.__code__.co_filename, own)
 

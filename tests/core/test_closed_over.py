@@ -1,6 +1,7 @@
 """Names of the arrays that a function closes over, also in objects."""
 
 import dataclasses
+import functools
 import types
 from typing import NamedTuple
 
@@ -144,3 +145,38 @@ def test_a_large_object_does_not_hold_tracing_up():
 
     closed = taxpr.trace(step)(X).closed
     assert [name for name, _ in closed.values()] == ["near.w"]
+
+
+class Slotted:
+    __slots__ = ("empty", "table")
+
+    def __init__(self):
+        self.table = jnp.ones(3) * 23
+
+
+class WithTable:
+    TABLE = jnp.ones(3) * 25
+    __slots__ = ()
+
+
+def test_attributes_in_slots_and_of_classes():
+    slotted, held = Slotted(), WithTable()
+    assert names_of(lambda x: x + slotted.table, X) == ["slotted.table"]
+    assert names_of(lambda x: x + held.TABLE, X) == ["held.TABLE"]
+    assert names_of(lambda x: x + WithTable.TABLE, X) == ["WithTable.TABLE"]
+
+
+def test_arguments_that_are_given_before_the_call():
+    def scaled(w, x, *, by):
+        return x * w * by["b"]
+
+    partial = functools.partial(scaled, jnp.ones(3) * 27, by={"b": jnp.ones(3) * 29})
+    assert names_of(partial, X) == ["w", "by['b']"]
+    assert names_of(lambda x: partial(x), X) == ["w", "by['b']"]
+
+    def shifted(x, first=jnp.ones(3) * 31, *, then=jnp.ones(3) * 33):  # noqa: B008
+        return x + first - then
+
+    assert names_of(lambda x: shifted(x), X) == ["first", "then"]
+    # An argument that is given instead is no constant of that name.
+    assert names_of(lambda x: shifted(x, TABLE), X) == ["TABLE", "then"]
