@@ -357,6 +357,16 @@ class Units:
         loop = loops.pop() if len(loops) == 1 else None
         return "" if loop is None else self.eqns[loop].primitive.name
 
+    def is_of_library(self, unit: int) -> bool:
+        """Whether a library made a unit, with no code of the user's in it."""
+        source = introspect.source_of(self.eqns[unit])
+        library = source is not None and introspect.is_library_file(source.file)
+        return library and not self.runs_users(unit)
+
+    def runs_users(self, unit: int) -> bool:
+        """Whether a function of the user's made something inside of a unit."""
+        return _runs_users(self.eqns[unit])
+
     def any_moved(self, start: int, stop: int) -> bool:
         """Whether JAX moved some units out of the body of a loop of the user's."""
         return any(start <= unit < stop for unit in self._moved)
@@ -434,6 +444,14 @@ def _outermost(eqn: introspect.JaxprEqn, libraries: bool = False) -> tuple[str, 
     """The user's outermost function that made an equation, or a library's, and its file."""
     frames = introspect.statements_of(eqn, libraries)
     return (frames[-1].function, frames[-1].file) if frames else None
+
+
+def _runs_users(eqn: introspect.JaxprEqn) -> bool:
+    return introspect.is_hop(eqn) and any(
+        bool(introspect.statements_of(inner)) or _runs_users(inner)
+        for nested in introspect.nested_jaxprs(eqn)
+        for inner in nested.jaxpr.eqns
+    )
 
 
 def _is_loop(eqn: introspect.JaxprEqn) -> bool:

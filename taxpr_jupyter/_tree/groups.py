@@ -199,7 +199,7 @@ class Groups:
         if beside is None and (mapped := self._mapped(start, stop, depth)):
             return [mapped]
         if inside and stop - start <= _SHORT and not self._units.any_moved(start, stop):
-            return self._loose(start, stop)
+            return self._beside_users(start, stop)
         if len(runs) == 1 and runs[0][0] is None:
             return self._repeated(start, stop)
         made: list[Item] = []
@@ -286,6 +286,17 @@ class Groups:
             and not any(map(self._make.has_name, items))
         )
 
+    def _beside_users(self, start: int, stop: int) -> list[Item]:
+        """Equations one by one, those of a library together beside one that runs users' code."""
+        runs = _runs(start, stop, self._units.is_of_library)
+        if not any(map(self._units.runs_users, range(start, stop))):
+            return self._loose(start, stop)
+        made: list[Item] = []
+        for of_library, a, b in runs:
+            items = self._loose(a, b)
+            made += [self._make.run(a, b, items)] if of_library and b - a >= _ALIKE else items
+        return made
+
     def _repeated(self, start: int, stop: int) -> list[Item]:
         """Groups equations from one place by their repetitions."""
         repeat = repeat_in(self._units.keys(start, stop))
@@ -293,7 +304,7 @@ class Groups:
         if repeat and stop - start <= self._few and repeat.period == 1:
             repeat = None  # a chain of equations, which can be read
         if repeat is None or covered <= max(self._few // 2, (stop - start) // 4):
-            return self._make.arranged(self._loose(start, stop), start)
+            return self._make.arranged(self._beside_users(start, stop), start)
         first, period = start + repeat.start, repeat.period
         spans = [(at, at + period) for at in range(first, start + repeat.stop, period)]
         parts = [self._repeated(a, b) for a, b in spans]

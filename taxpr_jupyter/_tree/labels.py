@@ -391,7 +391,12 @@ def group_lines(item: Item, size: Size, leaving: Sequence[Any], typed: short.Typ
 def group_title(item: Item) -> str:
     """The label of an open group."""
     note = " → ".join(item.parts) or item.note
-    return short.shortened(" · ".join(filter(None, (item.title, note))), 2 * short.LINE)
+    return one_line(" · ".join(filter(None, (item.title, note))))
+
+
+def one_line(title: str) -> str:
+    """The title of a frame."""
+    return short.shortened(title, 2 * short.LINE)
 
 
 def end_lines(name: str, role: str | None, kind: str, own_type: bool = False) -> list[str]:

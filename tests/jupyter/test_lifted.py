@@ -485,3 +485,63 @@ class Chain:
                 x = layer(x)
         return x
 """
+
+
+PREPARED = f"""{PIECES}
+def prepared(model, y):
+    y = jnp.tanh(y) * jnp.float32(2.0)
+    y = y / (jnp.float32(1.0) + jnp.abs(y))
+    return run(model, y)
+
+def choosing(fun, y):
+    bad = jnp.isnan(y) | jnp.isinf(y)
+    bad = jnp.logical_not(jnp.logical_not(bad)) & (jnp.abs(y) > 0)
+    return jax.lax.cond(bad, fun, lambda y: y, y)
+"""
+
+
+def installed(text, folder):
+    path = folder / "site-packages" / "preparing.py"
+    path.parent.mkdir()
+    path.write_text(text)
+    names = {"__name__": "preparing"}
+    exec(compile(text, str(path), "exec"), names)
+    return names
+
+
+def test_no_frame_has_the_title_of_the_one_around_it(tmp_path):
+    library = installed(PREPARED, tmp_path)
+
+    def model(y, sample):
+        drawn = sample(y)
+        shifted = drawn - jnp.float32(3.0)
+        return jnp.sin(shifted)
+
+    def fit(y):
+        end = library["prepared"](model, y)
+        return end * jnp.float32(2.0)
+
+    frames = {one.id: one for one in draw(fit, jnp.float32(0.5)).picture.clusters}
+    titles = {one.lines[0] for one in frames.values()}
+    assert {'end = library["prepared"](model, y)', "prepared · 2 of 2"} <= titles
+    inner = [one for one in frames.values() if one.parent]
+    assert not [one for one in inner if one.lines == frames[one.parent].lines]
+
+
+def test_equations_of_a_library_beside_the_users_branch_are_one_box(tmp_path):
+    library = installed(PREPARED, tmp_path)
+
+    def loss(y):
+        root = jnp.sin(y)
+        return root * root
+
+    def model(y):
+        h = jnp.tanh(y) * jnp.sin(y) + jnp.exp(y) * jnp.cos(y)
+        h = jnp.tanh(h) / jnp.cos(y) - jnp.exp(h) * jnp.cos(y)
+        value = library["choosing"](loss, h)
+        return jnp.sin(value) * jnp.sin(y) - jnp.exp(value) / jnp.cos(y)
+
+    picture = draw(model, jnp.float32(0.5)).picture
+    [call] = (one for one in picture.clusters if one.lines[0].startswith("value = library"))
+    assert [node.lines[0] for node in picture.nodes if node.cluster == call.id] == ["choosing"]
+    assert titled(picture, "root = jnp.sin(y)")

@@ -253,7 +253,7 @@ def test_what_is_moved_out_of_a_loop_stands_in_its_statement():
     inside = [node.lines for node in picture.nodes if node.cluster == call.id]
     moved = [lines[0] for lines in inside if "moved out of the scan" in lines]
     assert [text.removesuffix(" [kept]") for text in moved] == [
-        "scale = jnp.exp(w) / jnp.exp(w).sum(",
+        "scale = jnp.exp(w) / jnp.exp(w).sum()",
         "jnp.sin(w)",
     ]
     assert passes_of(fun, *args) == ["forward pass", "backward pass"]
