@@ -70,10 +70,11 @@ def arranged(picture: Picture, kept: RecentLayouts) -> Plan[Layout]:
     """
     pairs = pairs_of(picture, EdgeEnds(picture))
     layout = yield from _laid_out(picture, kept, pairs)
-    if layout is None or (pairs and _width(layout) > _WIDEST):
+    if layout is None or (pairs and (picture.narrow or _width(layout) > _WIDEST)):
         alone = yield from _laid_out(picture, kept, [])
         assert alone is not None, "all fits without pairs"
-        layout = alone if layout is None or _width(alone) < _width(layout) else layout
+        measure = _points if picture.narrow else _width
+        layout = alone if layout is None or measure(alone) < measure(layout) else layout
     return layout
 
 
@@ -81,6 +82,12 @@ def _width(layout: Layout) -> float:
     """How many times as wide as high it is."""
     left, top, right, bottom = layout.view
     return (right - left) / max(1.0, bottom - top)
+
+
+def _points(layout: Layout) -> float:
+    """How wide it is."""
+    left, _, right, _ = layout.view
+    return right - left
 
 
 def _laid_out(picture: Picture, kept: RecentLayouts, pairs: Sequence[Pair]) -> Plan[Layout | None]:
@@ -108,7 +115,7 @@ def _laid_out(picture: Picture, kept: RecentLayouts, pairs: Sequence[Pair]) -> P
             raw = raws[dot.text]
             assert raw is not None, "it was laid out"
             kept.put(dot.text, raw)
-            sheets[frame.id] = _finished(read_sheet(frame, dot, raw, known), frame)
+            sheets[frame.id] = _finished(read_sheet(frame, dot, raw, known), frame, picture.narrow)
     return _joined(picture, framed, sheets)
 
 
@@ -122,10 +129,12 @@ def _level(frame: Frame, sheets: Mapping[str | None, Sheet]) -> None:
                 line[-1] = line[-1][0], sheet.height
 
 
-def _finished(sheet: Sheet, frame: Frame) -> Sheet:
+def _finished(sheet: Sheet, frame: Frame, narrow: bool) -> Sheet:
     if frame.turned:
         return against(bordered(against(sheet), frame))
-    return bordered(sheet if frame.passing else in_rows(in_columns(sheet)), frame)
+    if not frame.passing:
+        sheet = in_rows(sheet if narrow else in_columns(sheet))
+    return bordered(sheet, frame)
 
 
 def _joined(picture: Picture, framed: Framed, sheets: Mapping[str | None, Sheet]) -> Layout:

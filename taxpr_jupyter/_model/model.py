@@ -224,6 +224,7 @@ class Picture:
         heat: The meaning of the colours, if nodes are coloured by cost.
         hidden: The contents of a folded group, of equations or of inputs or outputs, by its
             address.
+        narrow: Whether it is laid out as narrow as it can be, for a column of a page.
     """
 
     name: str
@@ -238,6 +239,7 @@ class Picture:
     hidden: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict[str, tuple[str, ...]], repr=False
     )
+    narrow: bool = field(default=False, repr=False)
     _by_address: dict[str, Node | Cluster] = field(
         default_factory=dict[str, Node | Cluster], init=False, repr=False, compare=False
     )

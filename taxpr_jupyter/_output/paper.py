@@ -6,10 +6,14 @@ from typing import TypeVar
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.model import Cluster, Node, Picture
+from taxpr_jupyter._tree.labels import short_path, wrapped
 
 STYLES = ("screen", "paper")
 _LARGER = 1.2  # times as large as on a screen, unless the width is given: text of 12 points
 _DOTS = {"png": 300, "pdf": 72}  # in an inch of the paper
+_SMALLEST = 6.0  # points: the size of text that can be read
+_ADVANCE, _BESIDE = 0.6, 4  # of a character, in its size; about so many nodes are side by side
+_LETTERS = (14, 36)  # in a line of a title, in a narrow picture and as on a screen
 _POINTS = {"pt": 1.0, "mm": 72 / 25.4, "cm": 72 / 2.54, "in": 72.0}
 _LENGTH = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(pt|mm|cm|in)\s*")
 # How much there is in a node, at the begin of a line; the loops in it stay.
@@ -33,17 +37,29 @@ class Paper:
     types: bool = False
 
     def of(self, picture: Picture) -> Picture:
-        """The picture without what is folded in nodes and lines; the words stay."""
+        """The picture without what is folded in nodes and lines; the words stay.
+
+        For a narrow column titles have more lines that are shorter, so that text stays large.
+        """
+        letters = self._letters
         edges = [
             replace(edge, head=_uncounted(edge.head), tail=_uncounted(edge.tail))
             for edge in picture.edges
         ]
         return replace(
             picture,
-            nodes=tuple(map(_plain, picture.nodes)),
-            clusters=tuple(map(_plain, picture.clusters)),
+            nodes=tuple(_plain(node, letters) for node in picture.nodes),
+            clusters=tuple(_plain(cluster, letters) for cluster in picture.clusters),
             edges=tuple(edges),
+            narrow=letters is not None,
         )
+
+    @property
+    def _letters(self) -> int | None:
+        """How many characters a line of a title has; None for as many as usual."""
+        least, usual = _LETTERS
+        letters = int((self.width or 1e9) / (_ADVANCE * _SMALLEST * _BESIDE))
+        return max(least, letters) if letters < usual else None
 
     def sized(self, svg: str) -> str:
         """The SVG of a picture in its size on paper."""
@@ -84,16 +100,26 @@ def paper_of(style: str, width: str | None, types: bool | None) -> Paper | None:
     return Paper(points, bool(types))
 
 
-def _plain(part: _Part) -> _Part:
-    """A node or frame with its title, notes and loops; of an equation the title alone."""
+def _plain(part: _Part, letters: int | None) -> _Part:
+    """A node or frame with its title, notes and loops; of an equation the title alone.
+
+    Args:
+        part: The node or frame.
+        letters: How many characters a line has; None for as many as usual.
+    """
     titled = part.titled
     others = () if isinstance(part, Node) and part.kind == "eqn" else part.lines[titled:]
     rest = (_COUNT.sub("", line, count=1) for line in others)
     title = part.lines[:titled]
     if "kept" in part.marks:  # what the dashed copies in the backward pass say
         title = (*title[:-1], title[-1].removesuffix(" [kept]"))
+    if letters and part.kind in ("eqn", "hop", "group", "jaxpr"):
+        title = tuple(wrapped(title, letters))
+        titled, rest = len(title), (one for line in rest for one in wrapped([line], letters))
+    elif letters:  # a name
+        title = tuple(short_path(line, letters) for line in title)
     lines = [line.rstrip(" :") for line in (*title, *rest)]
-    return replace(part, lines=tuple(filter(None, lines)) or ("…",))
+    return replace(part, lines=tuple(filter(None, lines)) or ("…",), titled=titled)
 
 
 def _uncounted(text: str) -> str:

@@ -287,7 +287,7 @@ class Groups:
         )
 
     def _beside_users(self, start: int, stop: int) -> list[Item]:
-        """Equations one by one, those of a library together beside one that runs users' code."""
+        """Equations one by one, but all of a library in a row are together beside the user's code."""
         runs = _runs(start, stop, self._units.is_of_library)
         if not any(map(self._units.runs_users, range(start, stop))):
             return self._loose(start, stop)
@@ -327,9 +327,13 @@ class Groups:
 
 
 def _tell_apart(parts: Sequence[Item]) -> None:
-    """Numbers the separate parts of a statement; single equations among them keep their names."""
+    """Numbers the separate parts of a statement; single equations among them keep their names.
+
+    The only loop or call among them has the title of the statement.
+    """
+    main = [part for part in parts if part.is_group or introspect.is_hop(part.eqn)]
     for part in parts if len(parts) > 1 else ():
-        if not part.is_group:
+        if not part.is_group and main != [part]:
             part.title = ""
     _number([part for part in parts if part.is_group and not part.note])
 

@@ -88,6 +88,22 @@ def source_lines(text: str) -> list[str]:
     return [text[:end].rstrip(), _shortened_source(text[end:].lstrip(), _SOURCE)]
 
 
+def wrapped(lines: Sequence[str], width: int) -> list[str]:
+    """Source in lines, in more lines of at most so many characters where it can be broken."""
+    text = "".join(line if line[-1:] in ("(", "[", ".") else f"{line} " for line in lines).rstrip()
+    made: list[str] = []
+    while len(text) > width:
+        ends = [found.end() for found in _BREAK.finditer(text)]
+        inside = [end for end in ends if end <= width + (text[end - 1] == " ")]
+        spaces = [end for end in inside if text[end - 1] == " " and end > width // 2]
+        end = max(spaces or inside, default=min(ends, default=len(text)))
+        if not text[end:].strip():
+            break
+        made.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*made, text]
+
+
 def _shortened_source(text: str, width: int) -> str:
     """Leave out what is in a pair of brackets, as in `0.1 * jax.random.normal(…)`, or whole words.
 
@@ -419,25 +435,25 @@ def end_lines(name: str, role: str | None, kind: str, own_type: bool = False) ->
     return [name] if role in {"arg", "out"} else [f"{name} {kind}"]
 
 
-def short_path(name: str) -> str:
+def short_path(name: str, width: int = short.LINE) -> str:
     """The name of a value in a PyTree in one line: the end says most, `params…['w'][0]`.
 
     A long key, such as a path of a module in Haiku, has its last names: `params['…/conv_0']['w']`.
     """
-    if len(name) <= short.LINE:
+    if len(name) <= width:
         return short.visible(name)
     first, *rest = path_parts(name)
     kept: list[str] = []
-    while rest and len(first) + 1 + sum(map(len, kept)) + len(rest[-1]) <= short.LINE:
+    while rest and len(first) + 1 + sum(map(len, kept)) + len(rest[-1]) <= width:
         kept.insert(0, rest.pop())
     ended = "".join(kept)
     if rest and rest[-1][:2] in ("['", '["'):
-        key, room = rest[-1][2:-2], short.LINE - len(f"{first}['…']{ended}")
+        key, room = rest[-1][2:-2], width - len(f"{first}['…']{ended}")
         tails = (key[m.start() :] for m in re.finditer(r"[/.]", key))
         if tail := next((tail for tail in tails if len(tail) <= room), ""):
             return short.visible(f"{first}['…{tail}']{ended}")
     shown = f"{first}…{ended}" if kept else name
-    return short.shortened(shown, short.LINE)
+    return short.shortened(shown, width)
 
 
 def bundle_lines(title: str, number: int) -> list[str]:

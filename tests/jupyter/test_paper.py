@@ -127,3 +127,22 @@ def test_wrong_options_are_refused_by_name():
         draw(step, *ARGS, types=True)
     with pytest.raises(PanelError, match="width is an option of draw, and an argument"):
         draw(lambda x, width: x, X, style="paper", width="8cm")
+
+
+def size_of_text(svg):
+    wide = float(re.search(r'width="([\d.]+)pt"', svg)[1])
+    return 10 * wide / float(re.search(r'viewBox="([^"]*)"', svg)[1].split()[2])
+
+
+def test_text_in_a_column_can_be_read():
+    column = draw(loss, *ARGS, style="paper", width="8.5cm")
+    assert size_of_text(column.svg()) > 6
+    wide = draw(step, *ARGS, style="paper")
+    narrow = draw(step, *ARGS, style="paper", width="8.5cm")
+    own = float(re.search(r'viewBox="([^"]*)"', wide.svg())[1].split()[2])
+    assert size_of_text(narrow.svg()) > 1.3 * (10 * 240.94 / own)
+    # Titles have the same words in more lines.
+    for one, other in zip(wide.picture.nodes, narrow.picture.nodes, strict=True):
+        if one.kind in ("eqn", "hop", "group"):
+            assert "".join(one.lines).replace(" ", "") == "".join(other.lines).replace(" ", "")
+            assert all(len(line) <= 17 or " " not in line for line in other.lines)
