@@ -287,7 +287,7 @@ class Groups:
         )
 
     def _beside_users(self, start: int, stop: int) -> list[Item]:
-        """Equations one by one, those of a library in a row together beside the user's code."""
+        """Equations one by one; beside the user's code a library's make groups."""
         runs = _runs(start, stop, self._units.is_of_library)
         if not any(map(self._units.runs_users, range(start, stop))):
             return self._loose(start, stop)
