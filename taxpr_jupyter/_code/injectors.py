@@ -16,7 +16,10 @@ _FIRE = taxpr.from_function(lambda ctx, token, params: (token, ctx)).fire
 
 
 def injector_code(attached: Attached, place: str, names: CodeNames) -> str:
-    """Python that makes an injector: ``taxpr.scale(factor=0.5)``."""
+    """Python that makes an injector: ``taxpr.scale(factor=0.5)``; of several a list."""
+    if attached.parts:
+        acting = [one for one in attached.each if not one.off]
+        return f"[{', '.join(injector_code(one, place, names) for one in acting)}]"
     made, source = attached.injector, attached.source
     bound = attached.bound if names.is_bound(attached.bound, source) else None
     if is_function(source):

@@ -12,6 +12,7 @@ import taxpr
 from taxpr import introspect
 from taxpr_jupyter._edits.attached import Attached, as_number, is_made_by, is_number
 from taxpr_jupyter._edits.functions import injector_of, is_empty, is_function, params_of, uses_ctx
+from taxpr_jupyter._edits.in_order import together
 from taxpr_jupyter._edits.python_line import is_typed, typed_function
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._stoppable import STOPPING
@@ -102,6 +103,14 @@ def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | No
     So a function that the notebook redefines takes effect. Values other than the old defaults are
     kept, if the new object has such parameters.
     """
+    if attached.parts:
+        parts = attached.each
+        new = [refreshed(one, namespace) for one in parts]
+        if not any(new):
+            return None
+        whole = together([now or before for now, before in zip(new, parts, strict=True)])
+        same = {"unread": attached.unread, "variable": attached.variable, "off": attached.off}
+        return dataclasses.replace(whole, key=attached.key, **same)
     now = namespace.get(attached.bound)
     if now is attached.source or now is None:
         return None

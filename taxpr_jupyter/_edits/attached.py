@@ -46,8 +46,8 @@ class Attached:
     Attributes:
         key: The key of the site.
         name: The injector's name.
-        kind: ``"ready"``, ``"function"``, ``"injector"`` (given as an object) or ``"typed"`` (a
-            line of Python).
+        kind: ``"ready"``, ``"function"``, ``"injector"`` (given as an object), ``"typed"`` (a line
+            of Python) or ``"several"``.
         values: The numbers among the values of its parameters.
         params: The parameters that it declares.
         error: Why it does not work at this site; None if it works.
@@ -62,6 +62,8 @@ class Attached:
         variable: The variable that the user named; of an edit the one that is changed; else None.
         edits: Whether the source is edited there (`taxpr.edit`), and the program traced with it.
         off: Whether it is switched off: it stays here with its values, and does nothing.
+        parts: If there are several injectors at the tag, these in order, each with the beginning
+            of the names of its values; see `in_order`. `each` has them with their present values.
     """
 
     key: str
@@ -83,15 +85,36 @@ class Attached:
     variable: Any = dataclasses.field(default=None, repr=False, compare=False)
     edits: bool = False
     off: bool = False
+    parts: tuple[tuple[str, Attached], ...] = ()
 
     def __str__(self) -> str:
         """As a call: ``scale(factor=0.5)``; a line of Python as it was typed; whether it is off."""
         off = ", off" if self.off else ""
+        if self.parts:
+            return f"{', '.join(map(str, self.each))}{off}"
         if self.kind == "typed" and not self.values:
             return f"{self.name}{off}"
         values = ", ".join(f"{name}={_number(value)}" for name, value in self.values.items())
         name = f"({self.name})" if self.kind == "typed" else self.name
         return f"{name}({values}){off}"
+
+    @property
+    def each(self) -> list[Attached]:
+        """The injectors of the tag in order, with their present values; mostly this one alone."""
+        if not self.parts:
+            return [self]
+        now = []
+        for label, part in self.parts:
+            for name, before in part.values.items():
+                value = self.values[f"{label}.{name}"]
+                part = part if value == before else part.with_value(name, value)
+            now.append(part)
+        return now
+
+    @property
+    def idle(self) -> bool:
+        """Whether it does nothing: it is off, or all of several injectors are."""
+        return self.off or (bool(self.parts) and all(one.off for _, one in self.parts))
 
     @property
     def ctx(self) -> Any:

@@ -84,7 +84,7 @@ class Edited:
         """All tags, without the injectors that are switched off."""
         return tuple(
             dataclasses.replace(site, injector=None)
-            if site.injector and site.injector.off
+            if site.injector and site.injector.idle
             else site
             for site in self.sites
         )

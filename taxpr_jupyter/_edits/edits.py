@@ -82,7 +82,7 @@ class Edits:
     def changes(self) -> tuple[SourceChange, ...]:
         """The changes of the source for tracing the program."""
         typed = (SourceChange(one.where, one.line) for one in self.written)
-        edits = (one for one in self.attached.values() if one.edits and not one.off)
+        edits = (one for one in self.attached.values() if one.edits and not one.idle)
         return (*typed, *(SourceChange(one.variable, one.injector) for one in edits))
 
     def runs_as(self, other: Edits) -> bool:
@@ -96,4 +96,4 @@ class Edits:
         )
 
     def _injectors(self) -> dict[str, int]:
-        return {key: id(one.injector) for key, one in self.attached.items() if not one.off}
+        return {key: id(one.injector) for key, one in self.attached.items() if not one.idle}

@@ -47,19 +47,28 @@ class AddTag(TypedDict):
 
 
 class Attach(TypedDict):
-    """Attaches an injector; removes it if the name is empty."""
+    """Attaches an injector, or one more; removes all if the name is empty."""
 
-    do: Literal["attach"]
+    do: Literal["attach", "append"]
     address: str
     injector: str
 
 
 class Switch(TypedDict):
-    """Switches an injector on or off."""
+    """Switches an injector on or off, or one of several, by its number from 0."""
 
     do: Literal["switch"]
     address: str
     on: bool
+    part: NotRequired[int]
+
+
+class Arrange(TypedDict):
+    """Puts the injectors of a tag in another order; those that are not named are removed."""
+
+    do: Literal["arrange"]
+    address: str
+    order: list[int]
 
 
 class TagSeveral(TypedDict):
@@ -191,6 +200,7 @@ Message = (
     | AddTag
     | Attach
     | Switch
+    | Arrange
     | TagSeveral
     | AttachSeveral
     | SetText

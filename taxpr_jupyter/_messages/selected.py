@@ -85,11 +85,18 @@ class Param(TypedDict):
     last: int
 
 
+class InOrder(TypedDict):
+    """One of several injectors of a tag."""
+
+    text: str
+    on: bool
+
+
 class Controls(TypedDict):
     """The injector at the selected value, and the places where one can be.
 
     ``line`` is the line of Python that was typed for it, or empty; ``off`` whether it is switched
-    off.
+    off. ``several`` are its injectors in order, if they are more than one.
     """
 
     address: str
@@ -98,6 +105,7 @@ class Controls(TypedDict):
     injector: str
     line: str
     off: bool
+    several: list[InOrder]
     doc: str
     note: str
     failure: str

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 import taxpr
@@ -10,6 +10,7 @@ from taxpr_jupyter._edits import attach as _attach
 from taxpr_jupyter._edits.attach import Choice
 from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.edited import Place
+from taxpr_jupyter._edits.in_order import together
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.model import count_of
@@ -157,7 +158,7 @@ class Editor:
             **values: Values of the injector's parameters.
 
         Returns:
-            The injector as it is attached; `set_value` changes it. Of a list a list.
+            The injector as it is attached; `set_value` changes it. For a list it is a list.
 
         Raises:
             PanelError: If there is no such value or injector, or it has no such parameter.
@@ -203,6 +204,67 @@ class Editor:
                 warnings.warn(warning, stacklevel=3)  # the caller of the session
         return every if isinstance(address, list) else every[0]
 
+    def append(self, address: Place, injector: Any, *, ctx: Any = (), **values: Any) -> Attached:
+        """Attaches a further injector to a tag: it gets what those before it have made.
+
+        The parameters are then called ``scale.factor``, ``add.value`` and so on.
+
+        Args:
+            address: As for `attach`.
+            injector: As for `attach`. Injectors by `taxpr.switched` and its like are refused.
+            ctx: The first context of a function.
+            **values: Values of the injector's parameters.
+
+        Returns:
+            All injectors of the tag, as they are attached together.
+
+        Raises:
+            PanelError: As for `attach`.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.cos(x) + 1, (0.0,))
+            >>> attached = session.attach("0:cos", "scale", factor=3.0)
+            >>> print(session.append("0:cos", "2 - x"))
+            scale(factor=3), 2 - x
+            >>> float(session.run().outputs)
+            0.0
+            >>> session.arrange("0:cos", [1, 0])
+            >>> float(session.run().outputs)
+            4.0
+        """
+        site = self._store.edited.site(address)
+        if site is None or site.injector is None:
+            return self.attach(address, injector, ctx=ctx, **values)
+
+        def place() -> Attached:
+            before = self._injector(address)
+            made = _attach.make(before.key, injector, ctx, values, self._store.namespace)
+            return self._several(before, [*before.each, made])
+
+        return self._trials.attach("injectors", place)
+
+    def arrange(self, address: Place, order: Sequence[int]) -> None:
+        """Puts the injectors of a tag in another order; those that are not named are removed.
+
+        Args:
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
+            order: Their numbers, from 0, in the new order.
+
+        Raises:
+            PanelError: The tag has no injectors with these numbers.
+        """
+        every = self._injector(address).each
+        if not order or len(set(order)) < len(order) or not set(order) <= set(range(len(every))):
+            raise PanelError(f"The tag has {len(every)} injectors, from 0: {order} is no order")
+
+        def place() -> Attached:
+            before = self._injector(address)
+            return self._several(before, [before.each[k] for k in order])
+
+        self._trials.attach("injectors", place)
+
     def detach(self, address: Place) -> None:
         """Removes the injector of a tag; the tag stays.
 
@@ -224,13 +286,14 @@ class Editor:
                 raise PanelError("None of these values has an injector")
             self._tracer.put(attached=without(self._store.edits.attached, *gone))
 
-    def switch(self, address: Place, on: bool) -> None:
+    def switch(self, address: Place, on: bool, part: int | None = None) -> None:
         """Switches an injector off, so that it stays with its values and does nothing, or on again.
 
         Args:
             address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`. A
                 list means all injectors at the values of its items.
             on: Whether it is to act.
+            part: Which of several injectors of the tag, from 0; None for all together.
 
         Raises:
             PanelError: If it has none, or the source cannot be traced with it.
@@ -244,6 +307,18 @@ class Editor:
             >>> float(session.run().outputs), str(session.injectors["0:sin.0"])
             (1.0, 'add(value=2), off')
         """
+        if part is not None:
+
+            def place() -> Attached:
+                before = self._injector(address)
+                every = before.each
+                if not 0 <= part < len(every):
+                    raise PanelError(f"The tag has {len(every)} injectors, and none number {part}")
+                every[part] = dataclasses.replace(every[part], off=not on)
+                return self._several(before, every)
+
+            self._trials.attach("injectors", place)
+            return
         program = self._store.program
         with self._store.change("values"):
             if isinstance(address, list):
@@ -344,6 +419,14 @@ class Editor:
         return self._store.steps.redoes
 
     # ---- within ------------------------------------------------------------------
+
+    def _several(self, before: Attached, every: Sequence[Attached]) -> Attached:
+        """Replaces the injectors of a tag by others, to be tried out."""
+        bare = {"error": None, "note": "", "warned": (), "trial": None, "edits": False}
+        new = together([dataclasses.replace(one, **bare) for one in every])
+        off = new.off or (bool(before.parts) and before.off)
+        new = dataclasses.replace(new, key=before.key, variable=before.variable, off=off)
+        return self._store.place(self._trials.pending(new))
 
     def _tag_all(self, places: Several, name: str | None, params: Mapping[str, Any]) -> list[str]:
         with self._store.change("tags") as step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -198,9 +199,10 @@ class EditsFile:
     def _refuse_missing(self, injectors: list[dict[str, Any]]) -> None:
         """Raises if injectors are not known here, and names all of them."""
         known = taxpr.ready_injectors(), self._editor.choices()
+        every = [part for one in injectors for part in (one, *one.get("then", ()))]
         missing = [
             one
-            for one in injectors
+            for one in every
             if one["injector"] not in known[not one["ready"]]
             and (one["ready"] or not is_typed(one["injector"]))
         ]
@@ -217,12 +219,21 @@ class EditsFile:
             )
 
     def _attach(self, where: Any, one: dict[str, Any]) -> None:
+        attached = self._attach_one(self._editor.attach, where, one)
+        for more in one.get("then", ()):
+            attached = self._attach_one(self._editor.append, attached.key, more)
+        if one.get("then"):
+            for k, part in enumerate([{"off": one["first_off"]}, *one["then"]]):
+                if part["off"]:
+                    self._editor.switch(attached.key, on=False, part=k)
+        if one.get("off"):  # files of before switches lack it
+            self._editor.switch(attached.key, on=False)
+
+    def _attach_one(self, attach: Any, where: Any, one: dict[str, Any]) -> Attached:
         name, ready = one["injector"], taxpr.ready_injectors()
         injector = ready[name] if one["ready"] else name
         ctx = () if one["ctx"] is None else one["ctx"]
-        attached = self._editor.attach(where, injector, ctx=ctx, **one["values"])
-        if one.get("off"):  # files of before switches lack it
-            self._editor.switch(attached.key, on=False)
+        return attach(where, injector, ctx=ctx, **one["values"])
 
     def _same_value(self, data: dict[str, Any], key: str) -> None:
         index = self._store.edited.index
@@ -240,6 +251,10 @@ def _saved(one: Attached, tag: str) -> dict[str, Any]:
     Raises:
         PanelError: It cannot be saved.
     """
+    if one.parts:
+        every = [_saved(dataclasses.replace(part, key=one.key), tag) for part in one.each]
+        rest = {"edits": one.edits, "off": one.off, "variable": _variable(one)}
+        return {**every[0], **rest, "then": every[1:], "first_off": every[0]["off"]}
     ready = one.is_ready and not one.injector.options
     whole = one.values.keys() == one.injector.values.keys() if ready else bool(one.bound)
     if not whole:
@@ -250,7 +265,6 @@ def _saved(one: Attached, tag: str) -> dict[str, Any]:
     ctx = one.ctx
     if jax.tree.leaves(ctx) and not isinstance(ctx, bool | int | float):
         raise PanelError(f"{one} at {tag} cannot be saved: its ctx is no number")
-    where = one.variable
     return {
         "at": one.key,
         "tag": tag,
@@ -260,9 +274,13 @@ def _saved(one: Attached, tag: str) -> dict[str, Any]:
         "ctx": ctx if jax.tree.leaves(ctx) else None,
         "edits": one.edits,
         "off": one.off,
-        "variable": where
-        and {"text": where.text, "line": where.line, "occurrence": where.occurrence},
+        "variable": _variable(one),
     }
+
+
+def _variable(one: Attached) -> dict[str, Any] | None:
+    where = one.variable
+    return where and {"text": where.text, "line": where.line, "occurrence": where.occurrence}
 
 
 def _hashable(value: Any) -> Any:

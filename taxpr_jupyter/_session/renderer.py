@@ -250,7 +250,7 @@ class Renderer:
             held = {key: repr(one) for key, one in held.items() if one and one.line is None}
             changes: list[Changed] = [(one.elsewhere, one.line) for one in edits.written]
             changes += [
-                (one.variable, one) for one in edits.attached.values() if one.edits and not one.off
+                (one.variable, one) for one in edits.attached.values() if one.edits and not one.idle
             ]
             compiled = self._store.untouched.door is None
             given = self._source, edits.tags, edited.acting, held, states, question, of
@@ -312,7 +312,7 @@ class Renderer:
         self._drawn = edited
         edits = edited.edits
         # Values of injectors are shown in the text, not in the picture.
-        attached = frozenset(key for key, one in edits.attached.items() if not one.off)
+        attached = frozenset(key for key, one in edits.attached.items() if not one.idle)
         divided = self.divided(edited)
         key = (edited.base, edits.tags, attached, edits.unfolded, edits.only, self.colours, divided)
         kept = self._kept

@@ -87,7 +87,7 @@ class Runner:
         """Whether something changes what is computed: a line, or an injector that does."""
         attached = self._store.edits.attached.values()
         rewritten = self._store.program is not self._store.untouched
-        return rewritten or any(not (one.off or one.injector.observes) for one in attached)
+        return rewritten or any(not (one.idle or one.injector.observes) for one in attached)
 
     @property
     def differentiable(self) -> bool:

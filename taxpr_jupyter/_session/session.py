@@ -145,6 +145,8 @@ class Session:
     rename = of("_editor", Editor.rename)
     attach = of("_editor", Editor.attach)
     detach = of("_editor", Editor.detach)
+    append = of("_editor", Editor.append)
+    arrange = of("_editor", Editor.arrange)
     switch = of("_editor", Editor.switch)
     set_value = of("_editor", Editor.set_value)
     set_ctx = of("_editor", Editor.set_ctx)

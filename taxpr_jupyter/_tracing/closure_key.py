@@ -70,6 +70,9 @@ def functions_of(value: Any) -> Iterator[types.FunctionType]:
     """The Python functions that a call of ``value`` runs."""
     if isinstance(value, types.FunctionType):
         yield value
+    elif type(value) is tuple:
+        for part in value:
+            yield from functions_of(part)
     elif isinstance(value, functools.partial):
         for part in (value.func, *value.args, *value.keywords.values()):
             yield from functions_of(part)

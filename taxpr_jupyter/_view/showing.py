@@ -79,7 +79,7 @@ class Showing:
         self._graph.marks = {
             site.address: "failed"
             for site in sites
-            if site.injector and site.injector.error and not site.injector.off
+            if site.injector and site.injector.error and not site.injector.idle
         }
         self._outdated = not code
         if code:

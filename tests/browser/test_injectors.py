@@ -71,3 +71,52 @@ def test_an_injector_is_switched_off_and_on(page, it):
     assert float(it.session.last.outputs) == pytest.approx(4 * scaled)
     page.get_by_role("button", name="Undo").click()
     expect(switch).to_be_checked()
+
+
+def test_several_injectors_stand_in_order_each_with_a_switch(page, it):
+    choice = page.locator("select[aria-label=Injector]")
+    more = page.get_by_label("One more injector")
+    order = page.get_by_role("list", name="Injectors in order")
+
+    def texts():
+        page.evaluate("idle()")
+        return order.locator("code").all_text_contents()
+
+    expect(more).to_be_hidden()  # there is none yet
+    choice.select_option("scale")
+    page.evaluate("idle()")
+    expect(order).to_be_hidden()
+    more.select_option("add")
+    assert texts() == ["scale", "add"]
+    page.get_by_label("add.value", exact=True).fill("1")
+    page.get_by_label("add.value", exact=True).press("Enter")
+    page.evaluate("idle()")
+    page.get_by_role("button", name="Later: scale, number 1").press("Enter")
+    assert texts() == ["add", "scale"]
+    [attached] = it.session.injectors.values()
+    assert str(attached) == "add(value=1), scale(factor=0.5)"
+    expect(page.get_by_role("button", name="Later: scale, number 2")).to_be_disabled()
+    page.get_by_role("checkbox", name="On: add, number 1").uncheck()
+    page.evaluate("idle()")
+    assert str(it.session.sites()[0].injector) == "add(value=1), off, scale(factor=0.5)"
+    page.screenshot(path=BUILD / "in-order.png")
+    assert found(page, ".taxpr-panel") == []
+    page.get_by_role("button", name="Remove: add, number 1").click()
+    page.evaluate("idle()")
+    expect(order).to_be_hidden()
+    assert choice.input_value() == "scale"
+    page.get_by_role("button", name="Undo").click()
+    assert texts() == ["add", "scale"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_700_pixels(page, it, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": 700, "height": 900})
+    for name in ("scale", "clip"):
+        it.session.append("h", name)
+    it.session.switch("h", on=False, part=0)
+    it.look()
+    page.screenshot(path=BUILD / f"in-order-{scheme}-700.png")
+    assert found(page, ".taxpr-panel") == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

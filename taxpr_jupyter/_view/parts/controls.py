@@ -62,9 +62,13 @@ class InjectorControls:
             case {"do": "place", "address": address}:
                 self._choose(address)
             case {"do": "switch", "address": address, "on": on}:
-                self._session.switch(address, on)
+                self._session.switch(address, on, message.get("part"))
+            case {"do": "arrange", "address": address, "order": order}:
+                self._session.arrange(address, order)
+            case {"do": "append", "address": address, "injector": injector}:
+                self._attach(address, injector, self._session.append)
             case {"do": "attach", "address": address, "injector": injector}:
-                self._attach(address, injector)
+                self._attach(address, injector, self._session.attach)
             case {"do": "value", "address": address, "param": param, "text": text}:
                 self._set_value(address, param, text)
             case {"do": "value", "address": address, "param": param, "position": position}:
@@ -86,6 +90,10 @@ class InjectorControls:
             "injector": attached.name if attached else "",
             "line": attached.name if attached and attached.kind == "typed" else "",
             "off": attached.off if attached else False,
+            "several": [
+                {"text": one.name, "on": not one.off}
+                for one in (attached.each if attached and attached.parts else ())
+            ],
             "doc": choice.doc if choice else "",
             "note": attached.note if attached else "",
             "failure": (attached.error or "") if attached else "",
@@ -100,11 +108,11 @@ class InjectorControls:
             self._address = address
         self.refresh()
 
-    def _attach(self, address: str, injector: str) -> None:
+    def _attach(self, address: str, injector: str, attach: Callable[..., Any]) -> None:
         try:
             if injector:
                 choice = self._session.choices().get(injector)
-                self._session.attach(address, injector, **(choice.seeds if choice else {}))
+                attach(address, injector, **(choice.seeds if choice else {}))
             else:
                 self._session.detach(address)
         finally:

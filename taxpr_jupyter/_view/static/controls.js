@@ -6,12 +6,12 @@
  * What the user has set stays as it is until Python has handled it: an answer to something older
  * does not overwrite it.
  *
- * @import { Message, Param, Traits } from "./messages.js"
+ * @import { InOrder, Message, Param, Traits } from "./messages.js"
  * @typedef {{ send: (message: Message) => number, waits: (sent: number) => boolean }} Tools `send`
  *   gives the number of the message, and `waits` says whether it waits to be handled
  */
 
-import { button, h, hint, textField } from "./dom.js";
+import { button, h, hint, redraw, textField } from "./dom.js";
 
 /** @param {HTMLElement} element @param {string} words */
 const say = (element, words) => {
@@ -155,6 +155,17 @@ export class Controls {
     });
     this.sent = 0; // of a line
     this.known = ""; // the line as Python knows it
+    this.more = h("select", {
+      class: "tx-field",
+      "aria-label": "One more injector",
+      change: () => {
+        const injector = this.more.value;
+        this.more.value = "";
+        if (injector) send({ do: "append", address: this.address, injector });
+      },
+    });
+    this.moreLabel = h("label", { class: "tx-choice" }, h("span", {}, "then"), this.more);
+    this.order = h("ol", { class: "tx-order", "aria-label": "Injectors in order" });
     this.doc = hint("");
     this.note = hint("", { class: "tx-hint tx-remark" });
     this.failure = h("p", { class: "tx-error tx-failure" });
@@ -165,6 +176,8 @@ export class Controls {
       this.place.element,
       h("div", { class: "tx-injector" }, this.injector.element, this.onLabel),
       h("label", { class: "tx-choice" }, h("span", {}, "or a line"), this.line),
+      this.order,
+      this.moreLabel,
       this.doc,
       this.note,
       this.failure,
@@ -177,13 +190,16 @@ export class Controls {
     this.shown = shown;
     this.element.hidden = !("address" in shown);
     if (!("address" in shown)) return;
-    const { address, places, injectors, injector, line, off, doc, note, failure, fields } = shown;
+    const { address, places, injectors, injector, line, off, several, doc, note, failure, fields } = shown;
     const changed = document.activeElement === this.line && this.line.value.trim() !== this.known;
     const typing = changed && address === this.address;
     this.address = address;
     if (!typing && !this.tools.waits(this.sent)) this.line.value = line;
     this.known = line;
-    this.onLabel.hidden = !injector;
+    this.onLabel.hidden = this.moreLabel.hidden = !injector;
+    this.more.replaceChildren(h("option", { value: "" }, "one more injector"), ...injectors.filter((name) => name !== injector || !several.length).map((name) => h("option", { value: name }, name)));
+    redraw(this.order, several.map((one, k) => this.#inOrder(one, k, several.length)));
+    this.order.hidden = !several.length;
     if (!this.tools.waits(this.switched)) this.on.checked = !off;
     this.place.element.hidden = places.length < 2;
     this.place.show(places, address);
@@ -199,6 +215,32 @@ export class Controls {
       this.params.replaceChildren(...this.fields.map((field) => field.element));
     }
     fields.forEach((field, index) => this.fields[index].show(field));
+  }
+
+  /** One of several injectors, with its switch and its place. @param {InOrder} one @param {number} k @param {number} count */
+  #inOrder({ text, on }, k, count) {
+    const { send } = this.tools;
+    const { address } = this;
+    const order = [...Array(count).keys()];
+    const swapped = (/** @type {number} */ a) => order.map((at) => (at === a ? a + 1 : at === a + 1 ? a : at));
+    const name = `${text}, number ${k + 1}`;
+    const act = h("input", {
+      type: "checkbox",
+      "aria-label": `On: ${name}`,
+      change: () => send({ do: "switch", address, on: act.checked, part: k }),
+    });
+    act.checked = on;
+    const arrange = (/** @type {string} */ sign, /** @type {string} */ words, /** @type {number[]} */ to, able = true) =>
+      button(sign, () => send({ do: "arrange", address, order: to }), { "aria-label": `${words}: ${name}`, ...(able ? {} : { disabled: "" }) });
+    return h(
+      "li",
+      {},
+      act,
+      h("code", { title: text }, text),
+      arrange("↑", "Earlier", swapped(k - 1), k > 0),
+      arrange("↓", "Later", swapped(k), k < count - 1),
+      arrange("×", "Remove", order.filter((at) => at !== k)),
+    );
   }
 
   /** To be called when Python has handled more of what was sent. */

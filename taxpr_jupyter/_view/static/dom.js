@@ -141,7 +141,7 @@ const nameOf = (control) =>
  * @param {Child[]} children
  */
 export function redraw(element, children) {
-  const inputs = () => [...element.querySelectorAll("input")];
+  const inputs = () => [...element.querySelectorAll("input")].filter(({ type }) => type !== "checkbox");
   const typed = inputs().filter((input) => input.value !== input.defaultValue);
   const active = typed.find((input) => input === document.activeElement);
   const place = active ? [active.selectionStart, active.selectionEnd] : [null, null];
