@@ -22,14 +22,18 @@ START = """async ([code, state]) => {
     });
   };
   window.look = () => ask("set", {});
+  let unsent = {};
   const model = {
     get: (name) => state[name],
     set: (name, value) => {
       state[name] = value;
+      unsent[name] = value;
       call(name);
-      ask("set", { [name]: value });
     },
-    save_changes: () => {},
+    save_changes: () => {
+      ask("set", unsent);
+      unsent = {};
+    },
     send: (message) => ask("send", message),
     on: (event, listener) => (listeners[event.slice(7)] ??= []).push(listener),
     off: () => {},

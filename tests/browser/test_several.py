@@ -44,6 +44,7 @@ def title(it):
 
 def click(it, address, **options):
     it.node(address).locator("text").first.click(**options)
+    it.page.evaluate("idle()")
 
 
 def find(it, text):
