@@ -136,12 +136,13 @@ def test_a_function_defined_anew_and_a_global_are_taken_up(monkeypatch):
     np.testing.assert_allclose(session.run().outputs, wanted, rtol=1e-5)
 
 
-def test_they_are_saved_and_handed_over(tmp_path):
-    session = opened()
+@pytest.mark.parametrize("fun", [model, grad])
+def test_they_are_saved_and_handed_over(tmp_path, fun):
+    session = opened(fun)
     session.set_value("h", "scale.factor", 3.0)
     session.switch("h", on=False, part=1)
     session.save(tmp_path / "edits.json")
-    again, later = opened(names=()), opened(names=())
+    again, later = opened(fun, names=()), opened(fun, names=())
     again.load(tmp_path / "edits.json")
     later.take_over(session)
     for one in (again, later):
