@@ -105,7 +105,11 @@ def names_inside(
     own = argument_names(nested) if not is_of_library(nested, eqn) else [""] * len(names)
     own = [name or arg for name, arg in zip(held or [""] * len(names), own, strict=True)]
     deeper = [
-        (inner or name) if role == "carry" else inner if role == "x" else name
+        ((name or inner) if _PASSED.match(inner) else (inner or name))
+        if role == "carry"
+        else inner
+        if role == "x"
+        else name
         for role, name, inner in zip(nested.in_roles, names, own, strict=True)
     ]
     once = Counter(deeper)
@@ -206,6 +210,8 @@ def _in_names(
     for k, (role, out, inner) in enumerate(zip(nested.in_roles, outside, own, strict=True)):
         # Argument names inside are the user's words only if the function is the user's.
         inside = held[k] if library else inner
+        if not held[k] and role != "arg" and _PASSED.match(inner):
+            inside = variables[k] or inner
         if role == "arg" and not library:
             name = inner or out or variables[k]
         elif role == "carry" and held[k].isidentifier() and held[k] != role:

@@ -50,6 +50,15 @@ def normed(x):
     size = jnp.sqrt((x * x).sum())
     return x / size
 
+def looped(step, state, rows):
+    def run(*args):
+        (held, _), row = args
+        return (held * normed(held * step(row)), held.sum()), held.sum()
+
+    run.__wrapped__ = step  # so that JAX says that it traced the user's function
+    (last, _), sums = jax.lax.scan(run, (state, 0.0), rows)
+    return last, sums
+
 class Block:
     def __init__(self, w):
         self.w = w
@@ -187,3 +196,18 @@ def test_the_magic_shows_a_library(library, notebook):
     assert "weights" not in {one.text for one in session.program.variables()}
     cell = notebook.run("%taxpr --names=shwn shownlib.attend(jnp.ones(4), jnp.eye(4))")
     assert "there is no module shwn" in str(cell.error)
+
+
+def test_a_library_s_own_arguments_are_no_names_of_what_a_loop_carries(library):
+    def f(x):
+        memory = jnp.sin(x)
+
+        def step(row):
+            return row * 2
+
+        last, sums = library.looped(step, memory, jnp.ones((3, 4)))
+        return last.sum() + sums.sum()
+
+    said = words(draw(f, jnp.ones(4)))
+    assert "carry memory f32[4]" in said
+    assert not any("args[0][0]" in line for line in said)
