@@ -360,7 +360,7 @@ class Units:
     def is_of_library(self, unit: int) -> bool:
         """Whether a library made a unit, with no code of the user's in it."""
         source = introspect.source_of(self.eqns[unit])
-        library = source is not None and introspect.is_library_file(source.file)
+        library = source is not None and introspect.is_library_file(source.file, self.eqns[unit])
         return library and not self.runs_users(unit)
 
     def runs_users(self, unit: int) -> bool:
