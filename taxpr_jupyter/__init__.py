@@ -14,7 +14,7 @@ from taxpr_jupyter._output.comparison import Comparison, compare
 from taxpr_jupyter._output.drawing import Drawing
 from taxpr_jupyter._panel import panel
 from taxpr_jupyter._session.session import Session
-from taxpr_jupyter._view.show import mimebundle
+from taxpr_jupyter._view.show import mimebundle, widget
 
 __all__ = [
     "Comparison",
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 Session._display = staticmethod(mimebundle)
+Session._widget = staticmethod(widget)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -159,6 +159,14 @@ COLAB = Env(
         "tests/browser",
     ),
 )
+# Another kind of notebook, without IPython and a Jupyter server.
+MARIMO = Env(
+    name="marimo",
+    pythons=("3.13", "3.14", "3.12", "3.11"),
+    pins=("marimo==0.25.2",),
+    extra="test-browser,test-core",
+    runs=("tests/browser",),
+)
 # Programs of others. They follow JAX at their own pace, so the extra pins its version, too: a pin
 # here would say that the environment is about an old one.
 # The first pictures of programs whose libraries are here: a third of those of `sciences`.
@@ -199,7 +207,7 @@ NIGHTLY = Env(
     runs=(f"tests/core tests/devices {LIGHT} {marked()}",),
     nightly="https://us-python.pkg.dev/ml-oss-artifacts-published/jax/simple/",
 )
-ALL_OF_THEM = (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, CLIENTS, SCIENCES, DOCS, NIGHTLY)
+ALL_OF_THEM = (NEWEST, JAX_0_10, JAX_0_8, JAX_0_7, COLAB, MARIMO, CLIENTS, SCIENCES, DOCS, NIGHTLY)
 TABLE = {env.name: env for env in ALL_OF_THEM}
 
 

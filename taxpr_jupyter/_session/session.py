@@ -87,6 +87,7 @@ class Session:
 
     # How it shows itself: views are above sessions, so the package hands this in.
     _display: ClassVar[Callable[..., tuple[dict[str, Any], dict[str, Any]]]]
+    _widget: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -358,6 +359,10 @@ class Session:
 
     def _repr_mimebundle_(self, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return type(self)._display(self, **choice)
+
+    def _display_(self) -> Any:
+        """What marimo shows; other notebooks do not call it."""
+        return type(self)._widget(self)
 
     def _ipython_display_(self) -> None:
         saved.publish(self)

@@ -122,6 +122,10 @@ class Graph(anywidget.AnyWidget):
         with self._guard, self.hold_sync():
             yield
 
+    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The state to send, as plain JSON: marimo would send an `Address` as ``{}``."""
+        return plain(super().get_state(*args, **kwargs))
+
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take in the browser's changes; a value that does not fit a trait is refused."""
         with self._guard:
@@ -130,3 +134,21 @@ class Graph(anywidget.AnyWidget):
             except traitlets.TraitError as error:  # which the kernel would only log
                 self.message = {"text": str(error), "error": True}
                 self.send_state([name for name in sync_data if name in self.keys])
+
+
+def plain(value: Any) -> Any:
+    """The same with texts for classes of texts, and lists for tuples.
+
+    >>> import taxpr
+    >>> plain({"at": (taxpr.Address("0:sin"), 1.0)})
+    {'at': ['0:sin', 1.0]}
+    >>> type(plain(taxpr.Address("0:sin")))
+    <class 'str'>
+    """
+    if isinstance(value, str):
+        return str(value) if type(value) is not str else value
+    if isinstance(value, dict):
+        return {plain(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value

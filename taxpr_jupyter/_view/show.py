@@ -11,6 +11,17 @@ from taxpr_jupyter._svg.in_cells import for_outputs
 _LINES = 100  # of the program in an output; `session.text()` shows all
 
 
+def widget(session: Session) -> Any:
+    """The widget of the panel by itself, for marimo, which shows no boxes of ipywidgets."""
+    return _panel_of(session).alone()
+
+
+def _panel_of(session: Session) -> Any:
+    from taxpr_jupyter._view.widget import view_for  # heavy: ipywidgets
+
+    return view_for(session)
+
+
 def mimebundle(session: Session, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Data and metadata for IPython: always text, a picture and a panel where they can be shown."""
     shell = running_shell()
@@ -25,9 +36,7 @@ def mimebundle(session: Session, **choice: Any) -> tuple[dict[str, Any], dict[st
             notes.append(session.layout_note)
         if getattr(shell, "kernel", None) is not None:
             try:
-                from taxpr_jupyter._view.widget import view_for  # heavy: ipywidgets
-
-                data, metadata = view_for(session)._repr_mimebundle_(**choice)
+                data, metadata = _panel_of(session)._repr_mimebundle_(**choice)
             except Exception as error:  # a panel that fails must not take the picture with it
                 LOG.warning("There is no panel for %r", session, exc_info=True)
                 notes.append(f"There is no panel: {one_line(error)}")

@@ -194,6 +194,11 @@ class PanelView(ipywidgets.VBox):
 
     # As an output of a cell
 
+    def alone(self) -> Graph:
+        """The widget without the boxes around it, to be shown at once."""
+        self._held = self.session
+        return self.graph
+
     def _repr_mimebundle_(  # pyright: ignore[reportIncompatibleMethodOverride] - as anywidget's
         self, **kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,7 +1,8 @@
 """A Jupyter server and a Chromium for all browser tests of one session.
 
 Without Chromium or playwright the tests are skipped; with TAXPR_REQUIRE_BROWSER=1 they fail. Where
-there is Notebook 6, which has no JupyterLab beside it, its own tests run, elsewhere all others.
+there is Notebook 6, which has no JupyterLab beside it, or marimo, their own tests run, elsewhere
+all others.
 """
 
 import contextlib
@@ -29,14 +30,17 @@ CHROMIUM = shutil.which("chromium")
 REQUIRED = os.environ.get("TAXPR_REQUIRE_BROWSER") == "1"
 HERE = Path(__file__).parent
 NOTEBOOK6 = "test_notebook6.py"
+MARIMO = "test_marimo.py"
 CLASSIC = bool(find_spec("notebook")) and version("notebook").startswith("6.")
-SERVER = ("notebook",) if CLASSIC else ("jupyterlab", "notebook")
+IN_MARIMO = bool(find_spec("marimo"))
+SERVER = ("notebook",) if CLASSIC else ("marimo",) if IN_MARIMO else ("jupyterlab", "notebook")
 PACKAGES = (*SERVER, "playwright", "pytest_playwright")
 MISSING = [name for name in PACKAGES if find_spec(name) is None]
 if CHROMIUM is None:
     MISSING.append("chromium")
-OTHERS = [path.name for path in HERE.glob("test_*.py") if path.name != NOTEBOOK6]
-collect_ignore = OTHERS if CLASSIC else [NOTEBOOK6]
+OWN = {NOTEBOOK6} if CLASSIC else {MARIMO} if IN_MARIMO else set[str]()
+OTHERS = {path.name for path in HERE.glob("test_*.py")} - {NOTEBOOK6, MARIMO}
+collect_ignore = sorted(({NOTEBOOK6, MARIMO} | (OTHERS if OWN else set())) - OWN)
 
 
 def pytest_configure() -> None:

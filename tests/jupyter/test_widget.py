@@ -888,3 +888,21 @@ def test_colours_that_there_are_not_are_a_message(view, remote, session):
     remote.send("heat", "<b>")
     assert "not by '<b>'" in view.graph.message["text"]
     assert session.heat is None
+
+
+def test_marimo_gets_the_widget_without_boxes_and_plain_texts(session, view, remote):
+    assert session._display_() is view.graph
+    remote.select(TANH)
+    remote.send("attach", f"{TANH}.0", injector="scale")
+    view.graph.set_state({"view": "source"})
+    assert view.wait(SECONDS)
+
+    def kinds(value):
+        yield type(value)
+        for one in value.items() if isinstance(value, dict) else ():
+            yield from kinds(list(one))
+        for one in value if isinstance(value, list) else ():
+            yield from kinds(one)
+
+    assert view.graph.controls["address"] == f"{TANH}.0"
+    assert set(kinds(view.graph.get_state())) <= {dict, list, str, int, float, bool, type(None)}

@@ -163,6 +163,15 @@ function hidden(saved) {
   return h("style", {}, saved && `${picture} { display: none; } ${rows} { display: none; }`);
 }
 
+/** Puts a view into the boxes that ipywidgets has around it, and marimo has not. @param {HTMLElement} el */
+function boxed(el) {
+  const view = h("div", { class: "taxpr-view" }, ...el.childNodes);
+  const box = h("div", { class: "taxpr-panel widget-vbox" }, h("div", { class: "taxpr-grid widget-vbox" }, view));
+  el.classList.remove("taxpr-view");
+  el.append(box);
+  return box;
+}
+
 /** One view of the model. @param {{ model: Model, el: HTMLElement }} context */
 function render({ model, el }) {
   // The kernel may take messages in several threads: by their numbers it handles them in order.
@@ -541,7 +550,7 @@ function render({ model, el }) {
   const ended = new AbortController();
   const sizes = new ResizeObserver(() => {
     if (!panel && el.isConnected) {
-      panel = el.closest(".taxpr-panel") ?? el;
+      panel = el.closest(".taxpr-panel") ?? boxed(el);
       panel.addEventListener("focusin", claim, { signal: ended.signal });
       panel.addEventListener("keydown", keep, { signal: ended.signal });
       marks.observe(panel, { attributes: true, attributeFilter: ["class"] });
