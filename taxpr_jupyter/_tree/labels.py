@@ -111,10 +111,6 @@ def _shortened_source(text: str, width: int) -> str:
     """
     if len(text) <= width:
         return text
-    inside = [(a, b) for a, b in _brackets(text) if len(text) - (b - a) + 1 <= width]
-    if inside:
-        a, b = min(inside, key=lambda pair: pair[1] - pair[0])
-        return f"{text[:a]}…{text[b:]}"
     # What is whole rather than a piece of two; arguments rather than words; as little as possible.
     cuts = [
         (whole, text[a - 2 : a] == ", " and text[b] in ")],", a - b, a, b)
@@ -123,6 +119,7 @@ def _shortened_source(text: str, width: int) -> str:
         if width // 3 <= a and a + 3 + len(text) - b <= width
         if (whole := _is_whole(text[a:b])) or text[b] not in ")],"
     ]
+    cuts += [(True, True, a - b, a, b) for a, b in _brackets(text) if len(text) - b + a < width]
     if not cuts:
         return short.shortened(text, width)
     *_, a, b = max(cuts)

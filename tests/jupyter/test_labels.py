@@ -109,7 +109,7 @@ def test_a_long_name_leaves_its_type_whole():
         ("scale = jnp.exp(w) / jnp.exp(w).sum()", ["scale = jnp.exp(w) / jnp.exp(w).sum()"]),
         (
             "noisy = x + 0.1 * jax.random.normal(jax.random.fold_in(key, step), x.shape)",
-            ["noisy = x + 0.1 * jax.random.normal(", "jax.random.fold_in(…), x.shape)"],
+            ["noisy = x + 0.1 * jax.random.normal(", "jax.random.fold_in(key, step), …)"],
         ),
         (
             "x = x + attend(h @ p['q'], h @ p['k'], h @ p['v'], mask=mask, key=key) @ p['o']",
