@@ -115,7 +115,8 @@ class Lifts:
         if not nested or all(map(is_of_jax, nested)):
             return True
         stack = introspect.statements_of(item.eqn, libraries=True)
-        return not stack or stack[0].of_library
+        # Nothing called the whole program, which a `jit` around the user's function is.
+        return bool(stack) and stack[0].of_library
 
 
 def _loose(item: Item) -> Iterator[Item]:

@@ -150,6 +150,20 @@ def test_only_calls_that_run_functions_of_the_users_open_by_themselves(library):
     assert titled(picture, "drag =")
 
 
+def test_the_users_own_jitted_program_is_no_call_of_a_library(library):
+    def run(y, args):
+        start = y * 2.0
+        found = library["solve"](field, start, args)
+        change = found[0] - start
+        return change / jnp.sum(change**2)
+
+    picture = draw(jax.jit(run), Y, ARGS).picture
+    whole = titled(picture, "jit run")
+    for title in ("start = y", "found = library", "change = found", "return change"):
+        assert whole.id in (getattr(titled(picture, title), at, "") for at in ("cluster", "parent"))
+    assert titled(picture, "rest of solving").cluster == titled(picture, "found = library").id
+
+
 def test_two_calls_in_a_row_are_two(library):
     picture = drawn(library, "twice").picture
     frame = titled(picture, "field")
