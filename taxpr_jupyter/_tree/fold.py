@@ -22,6 +22,7 @@ _PARTS = frozenset({"pass", "scope", "loop", "statement", "function", "callback"
 _DEEPER = 2  # what is a level deeper must hold so many times as much to be as important
 _BACKWARD = 8  # and what is in the backward pass so many times as much
 _FUNCTION = 16  # and a function, which is no module or jit, so many times as much
+_LIBRARY = 64  # and what has code of libraries alone in it, so many times as much
 
 STAYS_FOLDED = (
     "{what} stays folded: with it there would be about {nodes} nodes in the picture, and {limit} "
@@ -54,6 +55,7 @@ class Fold:
         self._item_sizes: introspect.ByIdentity[Size] = introspect.ByIdentity()
         self._parts: introspect.ByIdentity[bool] = introspect.ByIdentity()
         self._of_library: introspect.ByIdentity[bool] = introspect.ByIdentity()
+        self._of_one_call: introspect.ByIdentity[bool] = introspect.ByIdentity()
         self._addresses: introspect.ByIdentity[tuple[str, ...]] = introspect.ByIdentity()
         self.budget = budget
         self.visible = 0
@@ -251,13 +253,20 @@ class Fold:
         inside = introspect.nested_jaxprs(eqn)
         return any(map(takes_part, inside)) and self._lifts.runs_users(eqn)
 
+    def _is_of_one_call(self, item: Item) -> bool:
+        """Whether one statement of the user's made all of it, by functions that are not theirs."""
+        stacks = (introspect.statements_of(eqn)[:1] for _, eqn in item.eqns)
+        places = {stack[0].place if stack else None for stack in stacks}
+        return len(places) < 2 and not any(self._lifts.runs_users(eqn) for _, eqn in item.eqns)
+
     def _weight(self, item: Item, level: int) -> float:
         """How much there is to see in it, for each node that it costs."""
         hidden = self.of_item(item).total
         # A reader wants to see the model before its derivative, and modules before functions.
         function = item.kind == "function"
         backward = _BACKWARD if item.is_backward else 1
-        dear = _DEEPER**level * backward * (_FUNCTION if function else 1)
+        library = _LIBRARY if self._of_one_call.of(item, self._is_of_one_call) else 1
+        dear = _DEEPER**level * backward * library * (_FUNCTION if function else 1)
         return hidden / dear / max(1, self.unfolded_cost(item))
 
 
