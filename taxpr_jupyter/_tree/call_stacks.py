@@ -258,6 +258,10 @@ class Units:
         path = self.paths[unit]
         return path[depth] if depth < len(path) else None
 
+    def is_called(self, unit: int, depth: int) -> bool:
+        """Whether a function of the user's that the step at this depth calls made a unit."""
+        return any(step.kind == "statement" for step in self.paths[unit][depth + 1 :])
+
     def step_runs(
         self, start: int, stop: int, depth: int
     ) -> list[tuple[SourceStep | None, int, int]]:

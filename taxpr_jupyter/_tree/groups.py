@@ -140,23 +140,75 @@ class Groups:
     # --- scopes -----------------------------------------------------------------------------------
 
     def _by_scope(self, start: int, stop: int, depth: int) -> list[Item]:
-        def name_of(unit: int) -> str | None:
-            scopes = self._units.scopes[unit]
-            return scopes[depth] if depth < len(scopes) else None
-
-        runs = _runs(start, stop, name_of)
+        runs = self._scope_runs(start, stop, depth)
         if len(runs) == 1:
             return (
                 self._by_source(start, stop, 0)
                 if runs[0][0] is None
                 else self._by_scope(start, stop, depth + 1)
             )
-        made: list[Item] = []
         level = 0 if self._plain else self._units.common_steps(start, stop)
+        around = [] if self._plain else self._around_scopes(start, stop, depth, level)
+        made: list[Item] = []
+        parts: dict[SourceStep, list[Item]] = {}
+        at = start
+        for step, a, b in around:
+            made += self._beside_scopes(at, a, depth, level, (start, stop))
+            part = self._made_by(step, a, b, level, self._by_scope(a, b, depth))
+            parts.setdefault(step, []).append(part)
+            made.append(part)
+            at = b
+        made += self._beside_scopes(at, stop, depth, level, (start, stop))
+        for several in parts.values():
+            _tell_apart(several)
+        return self._make.arranged(made, start)
+
+    def _around_scopes(
+        self, start: int, stop: int, depth: int, level: int
+    ) -> list[tuple[SourceStep, int, int]]:
+        """The statements, and where they are, that call a function which is no scope itself.
+
+        Such as a module of the user's without a scope, with layers of a library that have one.
+        """
+        found: list[tuple[SourceStep, int, int]] = []
+        scopes = self._units.scopes
+        for step, a, b in self._units.step_runs(start, stop, level):
+            loose = [unit for unit in range(a, b) if len(scopes[unit]) <= depth]
+            if (
+                step is not None
+                and step.kind in SOURCE
+                and 0 < len(loose) < b - a
+                and any(self._units.is_called(unit, level) for unit in loose)
+                and not any(
+                    scopes[k - 1][depth:] and scopes[k - 1][depth:][:1] == scopes[k][depth:][:1]
+                    for k in (a, b)
+                    if start < k < stop  # a scope goes on behind the statement
+                )
+            ):
+                found.append((step, a, b))
+        return found
+
+    def _scope_runs(self, start: int, stop: int, depth: int) -> list[tuple[str | None, int, int]]:
+        """The runs of units with the same scope at this depth: its name or None, start, stop."""
+
+        def name_of(unit: int) -> str | None:
+            scopes = self._units.scopes[unit]
+            return scopes[depth] if depth < len(scopes) else None
+
+        return _runs(start, stop, name_of)
+
+    def _beside_scopes(
+        self, start: int, stop: int, depth: int, level: int, whole: tuple[int, int]
+    ) -> list[Item]:
+        """Groups some units by their scopes, and what is between these by the source."""
+        if start == stop:
+            return []
+        made: list[Item] = []
+        runs = self._scope_runs(start, stop, depth)
         for in_scope, i, j in _several(runs):
             if not in_scope:
                 a, b = runs[i][1], runs[j - 1][2]
-                made += self._by_source(a, b, level, beside=(start, stop))
+                made += self._by_source(a, b, level, beside=whole)
                 continue
             for _, a, b in runs[i:j]:
                 deeper = self._units.common_depth(a, b, depth + 1)
@@ -165,7 +217,7 @@ class Groups:
                 group = self._make.group("scope", title, a, b, self._by_scope(a, b, deeper), note)
                 self._note(group, a, self._units.scopes[a][:deeper])
                 made.append(group)
-        return self._make.arranged(made, start)
+        return made
 
     # --- loose code -------------------------------------------------------------------------------
 
@@ -221,12 +273,7 @@ class Groups:
             else:
                 is_loop = step.kind == "loop"  # its title stands around what repeats itself
                 children = self._by_source(a, b, depth + 1, not is_loop, "" if is_loop else None)
-                note = step.note or self._units.called(a, b, depth)
-                part = self._make.group(step.kind, step.title, a, b, children, note)
-                part.parts = self._units.updates(a, b)
-                steps = self._units.paths[a][: depth + 1]
-                self._note(part, a, tuple(one.key[:-1] for one in steps))
-                items = [part]
+                items = [part := self._made_by(step, a, b, depth, children)]
             if step.kind in ("statement", "expression") and self._units.follows_rule(a, b, depth):
                 part.note = "custom rule"
             if loop_of := self._units.moved_out(a, b):
@@ -243,6 +290,17 @@ class Groups:
         if loop and not (repeats or runs_in) and len(arranged) > 1:  # its title is around all
             return [self._make.group("loop", loop, start, stop, arranged)]
         return arranged
+
+    def _made_by(
+        self, step: SourceStep, start: int, stop: int, depth: int, children: Sequence[Item]
+    ) -> Item:
+        """A group of what the step at this depth makes."""
+        note = step.note or self._units.called(start, stop, depth)
+        part = self._make.group(step.kind, step.title, start, stop, children, note)
+        part.parts = self._units.updates(start, stop)
+        steps = self._units.paths[start][: depth + 1]
+        self._note(part, start, tuple(one.key[:-1] for one in steps))
+        return part
 
     def _mapped(self, start: int, stop: int, depth: int) -> Item | None:
         """A group of calls of one function for several values, as `jax.tree.map` makes.
