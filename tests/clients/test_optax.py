@@ -8,6 +8,7 @@ from checks import assert_close
 from client_checks import all_of, check_identity, check_scale, collected_at
 
 import taxpr
+from taxpr_jupyter import draw
 
 X = jax.random.normal(jax.random.key(1), (4, 8))
 
@@ -118,3 +119,30 @@ def test_the_state_of_an_optimizer_in_a_loop():
     )(start, xs)
     assert_close(losses, expected)
     assert_close((new["weights"], new["memory"]), (expected_weights, expected_memory))
+
+
+def test_the_users_loss_opens_before_the_inside_of_the_optimizer():
+    def layer(w, x):
+        h = jnp.tanh(x @ w) + x.mean()
+        return h / jnp.sqrt((h**2).mean() + 1e-6)
+
+    def loss(weights, x):
+        for w in weights[:4]:
+            x = layer(w, x)
+        gate = jax.nn.sigmoid(layer(weights[4], x)) * x
+        error = layer(weights[5], gate) - x
+        return (error**2).mean()
+
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.rmsprop(1e-3))
+
+    def step(weights, state, x):
+        grads = jax.grad(loss)(weights, x)
+        updates, state = optimizer.update(grads, state)
+        return optax.apply_updates(weights, updates), state
+
+    weights = [jnp.eye(4)] * 6
+    picture = draw(step, weights, optimizer.init(weights), jnp.ones((3, 4)), budget=20).picture
+    frames = " ".join(line for one in picture.clusters for line in one.lines)
+    for title in ("forward pass of loss", "gate = jax.nn.sigmoid(layer(", "error = layer("):
+        assert title in frames
+    assert "updates, state = optimizer.update" not in frames

@@ -179,3 +179,36 @@ def test_an_operand_has_its_name_in_branches_whose_names_jax_forgets():
     picture = draw(model, 1, X, X).picture
     inside = [node.lines for node in picture.nodes if "again" in node.marks]
     assert inside == [("w",), ("u",), ("u",), ("hands u on",)]
+
+
+class Net:
+    """A module without a scope around layers that have one, as in equinox."""
+
+    def __init__(self, k):
+        self.w = jnp.full((4, 4), 0.1 * k)
+
+    def __call__(self, x):
+        for name in ("first", "second"):
+            with jax.named_scope(name):
+                x = jnp.tanh(x @ self.w) + x.mean()
+        x = x.reshape(-1)
+        return x - x.mean()
+
+
+def test_a_call_of_a_module_without_a_scope_is_one_box():
+    def picked(values, which):
+        best = jnp.argmax(which)
+        return jnp.tanh(values) * jnp.cos(values[best]) + jnp.sin(values).sum()
+
+    def loss(x, y):
+        net, target = Net(1), Net(2)
+        q = picked(net(x), y)
+        aim = target(y)
+        error = aim - picked(net(y), aim) + q
+        return (error**2).mean()
+
+    picture = draw(loss, jnp.ones((2, 4)), jnp.ones((2, 4)), budget=12).picture
+    titles = {" ".join(one.lines).split(" ·")[0] for one in (*picture.nodes, *picture.clusters)}
+    for title in ("q = picked(net(x), y)", "aim = target(y)", "error = aim - picked(net(y), aim)"):
+        assert any(one.startswith(title) for one in titles), titles
+    assert not any(one.startswith(("first", "second")) for one in titles), titles
