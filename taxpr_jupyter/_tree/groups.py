@@ -200,7 +200,7 @@ class Groups:
     def _beside_scopes(
         self, start: int, stop: int, depth: int, level: int, whole: tuple[int, int]
     ) -> list[Item]:
-        """Groups some units by their scopes, and what is between these by the source."""
+        """Groups some units by their scopes, and those between these by the source."""
         if start == stop:
             return []
         made: list[Item] = []
@@ -294,7 +294,7 @@ class Groups:
     def _made_by(
         self, step: SourceStep, start: int, stop: int, depth: int, children: Sequence[Item]
     ) -> Item:
-        """A group of what the step at this depth makes."""
+        """The group of some units that the step at this depth makes."""
         note = step.note or self._units.called(start, stop, depth)
         part = self._make.group(step.kind, step.title, start, stop, children, note)
         part.parts = self._units.updates(start, stop)
