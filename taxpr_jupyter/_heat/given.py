@@ -8,7 +8,7 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +19,10 @@ from taxpr_jupyter._heat.as_compiled import outward
 from taxpr_jupyter._model.model import count_of
 
 _TOLD = 4  # numbers that a tooltip tells
+_STATISTICS = [
+    *(one.name for one in dataclasses.fields(taxpr.questions.Stats) if one.name != "histogram"),
+    "nonfinite",
+]
 _GRAPH = "main"  # what Model Explorer calls the graph of a file with one
 
 
@@ -115,8 +119,9 @@ def numbers_in(given: Any, by: str) -> tuple[str, dict[str, float]]:
     if isinstance(given, str | os.PathLike):
         return _read(pathlib.Path(given))
     if isinstance(given, taxpr.questions.Recording):
-        every = {part.address: given[part.address].stats() for part in given.parts}
-        return by, {key: _number(key, getattr(one, by, None)) for key, one in every.items() if one}
+        every = {part.address: part.stats(each=False) for part in given.parts}
+        _check(by, _STATISTICS, "A recording")
+        return by, {key: _number(key, getattr(one, by)) for key, one in every.items() if one}
     if isinstance(given, Mapping):
         return "number", {str(key): _number(key, one) for key, one in given.items()}
     rows = [one for one in getattr(given, "rows", ()) if getattr(one, "address", "")]
@@ -126,16 +131,37 @@ def numbers_in(given: Any, by: str) -> tuple[str, dict[str, float]]:
             "{'h': 1.2}, a recording of session.watch(), an answer such as session.flow(), or the "
             "name of a file of node data of Model Explorer"
         )
-    found = {row.address: getattr(row, by, None) for row in rows}
+    columns = (column.name for column in dataclasses.fields(rows[0]))
+    known = [name for name in columns if any(_has(row, name) for row in rows)]
+    properties = [by] if any(_has(row, by) for row in rows) else []
+    _check(by, [*known, *properties], type(given).__name__)
+    found = {row.address: getattr(row, by) for row in rows}
     return by, {key: _number(key, one) for key, one in found.items() if one is not None}
 
 
+def _check(by: str, known: Sequence[str], whose: str) -> None:
+    """Raises PanelError unless there are numbers of that name."""
+    if by not in known:
+        raise PanelError(
+            f"{whose} has no numbers {by!r}. Give by= one of {', '.join(known) or 'none'}"
+        )
+
+
+def _has(row: Any, column: str) -> bool:
+    """Whether a row of an answer has a number there."""
+    try:
+        _number(column, getattr(row, column, None))
+    except PanelError:
+        return False
+    return True
+
+
 def _number(key: object, given: Any) -> float:
-    """The number itself; of the numbers of several iterations the greatest one."""
+    """The number itself; of the numbers of several iterations the greatest one, NaN aside."""
     try:
         array = np.asarray(given, dtype=np.float64)
-        if array.size:
-            return float(array.max())
+        if array.size and None not in np.asarray(given, dtype=object):  # NumPy makes NaN of None
+            return float(np.fmax.reduce(array, axis=None))
     except (TypeError, ValueError):
         pass
     raise PanelError(f"{given!r} of {key} is no number")

@@ -1,6 +1,7 @@
 """The part of a session that chooses the colours of nodes."""
 
 import json
+import math
 import os
 import pathlib
 from typing import Any
@@ -67,7 +68,8 @@ class Painter:
             title: The title of the legend; by default ``by``, or the name in the file.
 
         Raises:
-            PanelError: There are no such numbers, or some are of nothing in the program.
+            PanelError: There are no such numbers, as where the recording has no statistic ``by``;
+                or some are of nothing in the program.
 
         Example:
             >>> import jax.numpy as jnp
@@ -88,8 +90,9 @@ class Painter:
                     wrong.append(one_line(error))
                     continue
                 for address in places:
-                    values[address] = max(number, values.get(address, number))
-                    names[address] = key
+                    before = values.get(address, math.nan)
+                    if math.isnan(before) or number > before:
+                        values[address], names[address] = number, key
             if wrong or not values:
                 raise PanelError(" ".join(wrong[:_TOLD]) or "There are no numbers")
             given = Given(self._store.program, title or known, values, names)

@@ -357,6 +357,8 @@ def test_node_data_of_model_explorer_is_written_and_read(recurrent, tmp_path):
         ({"zz": 1.0, "w": 2.0}, "'zz': no variable or tag has that name"),
         ({"w": 1.0, "h#7": 1.0}, "no variable or tag has that name"),
         ({"w": "much"}, "'much' of w is no number"),
+        ({"w": None, "sums": 1.0}, "None of w is no number"),
+        ({"w": [1.0, None]}, r"\[1.0, None\] of w is no number"),
         ({}, "There are no numbers"),
         (3, "int has no numbers of variables"),
         ("missing.json", "missing.json is no file of node data of Model Explorer: FileNotFound"),
@@ -366,6 +368,34 @@ def test_numbers_of_nothing_are_refused(recurrent, numbers, message):
     with pytest.raises(PanelError, match=message):
         recurrent.color(numbers)
     assert recurrent.heat is None
+
+
+def test_an_unknown_statistic_or_column_is_refused_with_those_that_there_are(recurrent):
+    with pytest.raises(PanelError, match=r"A recording has no numbers 'foo'. Give by= one of mean"):
+        recurrent.color(recurrent.watch(), by="foo")
+    flow = recurrent.flow()
+    for by in ("norm", "variable", "updates"):  # the last one would need a step
+        message = rf"Flow has no numbers '{by}'. Give by= one of shape, norms, grads$"
+        with pytest.raises(PanelError, match=message):
+            recurrent.color(flow, by=by)
+    assert recurrent.heat is None
+    for by in ("std", "nonfinite"):
+        recurrent.color(recurrent.watch(), by=by)
+
+
+def test_a_value_of_several_names_has_the_greatest_number_by_its_own_name(tmp_path):
+    session = Session(lambda x: jnp.sin(x) * 2, (jnp.ones(3),))
+    path = tmp_path / "numbers.json"
+    for numbers in (
+        {"0:sin": 5.0, "0:sin.0": 1.0},
+        {"0:sin.0": 1.0, "0:sin": 5.0},
+        {"0:sin.0": jnp.nan, "0:sin": 5.0},
+        {"0:sin": [5.0, jnp.nan], "0:sin.0": jnp.nan},
+    ):
+        session.color(numbers)
+        session.save_node_data(path)
+        assert json.loads(path.read_text())["main"]["results"] == {"0:sin": {"value": 5.0}}
+        assert session.picture().heat.top == 5.0
 
 
 def test_there_may_be_no_numbers_yet(recurrent, tmp_path):
