@@ -162,6 +162,10 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.program.Site) 
         said = one_line(error).partition(" This is raised by the injector")[0]  # repeated below
         text = f"The injector {attached.name!r} at the {site} raised {said}"
         text += f" ({line})" if line else ""
+        typed = [one.source for one in attached.each if one.kind == "typed"]
+        if isinstance(error, NameError) and any(not one.__globals__ for one in typed):
+            text += ". Lines use the names of a namespace, and the session has none: make it by "
+            text += "Session(..., namespace=globals())"
     asks = is_function(attached.source) and is_empty(attached.ctx)
     if asks := asks and uses_ctx(attached.injector, site):
         text += ". Its ctx is (): give another by session.attach(address, function, ctx=...)"

@@ -13,6 +13,8 @@ from taxpr.libraries import parameters_of
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._stoppable import STOPPING
 
+_TAKEN = {one.name for one in parameters_of(taxpr.from_function)} - {"values"}
+
 
 def is_function(source: Any) -> bool:
     """Whether ``source`` is a plain function ``(ctx, token, params)``, not an injector or kind."""
@@ -68,7 +70,7 @@ def injector_of(function: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.inj
     them as Python values, for example as an axis.
 
     Raises:
-        PanelError: If there is no such parameter.
+        PanelError: If there is no such parameter, or one has a name that `from_function` takes.
     """
     params = params_of(function)
     name = taxpr.from_function(function).name
@@ -78,6 +80,11 @@ def injector_of(function: Any, ctx: Any, values: Mapping[str, Any]) -> taxpr.inj
             f"It has {', '.join(params)}" if params else "Numbers as keyword defaults declare some"
         )
         raise PanelError(f"{name} is a plain function without a parameter {unknown!r}. {has}")
+    taken = next((word for word in params if word in _TAKEN), None)
+    if taken is not None:
+        raise PanelError(
+            f"{name}: taxpr.from_function has an argument {taken!r}; call the parameter another way"
+        )
     whole = {word: values.get(word, param.default) for word, param in params.items()}
     traced: dict[str, Any] = {k: v for k, v in whole.items() if isinstance(v, float)}
     fixed = {word: value for word, value in whole.items() if word not in traced}

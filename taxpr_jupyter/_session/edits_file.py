@@ -78,6 +78,9 @@ class EditsFile:
         It is one step to undo. Functions of the notebook are found by their names. If something
         does not fit the program, nothing is changed.
 
+        A file has lines of Python, which run when the program is traced. Load only files that you
+        trust.
+
         Args:
             path: The file.
 

@@ -85,6 +85,13 @@ MISTAKES = {
     "2 * h": "'2 * h' has no x, which is the value. Write",
     "lambda a, b: a": "takes 2 values, and gets one",
     "lambda *a: a": "takes 0 values, and gets one",
+    "lambda h, by=K: h * by": "the default of by is no literal, such as 3.0: K. Write an",
+    "lambda h, *, q=[print(1)]: h": "the default of q is no literal, such as 3.0: [print(1)]",
+    "lambda h, observes=2.0: h": "taxpr.from_function has an argument 'observes'; call the",
+    "lambda h, *, ctx=2.0: h": "taxpr.from_function has an argument 'ctx'; call the",
+    "await x": "'await x' is no expression of Python: 'await' outside async function. Write",
+    "-" * 3000 + "x": "is no expression of Python: RecursionError: ",
+    "x + '\0'": "is no expression of Python: ",
 }
 
 
@@ -96,6 +103,35 @@ def test_mistakes_say_how_to_write_it(line):
     assert MISTAKES[line] in str(error.value)
     assert not session.injectors
     assert session.undoes == ""
+
+
+def test_a_file_evaluates_no_default_when_it_is_loaded(tmp_path, capsys):
+    session, path = opened(), tmp_path / "edits.json"
+    session.attach("h", "lambda h, by=0.5: h + by")
+    session.save(path)
+    path.write_text(path.read_text().replace("by=0.5", "by=0.5, q=[print('evaluated')]"))
+    again = opened()
+    with pytest.raises(PanelError, match="the default of q is no literal"):
+        again.load(path)
+    assert capsys.readouterr().out == ""
+    assert not again.injectors
+
+
+def test_names_are_live_in_a_namespace_of_ones_own_which_stays_as_it_is():
+    space = {"c0": 2.0}
+    session = Session(model, (X,), namespace=space)
+    session.attach("h", "c0 * abs(x)")
+    np.testing.assert_allclose(session.run().outputs, ((2 * jnp.sin(X)) ** 2).sum(), rtol=1e-6)
+    space["c0"] = 100.0
+    np.testing.assert_allclose(session.run().outputs, ((100 * jnp.sin(X)) ** 2).sum(), rtol=1e-6)
+    assert space == {"c0": 100.0}
+
+
+def test_without_a_namespace_an_unknown_name_says_how_to_give_one():
+    attached = Session(model, (X,)).attach("h", "jnp.sin(x)")
+    assert "name 'jnp' is not defined" in attached.error
+    assert "the session has none: make it by Session(..., namespace=globals())" in attached.error
+    assert "namespace=" not in opened().attach("h", "nope(x)").error
 
 
 def test_an_unknown_name_stays_with_the_reason():
