@@ -202,9 +202,9 @@ class Fold:
             return self.root.items == [item] or self._has_parts(item)
         if item.is_group:
             return item.kind not in ("more", "run") and (
-                self._plain or len(self.root.items) == 1 or not self._is_of_library(item)
+                self._plain or self.root.items == [item] or not self._is_of_library(item)
             )
-        if len(self.root.items) == 1 or (self._plain and not self._is_one_box(item)):
+        if self.root.items == [item] or (self._plain and not self._is_one_box(item)):
             return any(map(takes_part, introspect.nested_jaxprs(item.eqn)))
         return self._is_of_user(item.eqn)
 

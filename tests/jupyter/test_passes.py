@@ -314,3 +314,30 @@ def test_passes_of_one_title_are_numbered():
     titles = passes_of(both, jnp.eye(4), jnp.eye(4))
     assert titles[:2] == ["forward pass · 1 of 2", "forward pass · 2 of 2"]
     assert len(titles) == len(set(titles))
+
+
+def test_a_jitted_program_shows_no_empty_call():
+    """Of a `where` that JAX moved out of a loop nothing may be left, which is no frame."""
+
+    def step(state, x):
+        y, seen = x
+        after = jnp.where(seen, jnp.tanh(state * 2.0) + y, state)
+        return after, jnp.where(seen, jnp.sin(after), 0.0)
+
+    def loss(state, ys, seen):
+        _, values = jax.lax.scan(step, state, (ys, seen))
+        return -values.sum()
+
+    def run(state, ys, seen):
+        value, grad = jax.value_and_grad(loss)(state, ys, seen)
+        for _ in range(3):
+            state = state - 0.1 * grad * jnp.cos(state) / (1.0 + jnp.abs(grad))
+        return value, state
+
+    args = jnp.float32(1.0), jnp.ones(5), jnp.ones(5, bool)
+    picture = draw(jax.jit(run), *args).picture
+    titles = [" ".join(one.lines) for one in (*picture.nodes, *picture.clusters)]
+    assert "nothing" not in titles
+    moved = [one for one in titles if one.startswith("jnp.where(seen, •, 0.0)")]
+    assert moved
+    assert all("moved out of the scan" in one for one in moved)
