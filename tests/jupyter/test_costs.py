@@ -226,7 +226,7 @@ def test_heat_of_a_session_can_be_set_and_a_mistake_changes_nothing():
     session.on_change(changes.append)
     session.heat = "flops"
     assert session.picture().heat.kind == "flops"
-    with pytest.raises(PanelError, match="'kept', 'compiled' or None, not by 'size'"):
+    with pytest.raises(PanelError, match="'kept', 'compiled', 'numbers' or None, not by 'size'"):
         session.heat = "size"
     assert session.heat == "flops"
     session.heat = None
