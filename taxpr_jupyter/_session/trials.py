@@ -130,13 +130,13 @@ class Trials:
             made = place()
             names = {made[0].name} if made else set[str]()
             step.text = f"{', '.join(names)} at {count_of(len(made), 'value')}"
-            keys = {one.key for one in made}
-            tags = [site.name for site in self._store.edited.sites if site.key in keys]
-        if not _LATER.get():
-            self.settle()
-        # The keys may be others where the program was traced anew; the names of tags stay.
-        now = {site.name: site.injector for site in self._store.edited.sites}
-        return [one for tag in tags if (one := now.get(tag))]
+        keys = [one.key for one in made]
+        with self._store.following(keys) as now:  # where the program is traced anew
+            if not _LATER.get():
+                self.settle()
+            with self._store.lock:
+                attached = self._store.edits.attached
+                return [attached[key] for key in now if key in attached]
 
     def pending(self, attached: Attached, tag: Mapping[str, Any] | None = None) -> Attached:
         """The injector, to be tried out.

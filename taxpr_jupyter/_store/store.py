@@ -4,13 +4,15 @@ import contextlib
 import dataclasses
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import taxpr
 from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.edited import Edited
 from taxpr_jupyter._edits.edits import Edits
+from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._edits.steps import EditStep, Steps
 from taxpr_jupyter._errors import LOG, PanelError, one_line
 from taxpr_jupyter._model.model import count_of
@@ -60,6 +62,7 @@ class Store:
         self.steps = Steps()
         self.folding: Callable[[Edited], dict[str, Any]] = lambda after: {}
         self.moved: Mapping[str, str | None] = {}
+        self._followed: list[list[str]] = []
         self.error: str | None = None
         self.closed = False
         self._edited = Edited(program, Edits())
@@ -102,9 +105,30 @@ class Store:
         """
         before, after = self._edited, Edited(step.program, step.edits)
         self.edited = after.changed(**self.folding(after))
-        there = {site.name: site.key for site in self.edited.sites}
-        self.moved = {site.key: there.get(site.name) for site in before.sites}
+        there = _keys_by_name(self.edited.sites)
+        self.move({key: there.get(name) for name, key in _keys_by_name(before.sites).items()})
         return step.text
+
+    def move(self, keys: Mapping[str, str | None]) -> None:
+        """Notes the keys of tags before a change of the source and after it, see `moved`."""
+        self.moved = keys
+        for followed in self._followed:
+            followed[:] = [keys.get(key, key) or "" for key in followed]
+
+    @contextlib.contextmanager
+    def following(self, keys: Iterable[str]) -> Iterator[list[str]]:
+        """Yields the keys of tags, which stay the keys of these tags when they move.
+
+        That of a tag that is gone becomes empty.
+        """
+        followed = list(keys)
+        with self.lock:
+            self._followed.append(followed)
+        try:
+            yield followed
+        finally:
+            with self.lock:
+                self._followed = [one for one in self._followed if one is not followed]
 
     def on_change(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Calls ``callback(what)`` after each change, in the thread that made it.
@@ -198,3 +222,13 @@ class Store:
 def without(mapping: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """The mapping without some of its keys."""
     return {other: value for other, value in mapping.items() if other not in keys}
+
+
+def _keys_by_name(sites: Iterable[SiteRow]) -> dict[tuple[str | None, int], str]:
+    """The keys of tags, by name and number: several tags of the source can share a name."""
+    seen = Counter[str | None]()
+    found: dict[tuple[str | None, int], str] = {}
+    for site in sites:
+        found[site.name, seen[site.name]] = site.key
+        seen[site.name] += 1
+    return found

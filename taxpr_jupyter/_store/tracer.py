@@ -103,7 +103,7 @@ class Tracer:
     def place(self, found: Adopted) -> None:
         """Puts a program with its edits in place, and notes what of them was lost."""
         self._store.edited = found.edited.changed(**self._store.folding(found.edited))
-        self._store.moved = found.keys
+        self._store.move(found.keys)
         if found.dropped:
             lost = f"Dropped, since the program has changed: {', '.join(found.dropped)}."
             self._store.notes += (lost,)

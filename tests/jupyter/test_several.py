@@ -119,6 +119,48 @@ def test_several_edits_of_a_differentiated_program_are_one_step():
     assert not session.injectors
 
 
+def twice(w, x):
+    """Two tags of the source share a name, and an edit before them moves the second."""
+
+    def loss(w):
+        h = taxpr.tag(jnp.sin(w * x), name="h")
+        y = h * 3.0
+        return taxpr.tag(jnp.cos(y), name="h").sum()
+
+    return jax.grad(loss)(w)
+
+
+def test_tags_that_share_a_name_get_their_own_injectors():
+    def shared(x):
+        h = taxpr.tag(jnp.sin(x), name="h")
+        return taxpr.tag(jnp.cos(h), name="h")
+
+    session = Session(shared, (X,))
+    keys = [site.key for site in session.sites()]
+    for places in (keys, keys[::-1]):
+        attached = session.attach(places, "scale")
+        assert [one.key for one in attached] == places
+        assert [session.injectors[key] for key in places] == attached
+
+
+@pytest.mark.filterwarnings("ignore::taxpr.errors.StaleDerivativeWarning")
+def test_injectors_are_found_again_where_the_program_is_traced_anew():
+    session = Session(twice, (jnp.float32(1.5), X), namespace=globals())
+    first, second = [site.key for site in session.sites() if site.name == "h"][:2]
+    attached = session.attach([second, "y", first], "scale", factor=0.5)
+    assert [one.edits for one in attached] == [False, True, False]
+    assert [session.injectors[one.key] for one in attached] == attached
+    assert attached[0].key != second  # it moved
+    assert [site.key for site in session.sites() if site.name == "h"][:2] == [
+        attached[2].key,
+        attached[0].key,
+    ]
+    with session._store.following(one.key for one in attached) as now:
+        session.undo()
+        assert [session.sites()[k].key for k in (0, 1)] == [now[2], now[0]]
+    assert now[1] == ""
+
+
 def test_what_is_wrong_changes_nothing(session):
     wrong = {
         "no value is called so": lambda: session.tag(["h", "nope"]),
