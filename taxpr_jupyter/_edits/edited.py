@@ -27,7 +27,7 @@ from taxpr_jupyter._text.short import Tooltips
 
 # An address, the key or name of a tag, a variable, or a selector of one value, as `taxpr.var`.
 Place: TypeAlias = Any
-
+Several: TypeAlias = list[Place]
 
 _SHOWN = 12  # values in a message
 
@@ -169,8 +169,12 @@ class Edited:
         )
         return one if taxpr.find_values(self.program, taxpr.maybe(one)) else place
 
-    def address_of(self, place: Place) -> str:
+    def address_of(self, place: Place, *, or_list: bool = False) -> str:
         """The address of the one value that is meant; other texts stay as they are.
+
+        Args:
+            place: The place, or a selector of one value.
+            or_list: Whether a list of places can be given, too.
 
         Raises:
             taxpr.errors.SelectorError: If it means no value.
@@ -183,9 +187,9 @@ class Edited:
         if len(found) > 1:
             named = ", ".join(self._one_of(given, value.address) for value in found[:_SHOWN])
             rest = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+            all_of_them = f" A list means all of them: [{given!r}]." if or_list else ""
             raise PanelError(
-                f"{given!r} means {len(found)} values. Say which: {named}{rest}. "
-                f"A list means all of them: [{given!r}]."
+                f"{given!r} means {len(found)} values. Say which: {named}{rest}.{all_of_them}"
             )
         return found[0].address
 
@@ -232,15 +236,19 @@ class Edited:
             return meant == address
         return [one.address for one in taxpr.find_values(self.program, meant)] == [address]
 
-    def site(self, address: Place) -> SiteRow | None:
+    def site(self, address: Place, *, or_list: bool = False) -> SiteRow | None:
         """The tag with this key, address or name, or None.
 
         An address of the program is not looked up as a name.
 
+        Args:
+            address: The key, address or name, or a selector of one value.
+            or_list: See `address_of`.
+
         Raises:
             PanelError: If several tags have this name.
         """
-        address = self.address_of(address)
+        address = self.address_of(address, or_list=or_list)
         for site in self.sites:
             if site.key == address:
                 return site
@@ -257,13 +265,17 @@ class Edited:
             raise PanelError(f"Several tags have the name {address!r}: say which, of {places}")
         return named[0] if named else None
 
-    def the_site(self, address: Place) -> SiteRow:
+    def the_site(self, address: Place, *, or_list: bool = False) -> SiteRow:
         """The tag with this key, address or name.
+
+        Args:
+            address: The key, address or name, or a selector of one value.
+            or_list: See `address_of`.
 
         Raises:
             PanelError: If there is no such tag.
         """
-        site = self.site(address)
+        site = self.site(address, or_list=or_list)
         if site is None:
             near = self._near(self.address_of(address))
             raise PanelError(f"There is no tag at {address!r}. {near}")

@@ -1,39 +1,34 @@
 """The part of a session that changes the program: tags, injectors, their values."""
 
 import dataclasses
-import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, overload
+from collections.abc import Mapping
+from typing import Any, overload
 
-import taxpr
-from taxpr_jupyter._edits import attach as _attach
-from taxpr_jupyter._edits.attach import Choice
+from taxpr_jupyter._edits.attach import Choice, choices
 from taxpr_jupyter._edits.attached import Attached
-from taxpr_jupyter._edits.edited import Place
-from taxpr_jupyter._edits.in_order import together
+from taxpr_jupyter._edits.edited import Place, Several
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.model import count_of
+from taxpr_jupyter._session.ordering import Ordering
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._store.store import Store, without
 from taxpr_jupyter._store.tracer import Tracer
 from taxpr_jupyter._tracing.changed import SourceChange
 
-_Var: Any = type(taxpr.var("x"))
-Several: TypeAlias = list[Place]
-
 
 class Editor:
     """Adds and removes tags and injectors."""
 
-    def __init__(self, store: Store, trials: Trials, tracer: Tracer) -> None:
+    def __init__(self, store: Store, trials: Trials, tracer: Tracer, ordering: Ordering) -> None:
         self._store = store
         self._trials = trials
+        self._ordering = ordering
         self._tracer = tracer
 
     def choices(self) -> dict[str, Choice]:
         """The names for `attach`: ready injectors, and functions of the namespace."""
-        return _attach.choices(self._store.namespace)
+        return choices(self._store.namespace)
 
     def sites(self) -> tuple[SiteRow, ...]:
         """All tags in program order, from the source and added ones."""
@@ -77,7 +72,7 @@ class Editor:
         if isinstance(address, list):
             return self._tag_all(address, name, params)
         with self._store.change("tags"):
-            site = self._store.edited.site(address)
+            site = self._store.edited.site(address, or_list=True)
             own = name or (site.name if site else None)  # tagged before by its own name
             if site is not None and site.added and site.params == {"name": own, **params}:
                 return site.key
@@ -102,7 +97,7 @@ class Editor:
                 sites = [site for site in self._sites_at(address) if site.added]
                 step.text = f"no tag at {count_of(len(sites), 'value')}"
             else:
-                sites = [self._added(address, "removed")]
+                sites = [self._added(address, "removed", or_list=True)]
             if not sites:
                 raise PanelError("None of these values has a tag that was added")
             edits, gone = self._store.edits, [site.key for site in sites]
@@ -176,94 +171,9 @@ class Editor:
             >>> session.injectors["0:sin.0"].values
             {'value': 3.0}
         """
-
-        def place(one: Place) -> Attached:
-            edited, tag = self._store.edited, None
-            meant, site = edited.meant(one), edited.site(one)
-            if site is None:
-                key = edited.untagged_value(one)
-                tag = {"name": edited.new_name(None, key)}
-                edited = edited.changed(tags={**edited.edits.tags, key: tag})
-                site = edited.the_site(key)
-            made = _attach.make(site.key, injector, ctx, values, self._store.namespace)
-            named = isinstance(meant, _Var) and meant.inside is None
-            made = dataclasses.replace(made, variable=meant if named else None)
-            made = self._trials.pending(made, tag)
-            self._store.edited = edited.changed(attached={**edited.edits.attached, site.key: made})
-            return made
-
-        def place_all() -> list[Attached]:
-            return [place(one) for one in self._store.edited.each_of(address).values()]
-
-        if isinstance(address, list):
-            every = self._trials.attach_all(place_all)
-        else:
-            every = [self._trials.attach("injectors", lambda: place(address))]
-        for one in every:
-            for warning in one.warned:
-                warnings.warn(warning, stacklevel=3)  # the caller of the session
-        return every if isinstance(address, list) else every[0]
-
-    def append(self, address: Place, injector: Any, *, ctx: Any = (), **values: Any) -> Attached:
-        """Attaches a further injector to a tag: it gets what those before it have made.
-
-        The parameters are then called ``scale.factor``, ``add.value`` and so on.
-
-        Args:
-            address: As for `attach`.
-            injector: As for `attach`. Injectors by `taxpr.switched` and its like are refused.
-            ctx: The first context of a function.
-            **values: Values of the injector's parameters.
-
-        Returns:
-            All injectors of the tag, as they are attached together.
-
-        Raises:
-            PanelError: As for `attach`.
-
-        Example:
-            >>> import jax.numpy as jnp
-            >>> from taxpr_jupyter import Session
-            >>> session = Session(lambda x: jnp.cos(x) + 1, (0.0,))
-            >>> attached = session.attach("0:cos", "scale", factor=3.0)
-            >>> print(session.append("0:cos", "2 - x"))
-            scale(factor=3), 2 - x
-            >>> float(session.run().outputs)
-            0.0
-            >>> session.arrange("0:cos", [1, 0])
-            >>> float(session.run().outputs)
-            4.0
-        """
-        site = self._store.edited.site(address)
-        if site is None or site.injector is None:
-            return self.attach(address, injector, ctx=ctx, **values)
-
-        def place() -> Attached:
-            before = self._injector(address)
-            made = _attach.make(before.key, injector, ctx, values, self._store.namespace)
-            return self._several(before, [*before.each, made])
-
-        return self._trials.attach("injectors", place)
-
-    def arrange(self, address: Place, order: Sequence[int]) -> None:
-        """Puts the injectors of a tag in another order; those that are not named are removed.
-
-        Args:
-            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
-            order: Their numbers, from 0, in the new order.
-
-        Raises:
-            PanelError: The tag has no injectors with these numbers.
-        """
-        every = self._injector(address).each
-        if not order or len(set(order)) < len(order) or not set(order) <= set(range(len(every))):
-            raise PanelError(f"The tag has {len(every)} injectors, from 0: {order} is no order")
-
-        def place() -> Attached:
-            before = self._injector(address)
-            return self._several(before, [before.each[k] for k in order])
-
-        self._trials.attach("injectors", place)
+        return self._trials.attach_at(
+            address, lambda one: self._trials.put(one, injector, ctx, values)
+        )
 
     def detach(self, address: Place) -> None:
         """Removes the injector of a tag; the tag stays.
@@ -281,7 +191,7 @@ class Editor:
                 gone = [site.key for site in self._sites_at(address) if site.injector]
                 step.text = f"no injector at {count_of(len(gone), 'value')}"
             else:
-                gone = [self._injector(address).key]
+                gone = [self._ordering.injector(address, or_list=True).key]
             if not gone:
                 raise PanelError("None of these values has an injector")
             self._tracer.put(attached=without(self._store.edits.attached, *gone))
@@ -308,23 +218,14 @@ class Editor:
             (1.0, 'add(value=2), off')
         """
         if part is not None:
-
-            def place() -> Attached:
-                before = self._injector(address)
-                every = before.each
-                if not 0 <= part < len(every):
-                    raise PanelError(f"The tag has {len(every)} injectors, and none number {part}")
-                every[part] = dataclasses.replace(every[part], off=not on)
-                return self._several(before, every)
-
-            self._trials.attach("injectors", place)
+            self._ordering.switch(address, on, part)
             return
         program = self._store.program
         with self._store.change("values"):
             if isinstance(address, list):
                 every = [site.injector for site in self._sites_at(address) if site.injector]
             else:
-                every = [self._injector(address)]
+                every = [self._ordering.injector(address, or_list=True)]
             if not every:
                 raise PanelError("None of these values has an injector")
             now = {one.key: dataclasses.replace(one, off=not on) for one in every}
@@ -348,7 +249,7 @@ class Editor:
         """
 
         def place() -> Attached:
-            now = self._injector(address)
+            now = self._ordering.injector(address)
             new = now.with_value(param, value)
             changes = [SourceChange(one.variable, one.injector).key for one in (now, new)]
             traced_anew = new.error or changes[0] != changes[1]
@@ -366,10 +267,12 @@ class Editor:
         Raises:
             PanelError: If there is no such function.
         """
-        self._trials.attach(
-            "injectors",
-            lambda: self._store.place(self._trials.pending(self._injector(address).with_ctx(ctx))),
-        )
+
+        def place() -> Attached:
+            new = self._ordering.injector(address).with_ctx(ctx)
+            return self._store.place(self._trials.pending(new))
+
+        self._trials.attach("injectors", place)
 
     def undo(self) -> str:
         """Takes back the last step: a tag, an injector or its values, a line, a value of a state.
@@ -420,14 +323,6 @@ class Editor:
 
     # ---- within ------------------------------------------------------------------
 
-    def _several(self, before: Attached, every: Sequence[Attached]) -> Attached:
-        """Replaces the injectors of a tag by others, to be tried out."""
-        bare = {"error": None, "note": "", "warned": (), "trial": None, "edits": False}
-        new = together([dataclasses.replace(one, **bare) for one in every])
-        off = new.off or (bool(before.parts) and before.off)
-        new = dataclasses.replace(new, key=before.key, variable=before.variable, off=off)
-        return self._store.place(self._trials.pending(new))
-
     def _tag_all(self, places: Several, name: str | None, params: Mapping[str, Any]) -> list[str]:
         with self._store.change("tags") as step:
             every = list(self._store.edited.each_of(places))
@@ -445,14 +340,8 @@ class Editor:
         every = edited.each_of(places)
         return [site for site in edited.sites if site.key in every]
 
-    def _added(self, address: Place, verb: str) -> SiteRow:
-        site = self._store.edited.the_site(address)
+    def _added(self, address: Place, verb: str, *, or_list: bool = False) -> SiteRow:
+        site = self._store.edited.the_site(address, or_list=or_list)
         if not site.added:
             raise PanelError(f"The tag {site.title} is in the source and can only be {verb} there")
         return site
-
-    def _injector(self, address: Place) -> Attached:
-        site = self._store.edited.the_site(address)
-        if site.injector is None:
-            raise PanelError(f"The tag {site.title} has no injector")
-        return site.injector

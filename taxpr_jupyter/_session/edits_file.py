@@ -22,6 +22,7 @@ from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._output.view import View
 from taxpr_jupyter._runs.outputs.distances import is_key
 from taxpr_jupyter._session.editor import Editor
+from taxpr_jupyter._session.ordering import Ordering
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.rewriter import Rewriter
 from taxpr_jupyter._store.states import States
@@ -45,12 +46,14 @@ class EditsFile:
         store: Store,
         renderer: Renderer,
         editor: Editor,
+        ordering: Ordering,
         rewriter: Rewriter,
         states: States,
     ) -> None:
         self._store = store
         self._renderer = renderer
         self._editor = editor
+        self._ordering = ordering
         self._rewriter = rewriter
         self._states = states
 
@@ -224,11 +227,11 @@ class EditsFile:
     def _attach(self, where: Any, one: dict[str, Any]) -> None:
         attached = self._attach_one(self._editor.attach, where, one)
         for more in one.get("then", ()):
-            attached = self._attach_one(self._editor.append, attached.key, more)
+            attached = self._attach_one(self._ordering.append, attached.key, more)
         if one.get("then"):
             for k, part in enumerate([{"off": one["first_off"]}, *one["then"]]):
                 if part["off"]:
-                    self._editor.switch(attached.key, on=False, part=k)
+                    self._ordering.switch(attached.key, on=False, part=k)
         if one.get("off"):  # files of before switches lack it
             self._editor.switch(attached.key, on=False)
 

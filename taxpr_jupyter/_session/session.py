@@ -29,6 +29,7 @@ from taxpr_jupyter._session.delegate import of
 from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.edits_file import EditsFile
 from taxpr_jupyter._session.navigator import Navigator
+from taxpr_jupyter._session.ordering import Ordering
 from taxpr_jupyter._session.painter import Painter
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.rewriter import Rewriter
@@ -127,7 +128,8 @@ class Session:
         self._store = store = Store(program, call, space, start.notes)
         self._tracer = tracer = Tracer(store, start, noted)
         self._trials = trials = Trials(store, tracer)
-        self._editor = Editor(store, trials, tracer)
+        self._ordering = Ordering(store, trials)
+        self._editor = Editor(store, trials, tracer, self._ordering)
         self._rewriter = Rewriter(store, tracer)
         self._states = states = States(store, start.pure)
         renderer = Renderer(store, trials, source, start.pure, budget, timeout, heat)
@@ -136,7 +138,9 @@ class Session:
         self._navigator = Navigator(store, renderer)
         self._painter = Painter(store, renderer)
         self._views = Views(store, renderer, lambda: self.view_state)
-        self._file = EditsFile(store, renderer, self._editor, self._rewriter, states)
+        self._file = EditsFile(
+            store, renderer, self._editor, self._ordering, self._rewriter, states
+        )
         executor = Executor(start.args, start.kwargs)
         self._runner = Runner(store, trials, states, renderer, executor, device, kept_bytes)
         self._asker = Asker(store, self._runner, tracer, renderer)
@@ -146,8 +150,8 @@ class Session:
     rename = of("_editor", Editor.rename)
     attach = of("_editor", Editor.attach)
     detach = of("_editor", Editor.detach)
-    append = of("_editor", Editor.append)
-    arrange = of("_editor", Editor.arrange)
+    append = of("_ordering", Ordering.append)
+    arrange = of("_ordering", Ordering.arrange)
     switch = of("_editor", Editor.switch)
     set_value = of("_editor", Editor.set_value)
     set_ctx = of("_editor", Editor.set_ctx)

@@ -5,17 +5,21 @@ import contextvars
 import dataclasses
 import functools
 import threading
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
-from taxpr_jupyter._edits.attach import refreshed
+import taxpr
+from taxpr_jupyter._edits.attach import make, refreshed
 from taxpr_jupyter._edits.attached import Attached, Trial
+from taxpr_jupyter._edits.edited import Place
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._stoppable import POLL, CancelledError, stoppable
 from taxpr_jupyter._store.store import Store, without
 from taxpr_jupyter._store.tracer import Tracer
 
+_Var: Any = type(taxpr.var("x"))
 _LATER = contextvars.ContextVar("later", default=False)
 
 
@@ -92,6 +96,42 @@ class Trials:
         taken = [one for one in self.untried if self._take_back(one)]
         if taken:
             self._store.tell("injectors")
+
+    def attach_at(self, address: Place, place: Callable[[Place], Attached]) -> Any:
+        """Puts an injector in place at a value, or at all values of a list, and gives its warnings.
+
+        Args:
+            address: The value, or the list.
+            place: Puts it in place at one value, see `put`.
+
+        Returns:
+            The injector, or a list of them.
+        """
+        if isinstance(address, list):
+            every = self.attach_all(
+                lambda: [place(one) for one in self._store.edited.each_of(address).values()]
+            )
+        else:
+            every = [self.attach("injectors", lambda: place(address))]
+        for one in every:
+            for warning in one.warned:
+                warnings.warn(warning, stacklevel=4)  # the caller of the session
+        return every if isinstance(address, list) else every[0]
+
+    def put(self, address: Place, injector: Any, ctx: Any, values: Mapping[str, Any]) -> Attached:
+        """Puts an injector in place, to be tried out; a value without a tag is tagged first."""
+        edited, tag = self._store.edited, None
+        meant, site = edited.meant(address), edited.site(address, or_list=True)
+        if site is None:
+            key = edited.untagged_value(address)
+            tag = {"name": edited.new_name(None, key)}
+            edited = edited.changed(tags={**edited.edits.tags, key: tag})
+            site = edited.the_site(key)
+        made = make(site.key, injector, ctx, values, self._store.namespace)
+        named = isinstance(meant, _Var) and meant.inside is None
+        made = self.pending(dataclasses.replace(made, variable=meant if named else None), tag)
+        self._store.edited = edited.changed(attached={**edited.edits.attached, site.key: made})
+        return made
 
     def attach(self, what: str, place: Callable[[], Attached], kind: Hashable = None) -> Attached:
         """Puts an injector in place by ``place``, and tries it out, at once or later.

@@ -1,5 +1,7 @@
 """Several injectors at one tag run in order; each has a switch, and the order can be changed."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -162,3 +164,80 @@ def test_mistakes():
         session.append("h", taxpr.switched(taxpr.zero()))
     assert session.undoes == before
     same(session, model, ["scale", "2 - x"])
+
+
+def several(x):
+    h = jnp.sin(x)
+    h = h * 2.0
+    return (h**2).sum()
+
+
+def several_by_hand(x):
+    h = 1 - 0.5 * jnp.sin(x)
+    h = 1 - h * 2.0
+    return (h**2).sum()
+
+
+def test_a_list_gets_one_more_at_each_in_one_step():
+    session = Session(several, (X,), namespace=globals(), call="several(X)")
+    session.attach("h#0", "scale")
+    made = session.append(["h"], "1 - x")
+    assert [str(one) for one in made] == ["scale(factor=0.5), 1 - x", "1 - x"]
+    np.testing.assert_allclose(session.run().outputs, several_by_hand(X), rtol=1e-5)
+    session.undo()
+    assert [str(one) for one in session.injectors.values()] == ["scale(factor=0.5)"]
+
+
+def test_what_takes_one_value_advises_no_list():
+    session = Session(several, (X,), namespace=globals(), call="several(X)")
+    session.attach(["h"], "scale")
+    session.untag("h#0")  # so that `h` names no tag
+    session.rename("h#1", "other")
+    acts = (
+        lambda place: session.arrange(place, [0]),
+        lambda place: session.switch(place, on=False, part=0),
+        lambda place: session.set_value(place, "factor", 2.0),
+        lambda place: session.set_ctx(place, 2.0),
+        lambda place: session.rename(place, "new"),
+    )
+    for act, place in itertools.product(acts, ("h", ["h"])):
+        with pytest.raises(PanelError, match=r"means 2 values\. Say which: ") as error:
+            act(place)
+        assert "A list means" not in str(error.value)
+    with pytest.raises(PanelError, match=r"A list means all of them: \['h'\]\.$"):
+        session.append("h", "scale")
+
+
+def meanwhile(monkeypatch, session, act):
+    """Has another thread act after the next call has begun, and before it has the lock."""
+    trials, attach = session._trials, session._trials.attach
+
+    def late(*args, **kwargs):
+        monkeypatch.setattr(trials, "attach", attach)
+        act()
+        return attach(*args, **kwargs)
+
+    monkeypatch.setattr(trials, "attach", late)
+
+
+def test_what_another_thread_does_meanwhile_stays(monkeypatch):
+    session = opened(names=())
+    meanwhile(monkeypatch, session, lambda: session.append("h", "scale"))
+    session.append("h", "2 - x")
+    same(session, model, ["scale", "2 - x"])
+    meanwhile(monkeypatch, session, lambda: session.arrange("h", [1]))
+    with pytest.raises(PanelError, match=r"The tag has 1 injector, from 0: \[1, 0\] is no order"):
+        session.arrange("h", [1, 0])
+    same(session, model, ["2 - x"])
+
+
+def tagged_grad(x):
+    return jax.grad(lambda x: (taxpr.tag(jnp.sin(x), name="s") ** 2).sum())(x)
+
+
+def test_one_more_warns_as_the_first_one_does():
+    session = Session(tagged_grad, (X,), namespace=globals(), call="tagged_grad(X)")
+    for name in ("scale", "add"):
+        with pytest.warns(taxpr.errors.StaleDerivativeWarning) as warned:
+            session.append("s", name)
+        assert {one.filename for one in warned} == {__file__}
