@@ -40,7 +40,7 @@ class Showing:
         self._fields = fields
         self._going: tuple[str, PicturePlace] | None = None  # once the picture is there
         self._gone = 0
-        self._selected_key = ""  # of the selected tag, whose address can move
+        self._tags: dict[str, str] = {}  # the keys of selected tags, whose addresses can move
         self._outdated = False  # whether the code is to be written again
         self.instead = False
 
@@ -49,22 +49,41 @@ class Showing:
         return self._jobs.session
 
     def program(self) -> None:
-        """Shows the program, and its selected element."""
+        """Shows the program, and its selected elements."""
         self.texts()
-        if self._selected_key:
-            addresses = {site.key: site.address for site in self._session.sites()}
-            self._graph.selected = addresses.get(self._selected_key, "")
+        self._follow()
         self.selected()
 
     def moved(self, keys: Mapping[str, str | None]) -> None:
         """Keeps the selection in a program that was traced anew."""
-        self._several.moved(keys)
-        selected = self._graph.selected
-        if self._selected_key:
-            self._selected_key = keys.get(self._selected_key) or ""
-            self._graph.selected = selected if self._selected_key else ""
-        elif selected:
-            self._graph.selected = keys.get(selected) or keys.get(f"{selected}.0") or ""
+        self._follow(keys)
+
+    def _follow(self, keys: Mapping[str, str | None] | None = None) -> None:
+        """Keeps what is selected where it has another address.
+
+        Args:
+            keys: The keys of tags before the program was traced anew, and now; None if it was not.
+        """
+        graph, now = self._graph, dict[str, str]()
+        addresses = {site.key: site.address for site in self._session.sites()}
+        tags, self._tags = self._tags, {}
+        for place in (*graph.chosen, graph.selected):
+            if key := tags.get(place):
+                key = key if keys is None else keys.get(key)
+                now[place] = addresses.get(key or "", "")
+                self._tags |= {now[place]: key} if key and now[place] else {}
+            elif keys is None:
+                now[place] = place
+            else:
+                # For an equation, its result.
+                result = keys.get(f"{place}.0") or ""
+                now[place] = keys.get(place) or result.removesuffix(".0")
+        chosen = [now[one] for one in graph.chosen if now[one]]
+        chosen = chosen if len(chosen) > 1 else []
+        # Together, since what is selected alone ends the selection of several.
+        with graph.hold_trait_notifications():
+            graph.selected = now[graph.selected] or (chosen[-1] if chosen else "")
+            graph.chosen = chosen
 
     def folding(self) -> None:
         """Shows everything but the picture that depends on open nodes."""
@@ -100,15 +119,18 @@ class Showing:
 
     def selected(self) -> None:
         """Shows what is selected."""
-        address = self._graph.selected
+        graph, address = self._graph, self._graph.selected
+        if graph.chosen and address not in graph.chosen:
+            graph.chosen = []  # another one was selected alone; this comes back with it
+            return
         node = self._session.inspect(address) if address else None
         if node and node.kind == "unknown" and self._session.picture().find(address) is None:
-            self._graph.selected = ""  # it is there no longer; this comes back with nothing
+            graph.selected = ""  # it is there no longer; this comes back with nothing
             return
-        self._selected_key = node.site.key if node and node.site else ""
-        self._graph.inspection = wire.inspection_state(address, node) if node else {}
-        self._several.refresh()
-        self._controls.show(None if self._graph.chosen else node)
+        graph.inspection = wire.inspection_state(address, node) if node else {}
+        self._tags = self._several.refresh()
+        self._tags |= {address: node.site.key} if node and node.site else {}
+        self._controls.show(None if graph.chosen else node)
 
     def run(self) -> None:
         """Shows the last run."""

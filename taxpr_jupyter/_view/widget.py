@@ -53,6 +53,7 @@ class PanelView(ipywidgets.VBox):
         self._held: Session | None = None
         self._pages: int | None = None  # that show it; None before the first one does
         self._lock = threading.RLock()
+        self._looked: tuple[str, list[str]] | None = None  # what was selected when it was shown
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
         self.graph = graph = Graph(self._lock, devices=session.devices(), **kept)
         self.jobs = jobs = Jobs(session, graph, self._lock)
@@ -118,7 +119,7 @@ class PanelView(ipywidgets.VBox):
             elif change in ("values", "states"):
                 showing.texts(code=not soon)
                 self._controls.refresh()
-                self._several.refresh()
+                self._several.revalue()
             elif change == "folding":
                 showing.folding()
                 showing.redraw()
@@ -160,7 +161,10 @@ class PanelView(ipywidgets.VBox):
 
     def _on_selected(self, change: Any) -> None:
         with self._lock:
-            self.showing.selected()
+            now = self.graph.selected, list(self.graph.chosen)
+            if now != self._looked:  # it is told of each of the two
+                self._looked = now
+                self.showing.selected()
 
     def _on_view(self, change: Any) -> None:
         with self._lock:

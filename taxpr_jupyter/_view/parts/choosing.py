@@ -1,8 +1,8 @@
 """Several selected values in the panel: the data and the actions of `static/several.js`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from taxpr_jupyter._edits.inspect import ValueRow
+from taxpr_jupyter._edits.inspect import Inspection, ValueRow
 from taxpr_jupyter._messages.requests import Message
 from taxpr_jupyter._messages.selected import ChosenValue, Several
 from taxpr_jupyter._model.model import count_of
@@ -37,27 +37,36 @@ class SeveralView:
                 return False
         return True
 
-    def moved(self, keys: Mapping[str, str | None]) -> None:
-        """Keeps what is selected in a program that was traced anew."""
-        now = [keys.get(one) or keys.get(f"{one}.0") for one in self._graph.chosen]
-        self._graph.chosen = [one for one in now if one]
+    def refresh(self) -> dict[str, str]:
+        """Shows what is selected, as it is now.
 
-    def refresh(self) -> None:
-        """Shows what is selected, as it is now."""
+        Returns:
+            The keys of the tags among it, by their addresses.
+        """
         graph = self._graph
-        if graph.chosen and graph.selected not in graph.chosen:
-            graph.chosen = []  # another one was selected alone
-        graph.several = self._state(graph.chosen) if graph.chosen else {}
+        nodes = {one: self._session.inspect(one) for one in graph.chosen}
+        graph.several = self._state(nodes) if nodes else {}
+        return {one: node.site.key for one, node in nodes.items() if node.site}
 
-    def _state(self, places: list[str]) -> Several:
-        rows = [row for one in places for row in self._rows(one)]
+    def revalue(self) -> None:
+        """Shows other values of injectors: nothing else has changed."""
+        shown = self._graph.several
+        if "values" in shown:
+            injectors = {key: str(one) for key, one in self._session.injectors.items()}
+            values = [
+                {**one, "injector": injectors.get(one["address"], "")} for one in shown["values"]
+            ]
+            self._graph.show(several={**shown, "values": values})
+
+    def _state(self, nodes: Mapping[str, Inspection]) -> Several:
+        rows = list(_rows(nodes.values()).values())
         tags = [row.tag for row in rows if row.tag]
-        empty = sum(not self._rows(one) for one in places)
+        empty = sum(not _rows([node]) for node in nodes.values())
         picture = self._session.picture()
-        hidden = [one for one in places if not (picture.find(one) or one in picture.unfolded)]
+        hidden = [one for one in nodes if not (picture.find(one) or one in picture.unfolded)]
         return {
             "title": f"{count_of(len(rows), 'value')} selected",
-            "note": f"Nothing can be tagged at {empty} of the {len(places)} places." * bool(empty),
+            "note": f"Nothing can be tagged at {empty} of the {len(nodes)} places." * bool(empty),
             "values": [_shown(row) for row in rows[:SHOWN]],
             "more": max(len(rows) - SHOWN, 0),
             "elements": elements_of(self._session, hidden),
@@ -68,15 +77,21 @@ class SeveralView:
         }
 
     def _values(self, places: list[str]) -> list[str]:
-        return [row.address for one in places for row in self._rows(one)]
+        return list(_rows(map(self._session.inspect, places)))
 
-    def _rows(self, place: str) -> list[ValueRow]:
-        """The values at a place that can have tags and injectors."""
-        node = self._session.inspect(place)
+
+def _rows(nodes: Iterable[Inspection]) -> dict[str, ValueRow]:
+    """The values at these places that can have tags and injectors, by address, each once."""
+    found: dict[str, ValueRow] = {}
+    for node in nodes:
+        rows = node.values
         if node.site:
             text = f"{node.site.name or node.site.key}: {node.site.avals}"
-            return [ValueRow(node.site.key, text, node.site, None)] if not node.refused else []
-        return [row for row in node.values if not (row.refused or (row.tag and row.tag.refused))]
+            rows = (ValueRow(node.site.key, text, node.site, node.refused),)
+        for row in rows:
+            if not (row.refused or (row.tag and row.tag.refused)):
+                found.setdefault(row.address, row)
+    return found
 
 
 def _shown(row: ValueRow) -> ChosenValue:
