@@ -87,26 +87,61 @@ def test_several_injectors_stand_in_order_each_with_a_switch(page, it):
     page.evaluate("idle()")
     expect(order).to_be_hidden()
     more.select_option("add")
-    assert texts() == ["scale", "add"]
+    assert texts() == ["scale(factor=0.5)", "add(value=0)"]
     page.get_by_label("add.value", exact=True).fill("1")
     page.get_by_label("add.value", exact=True).press("Enter")
     page.evaluate("idle()")
-    page.get_by_role("button", name="Later: scale, number 1").press("Enter")
-    assert texts() == ["add", "scale"]
+    page.get_by_role("button", name="Later: scale(factor=0.5), number 1").press("Enter")
+    assert texts() == ["add(value=1)", "scale(factor=0.5)"]
     [attached] = it.session.injectors.values()
     assert str(attached) == "add(value=1), scale(factor=0.5)"
-    expect(page.get_by_role("button", name="Later: scale, number 2")).to_be_disabled()
-    page.get_by_role("checkbox", name="On: add, number 1").uncheck()
+    expect(page.get_by_role("button", name="Later: scale(factor=0.5), number 2")).to_be_disabled()
+    page.get_by_role("checkbox", name="On: add(value=1), number 1").uncheck()
     page.evaluate("idle()")
     assert str(it.session.sites()[0].injector) == "add(value=1), off, scale(factor=0.5)"
     page.screenshot(path=BUILD / "in-order.png")
     assert found(page, ".taxpr-panel") == []
-    page.get_by_role("button", name="Remove: add, number 1").click()
+    page.get_by_role("button", name="Remove: add(value=1), number 1").click()
     page.evaluate("idle()")
     expect(order).to_be_hidden()
     assert choice.input_value() == "scale"
     page.get_by_role("button", name="Undo").click()
-    assert texts() == ["add", "scale"]
+    assert texts() == ["add(value=1)", "scale(factor=0.5)"]
+
+
+@pytest.mark.parametrize("twins", [True, False])
+def test_the_focus_goes_with_an_injector_in_the_order(page, it, twins):
+    """By the keyboard alone, also where two look the same."""
+    names = ["scale", "scale", "scale"] if twins else ["scale", "add", "clip"]
+    for name in names:
+        it.session.append("h", name)
+    if not twins:
+        it.session.set_value("h", "scale.factor", 0.25)
+    it.look()
+    page.evaluate("idle()")
+    texts = [str(one) for one in it.session.sites()[0].injector.each]
+    keys = page.keyboard
+
+    def focused():
+        page.evaluate("idle()")
+        return page.evaluate("document.activeElement.ariaLabel")
+
+    page.get_by_role("button", name=f"Later: {texts[0]}, number 1", exact=True).focus()
+    keys.press("Enter")
+    assert focused() == f"Later: {texts[0]}, number 2"
+    keys.press("Enter")
+    assert focused() == f"Earlier: {texts[0]}, number 3"  # it cannot go further
+    assert [str(one) for one in it.session.sites()[0].injector.each] == [*texts[1:], texts[0]]
+    keys.press("Enter")
+    assert focused() == f"Earlier: {texts[0]}, number 2"
+    keys.press("Tab")
+    keys.press("Tab")
+    assert focused() == f"Remove: {texts[0]}, number 2"
+    keys.press("Enter")
+    assert focused() == f"Remove: {texts[2]}, number 2"
+    keys.press("Enter")
+    assert focused() == "Injector"  # only one is left, which has no order
+    assert [str(one) for one in it.session.injectors.values()] == [texts[1]]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,5 +1,6 @@
 """The controls of the selected value's injector and its parameters, for `static/controls.js`."""
 
+import dataclasses
 import numbers
 from collections.abc import Callable
 from typing import Any
@@ -91,7 +92,7 @@ class InjectorControls:
             "line": attached.name if attached and attached.kind == "typed" else "",
             "off": attached.off if attached else False,
             "several": [
-                {"text": one.name, "on": not one.off}
+                {"text": str(dataclasses.replace(one, off=False)), "on": not one.off}
                 for one in (attached.each if attached and attached.parts else ())
             ],
             "doc": choice.doc if choice else "",

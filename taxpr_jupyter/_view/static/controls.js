@@ -165,6 +165,8 @@ export class Controls {
       },
     });
     this.moreLabel = h("label", { class: "tx-choice" }, h("span", {}, "then"), this.more);
+    /** @type {{ row: number, sign: string, sent: number } | null} */
+    this.moved = null; // an injector in the order, which Python has not moved yet
     this.order = h("ol", { class: "tx-order", "aria-label": "Injectors in order" });
     this.doc = hint("");
     this.note = hint("", { class: "tx-hint tx-remark" });
@@ -200,6 +202,7 @@ export class Controls {
     this.more.replaceChildren(h("option", { value: "" }, "one more injector"), ...injectors.filter((name) => name !== injector || !several.length).map((name) => h("option", { value: name }, name)));
     redraw(this.order, several.map((one, k) => this.#inOrder(one, k, several.length)));
     this.order.hidden = !several.length;
+    this.#follow();
     if (!this.tools.waits(this.switched)) this.on.checked = !off;
     this.place.element.hidden = places.length < 2;
     this.place.show(places, address);
@@ -230,17 +233,32 @@ export class Controls {
       change: () => send({ do: "switch", address, on: act.checked, part: k }),
     });
     act.checked = on;
-    const arrange = (/** @type {string} */ sign, /** @type {string} */ words, /** @type {number[]} */ to, able = true) =>
-      button(sign, () => send({ do: "arrange", address, order: to }), { "aria-label": `${words}: ${name}`, ...(able ? {} : { disabled: "" }) });
+    const arrange = (/** @type {string} */ sign, /** @type {string} */ words, /** @type {number[]} */ to, /** @type {number} */ row, able = true) => {
+      const act = () => (this.moved = { row, sign, sent: send({ do: "arrange", address, order: to }) });
+      return button(sign, act, { "aria-label": `${words}: ${name}`, ...(able ? {} : { disabled: "" }) });
+    };
     return h(
       "li",
       {},
       act,
       h("code", { title: text }, text),
-      arrange("↑", "Earlier", swapped(k - 1), k > 0),
-      arrange("↓", "Later", swapped(k), k < count - 1),
-      arrange("×", "Remove", order.filter((at) => at !== k)),
+      arrange("↑", "Earlier", swapped(k - 1), k - 1, k > 0),
+      arrange("↓", "Later", swapped(k), k + 1, k < count - 1),
+      arrange("×", "Remove", order.filter((at) => at !== k), k),
     );
+  }
+
+  /** Once the order is another one, the focus goes with what was moved, or to what comes after what was removed. */
+  #follow() {
+    if (!this.moved || this.tools.waits(this.moved.sent)) return;
+    const { row, sign } = this.moved;
+    this.moved = null;
+    const { activeElement } = document;
+    if (activeElement !== document.body && !this.order.contains(activeElement)) return; // it is elsewhere by now
+    const item = this.order.children[Math.min(row, this.order.children.length - 1)];
+    const buttons = [...(item?.querySelectorAll("button") ?? [])].filter((one) => !one.disabled);
+    const to = buttons.find((one) => one.textContent === sign) ?? buttons[0] ?? this.injector.select;
+    to.focus({ preventScroll: true });
   }
 
   /** To be called when Python has handled more of what was sent. */
