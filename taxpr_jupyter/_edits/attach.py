@@ -108,7 +108,8 @@ def refreshed(attached: Attached, namespace: Mapping[str, Any]) -> Attached | No
         new = [refreshed(one, namespace) for one in parts]
         if not any(new):
             return None
-        whole = together([now or before for now, before in zip(new, parts, strict=True)])
+        labels = [label for label, _ in attached.parts]
+        whole = together([now or one for now, one in zip(new, parts, strict=True)], labels)
         same = {"unread": attached.unread, "variable": attached.variable, "off": attached.off}
         return dataclasses.replace(whole, key=attached.key, **same)
     now = namespace.get(attached.bound)
@@ -166,10 +167,16 @@ def tried(attached: Attached, program: taxpr.Program, site: taxpr.program.Site) 
         if isinstance(error, NameError) and any(not one.__globals__ for one in typed):
             text += ". Lines use the names of a namespace, and the session has none: make it by "
             text += "Session(..., namespace=globals())"
-    asks = is_function(attached.source) and is_empty(attached.ctx)
-    if asks := asks and uses_ctx(attached.injector, site):
-        text += ". Its ctx is (): give another by session.attach(address, function, ctx=...)"
-    asks = asks or attached.asks_ctx
+    asking = [
+        k
+        for k, one in enumerate(attached.each)
+        if is_function(one.source) and is_empty(one.ctx) and uses_ctx(one.injector, site)
+    ]
+    if asking:
+        how = f"set_ctx(address, ctx, part={asking[0]})"
+        how = how if attached.parts else "attach(address, function, ctx=...)"
+        text += f". Its ctx is (): give another by session.{how}"
+    asks = attached.asks_ctx or (bool(asking) and not attached.parts)
     return dataclasses.replace(attached, error=text, note="", warned=(), asks_ctx=asks, trial=None)
 
 

@@ -118,7 +118,9 @@ class Attached:
 
     @property
     def ctx(self) -> Any:
-        """The first context of a function; ``()`` for other injectors."""
+        """The first context of a function; ``()`` for other injectors; of several a list."""
+        if self.parts:
+            return [one.ctx for one in self.each]
         return self.injector.new_state(None) if is_function(self.source) else ()
 
     @property

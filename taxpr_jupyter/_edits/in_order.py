@@ -7,22 +7,20 @@ from typing import Any
 
 import taxpr
 from taxpr_jupyter._edits.attached import Attached
-from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._tracing.call_names import fresh
 
 _PLAIN = taxpr.injectors.Injector  # others need to know their tag
 
 
-def together(parts: Sequence[Attached]) -> Attached:
+def together(parts: Sequence[Attached], labels: Sequence[str] = ()) -> Attached:
     """Several injectors as one, with parameters such as ``scale.factor``.
 
-    Those that are off have parameters, and do nothing.
+    Those that are off have parameters, and do nothing. One that must be alone, see `must_be_alone`,
+    raises where it is traced.
 
     Args:
         parts: The injectors, in their order; none of them is several itself.
-
-    Raises:
-        PanelError: One of them must be alone.
+        labels: The beginnings of the names of values that the first parts have already.
 
     Example:
         >>> from taxpr_jupyter._edits.attach import make
@@ -32,11 +30,7 @@ def together(parts: Sequence[Attached]) -> Attached:
     """
     if len(parts) == 1:
         return parts[0]
-    labels = _labels(parts)
-    for one in parts:
-        if type(one.injector) is not _PLAIN:
-            raise PanelError(f"{one.name} cannot stand among several injectors of one tag")
-    named = dict(zip(labels, parts, strict=True))
+    named = dict(zip(_labels(parts, labels), parts, strict=True))
     on = [name for name, one in named.items() if not one.off]
     injector = _chain({name: one.injector for name, one in named.items()}, on)
     return Attached(
@@ -52,9 +46,16 @@ def together(parts: Sequence[Attached]) -> Attached:
     )
 
 
-def _labels(parts: Sequence[Attached]) -> list[str]:
-    labels: list[str] = []
-    for one in parts:
+def must_be_alone(name: str, one: taxpr.injectors.Injector) -> str:
+    """Why an injector cannot stand among several; empty if it can."""
+    if type(one) is _PLAIN:
+        return ""
+    return f"{name} cannot stand among several injectors of one tag"
+
+
+def _labels(parts: Sequence[Attached], before: Sequence[str]) -> list[str]:
+    labels = list(before)
+    for one in parts[len(labels) :]:
         name = one.name if one.kind != "typed" else "line"
         labels.append(fresh(name, lambda free: free not in labels, mark=""))
     return labels
@@ -72,6 +73,8 @@ def _chain(
     def fire(values: Any, state: Any, token: Any, params: Any) -> tuple[Any, Any]:
         after = dict(state)
         for name, one in acting:
+            if alone := must_be_alone(name, one):
+                raise TypeError(alone)
             ctx = {"values": own(name, values), "state": state[name]}
             token, ctx = one(ctx, token, params)
             after[name] = ctx["state"]

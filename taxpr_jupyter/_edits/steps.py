@@ -124,7 +124,13 @@ def _injectors(before: Edits, after: Edits) -> Iterator[str]:
     old, new = (_by_name(edits) for edits in (before, after))
     for name, one in new.items():
         was = old.get(name)
-        if was is None or (was.name, was.source) != (one.name, one.source):
+        if was is not None and (several := _in_order(was, one)):
+            yield f"{several[0]} at {name}{several[1]}"
+        elif (
+            was is None
+            or (was.name, was.source) != (one.name, one.source)
+            or was.values.keys() != one.values.keys()  # by `switched` or its like
+        ):
             yield f"{one.name} at {name}"
         elif was.off != one.off:
             yield f"{one.name} at {name} {'off' if one.off else 'on'}"
@@ -136,6 +142,25 @@ def _injectors(before: Edits, after: Edits) -> Iterator[str]:
     for name in old:
         if name not in new and name in {_name(after, key) for key in after.tags}:
             yield f"no injector at {name}"
+
+
+def _in_order(was: Attached, one: Attached) -> tuple[str, str] | None:
+    """A change of the order or of a switch of several injectors; None for other changes."""
+    old, new = dict(was.parts), dict(one.parts)
+    if len(old) > 1 and not new:  # a single one has no label
+        every = list(old.values())
+        kept = next((k for k, part in enumerate(every) if part.source is one.source), None)
+        if kept is None:  # another one was attached in their place
+            return None
+        return f"no {', '.join(part.name for part in every if part is not every[kept])}", ""
+    if gone := [part.name for label, part in old.items() if label not in new]:
+        return f"no {', '.join(gone)}", ""
+    if old.keys() == new.keys() and list(old) != list(new):
+        return one.name, " in another order"
+    for label, part in new.items():
+        if label in old and old[label].off != part.off:
+            return part.name, " off" if part.off else " on"
+    return None
 
 
 def _by_name(edits: Edits) -> dict[str, Attached]:

@@ -4,12 +4,15 @@ Nothing is evaluated but calls of the makers of selectors, and literals.
 """
 
 import ast
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import taxpr
+from taxpr.libraries import parameters_of
 from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._text.short import shortened
 
 _MAKERS: Mapping[str, Callable[..., Any]] = {
     one.__name__: one for one in (taxpr.var, taxpr.scope, taxpr.line)
@@ -46,15 +49,13 @@ def selector_of(text: str) -> Any:
         [var('h'), line(12)]
     """
     try:
-        node = ast.parse(text.strip(), mode="eval").body
+        return _value(ast.parse(text.strip(), mode="eval").body)
     except SyntaxError:
         raise PanelError("This selector in Python is not complete") from None
-    try:
-        return _value(node)
     except taxpr.TaxprError as error:
         raise PanelError(one_line(error)) from None
-    except (TypeError, ValueError) as error:
-        raise PanelError(f"{text.strip()}: {error}. Selectors are {_KNOWN}") from None
+    except (TypeError, ValueError, RecursionError, MemoryError) as error:
+        raise PanelError(f"{shortened(text, 200)}: {error}. Selectors are {_KNOWN}") from None
 
 
 def _value(node: ast.expr) -> Any:
@@ -64,9 +65,33 @@ def _value(node: ast.expr) -> Any:
         ):
             if name not in _MAKERS:
                 raise PanelError(_INSTEAD.get(name, f"{name} is no selector. There are {_KNOWN}"))
-            words = {one.arg: _value(one.value) for one in node.keywords if one.arg}
-            return _MAKERS[name](*map(_value, node.args), **words)
+            if packed := next((one.value for one in node.keywords if not one.arg), None):
+                raise PanelError(f"{ast.unparse(packed)}: give arguments one by one")
+            words = {str(one.arg): _value(one.value) for one in node.keywords}
+            return _made(name, [_value(one) for one in node.args], words)
         case ast.List() | ast.Tuple():
             return [_value(one) for one in node.elts]
-        case _:
-            return ast.literal_eval(node)
+        case ast.Dict() if None not in node.keys:
+            keys = (_value(key) for key in node.keys if key)
+            return dict(zip(keys, map(_value, node.values), strict=True))
+        case ast.Name(id=name):
+            raise PanelError(f'{name} needs quotes, as in var("{name}")')
+    try:
+        return ast.literal_eval(node)
+    except (TypeError, ValueError):
+        said = shortened(ast.unparse(node), 60)
+        raise PanelError(f"{said} is no text and no number. Selectors are {_KNOWN}") from None
+
+
+def _made(name: str, given: list[Any], words: Mapping[str, Any]) -> Any:
+    """The selector that a call makes; a mistake in the call says how it is called."""
+    maker = _MAKERS[name]
+    try:
+        inspect.signature(maker).bind(*given, **words)
+    except TypeError as error:
+        takes = ", ".join(
+            one.name if one.default is one.empty else f"{one.name}={one.default}"
+            for one in parameters_of(maker)
+        )
+        raise PanelError(f"{name}({takes}): {error}. Selectors are {_KNOWN}") from None
+    return maker(*given, **words)

@@ -257,23 +257,6 @@ class Editor:
 
         self._trials.attach("values", place, kind=(str(address), param))
 
-    def set_ctx(self, address: Place, ctx: Any) -> None:
-        """Sets the first context of a function that is attached.
-
-        Args:
-            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
-            ctx: A PyTree of arrays and numbers.
-
-        Raises:
-            PanelError: If there is no such function.
-        """
-
-        def place() -> Attached:
-            new = self._ordering.injector(address).with_ctx(ctx)
-            return self._store.place(self._trials.pending(new))
-
-        self._trials.attach("injectors", place)
-
     def undo(self) -> str:
         """Takes back the last step: a tag, an injector or its values, a line, a value of a state.
 

@@ -229,6 +229,7 @@ class EditsFile:
         for more in one.get("then", ()):
             attached = self._attach_one(self._ordering.append, attached.key, more)
         if one.get("then"):
+            self._ordering.label(attached.key, one.get("labels", ()))  # older files lack them
             for k, part in enumerate([{"off": one["first_off"]}, *one["then"]]):
                 if part["off"]:
                     self._ordering.switch(attached.key, on=False, part=k)
@@ -260,7 +261,9 @@ def _saved(one: Attached, tag: str) -> dict[str, Any]:
     if one.parts:
         every = [_saved(dataclasses.replace(part, key=one.key), tag) for part in one.each]
         rest = {"edits": one.edits, "off": one.off, "variable": _variable(one)}
-        return {**every[0], **rest, "then": every[1:], "first_off": every[0]["off"]}
+        labels = [label for label, _ in one.parts]
+        more = {"then": every[1:], "first_off": every[0]["off"], "labels": labels}
+        return {**every[0], **rest, **more}
     ready = one.is_ready and not one.injector.options
     whole = one.values.keys() == one.injector.values.keys() if ready else bool(one.bound)
     if not whole:

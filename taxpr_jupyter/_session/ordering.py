@@ -1,13 +1,13 @@
-"""Several injectors of one tag: add one, put them in order, switch one of them."""
+"""Several injectors of one tag: add one, put them in order, switch one, set its context."""
 
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, overload
 
 from taxpr_jupyter._edits.attach import make
-from taxpr_jupyter._edits.attached import Attached
+from taxpr_jupyter._edits.attached import Attached, Unread
 from taxpr_jupyter._edits.edited import Place, Several
-from taxpr_jupyter._edits.in_order import together
+from taxpr_jupyter._edits.in_order import must_be_alone, together
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._session.trials import Trials
@@ -74,7 +74,10 @@ class Ordering:
             if site is None or site.injector is None:
                 return self._trials.put(one, injector, ctx, values)
             made = make(site.key, injector, ctx, values, self._store.namespace)
-            return self._put(site.injector, [*site.injector.each, made])
+            for each in (*site.injector.each, made):
+                if alone := must_be_alone(each.name, each.injector):
+                    raise PanelError(f"{alone}: {site.title}")
+            return self._put(site.injector, [*_labelled(site.injector), ("", made)])
 
         return self._trials.attach_at(address, place)
 
@@ -94,7 +97,8 @@ class Ordering:
             every = before.each
             if not order or len(set(order)) < len(order) or not {*order} <= {*range(len(every))}:
                 raise PanelError(f"{_has(every)}, from 0: {order} is no order")
-            return self._put(before, [every[k] for k in order])
+            labelled = _labelled(before)
+            return self._put(before, [labelled[k] for k in order])
 
         self._trials.attach("injectors", place)
 
@@ -103,11 +107,49 @@ class Ordering:
 
         def place() -> Attached:
             before = self.injector(address)
-            every = before.each
-            if not 0 <= part < len(every):
-                raise PanelError(f"{_has(every)}, and none number {part}")
-            every[part] = dataclasses.replace(every[part], off=not on)
-            return self._put(before, every)
+            one = _part(before, part)
+            return self._replaced(before, part, dataclasses.replace(one, off=not on))
+
+        self._trials.attach("injectors", place)
+
+    def set_ctx(self, address: Place, ctx: Any, part: int | None = None) -> None:
+        """Sets the first context of a function that is attached.
+
+        Args:
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
+            ctx: A PyTree of arrays and numbers.
+            part: Which of several injectors of the tag, from 0; None for the one with a context.
+
+        Raises:
+            PanelError: If there is no such function.
+        """
+
+        def place() -> Attached:
+            before = self.injector(address)
+            if part is None and not before.parts:
+                return self._store.place(self._trials.pending(before.with_ctx(ctx)))
+            named = [k for k, one in enumerate(before.each) if one.kind == "function"]
+            asking = [k for k, one in enumerate(before.each) if one.asks_ctx] or named
+            if part is None and len(asking) != 1:
+                one_of = f": give part=, one of {', '.join(map(str, asking))}" if asking else ""
+                title = self._store.edited.the_site(address).title
+                raise PanelError(
+                    f"{before.name} at the tag {title} have {len(asking) or 'no'} contexts{one_of}"
+                )
+            k = asking[0] if part is None else part
+            now = ctx.read() if isinstance(ctx, Unread) else ctx
+            return self._replaced(before, k, _part(before, k).with_ctx(now))
+
+        self._trials.attach("injectors", place)
+
+    def label(self, address: Place, labels: Sequence[str]) -> None:
+        """Gives the values of the injectors of a tag the names that begin with these labels."""
+
+        def place() -> Attached:
+            before = self.injector(address)
+            if not labels or list(labels) == [label for label, _ in before.parts]:
+                return before
+            return self._put(before, list(zip(labels, before.each, strict=True)))
 
         self._trials.attach("injectors", place)
 
@@ -122,13 +164,40 @@ class Ordering:
             raise PanelError(f"The tag {site.title} has no injector")
         return site.injector
 
-    def _put(self, before: Attached, every: Sequence[Attached]) -> Attached:
-        """Replaces the injectors of a tag by others, to be tried out."""
+    def _put(self, before: Attached, every: Sequence[tuple[str, Attached]]) -> Attached:
+        """Replaces the injectors of a tag by others, to be tried out.
+
+        Args:
+            before: The injectors, or one.
+            every: The new ones, each with its label; those without one are the last.
+        """
+        if any(one.unread for _, one in every):
+            raise PanelError(f"The context of {before.name} is still computed: try again after it")
         bare = {"error": None, "note": "", "warned": (), "trial": None, "edits": False}
-        new = together([dataclasses.replace(one, **bare) for one in every])
+        known = [label for label, _ in every if label]
+        new = together([dataclasses.replace(one, **bare) for _, one in every], known)
         off = new.off or (bool(before.parts) and before.off)
         new = dataclasses.replace(new, key=before.key, variable=before.variable, off=off)
         return self._store.place(self._trials.pending(new))
+
+    def _replaced(self, before: Attached, part: int, new: Attached) -> Attached:
+        """Replaces one of the injectors of a tag."""
+        every = _labelled(before)
+        every[part] = every[part][0], new
+        return self._put(before, every)
+
+
+def _part(attached: Attached, part: int) -> Attached:
+    every = attached.each
+    if not 0 <= part < len(every):
+        raise PanelError(f"{_has(every)}, and none number {part}")
+    return every[part]
+
+
+def _labelled(attached: Attached) -> list[tuple[str, Attached]]:
+    """The injectors of a tag, each with the beginning of the names of its values; one has none."""
+    labels = [label for label, _ in attached.parts] or [""]
+    return list(zip(labels, attached.each, strict=True))
 
 
 def _has(every: Sequence[Attached]) -> str:

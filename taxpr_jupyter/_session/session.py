@@ -154,7 +154,7 @@ class Session:
     arrange = of("_ordering", Ordering.arrange)
     switch = of("_editor", Editor.switch)
     set_value = of("_editor", Editor.set_value)
-    set_ctx = of("_editor", Editor.set_ctx)
+    set_ctx = of("_ordering", Ordering.set_ctx)
     edit = of("_rewriter", Rewriter.edit)
     unedit = of("_rewriter", Rewriter.unedit)
     edits = of("_rewriter", Rewriter.edits)

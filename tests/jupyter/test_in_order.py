@@ -1,6 +1,7 @@
 """Several injectors at one tag run in order; each has a switch, and the order can be changed."""
 
 import itertools
+import json
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,10 @@ def model(x):
 
 def grad(x):
     return jax.grad(model)(x)
+
+
+def counts(ctx, token, params):
+    return token * (ctx + 2), ctx + 1
 
 
 def times(ctx, token, params, by=1.5):
@@ -138,6 +143,18 @@ def test_a_function_defined_anew_and_a_global_are_taken_up(monkeypatch):
     np.testing.assert_allclose(session.run().outputs, wanted, rtol=1e-5)
 
 
+def test_a_name_that_means_an_injector_that_stands_alone_is_said_with_the_tag(monkeypatch):
+    session = opened(names=["scale", "times"])
+    monkeypatch.setitem(globals(), "times", taxpr.switched(taxpr.zero()))
+    for _ in range(2):
+        run = session.run()
+        assert run.error is not None
+        assert "The injector 'scale, times' at the tag 'h'" in run.error
+        assert "times cannot stand among several injectors of one tag" in run.error
+    monkeypatch.undo()
+    same(session, model, ["scale", "times"])
+
+
 @pytest.mark.parametrize("fun", [model, grad])
 def test_they_are_saved_and_handed_over(tmp_path, fun):
     session = opened(fun)
@@ -150,6 +167,118 @@ def test_they_are_saved_and_handed_over(tmp_path, fun):
     for one in (again, later):
         assert str(one.sites()[0].injector) == "scale(factor=3), 2 - x, off, times(by=1.5)"
         np.testing.assert_allclose(one.run().outputs, session.run().outputs, rtol=1e-6)
+
+
+def test_the_ctx_of_one_is_set():
+    session = Session(model, (X,), namespace=globals())
+    session.attach("h", "counts", ctx=0.0)
+    session.append("h", "scale")
+    session.append("h", "2 - x")
+    session.set_ctx("h", 5.0)
+    wanted = ((2 - 0.5 * 7 * jnp.sin(X)) ** 2).sum()
+    np.testing.assert_allclose(session.run().outputs, wanted, rtol=1e-5)
+    session.undo()
+    wanted = ((2 - 0.5 * 2 * jnp.sin(X)) ** 2).sum()
+    np.testing.assert_allclose(session.run().outputs, wanted, rtol=1e-5)
+    session.append("h", "counts", ctx=1.0)
+    with pytest.raises(PanelError, match="have 2 contexts: give part=, one of 0, 3"):
+        session.set_ctx("h", 5.0)
+    session.set_ctx("h", 5.0, part=3)
+    wanted = ((7 * (2 - 0.5 * 2 * jnp.sin(X))) ** 2).sum()
+    np.testing.assert_allclose(session.run().outputs, wanted, rtol=1e-5)
+    for part, message in ((1, "scale has a context of its own"), (7, "and none number 7")):
+        with pytest.raises(PanelError, match=message):
+            session.set_ctx("h", 5, part=part)
+
+
+def test_a_function_without_its_ctx_says_how_to_give_one():
+    session = opened(names=["scale"])
+    attached = session.append("h", "counts")
+    assert "Its ctx is (): give another by session.set_ctx(address, ctx, part=1)" in attached.error
+    session.set_ctx("h", 1.0, part=1)
+    wanted = ((0.5 * 3 * jnp.sin(X)) ** 2).sum()
+    np.testing.assert_allclose(session.run().outputs, wanted, rtol=1e-5)
+
+
+def test_with_a_ctx_they_are_no_edit_of_a_line():
+    session = opened(grad, names=["scale"])
+    with pytest.warns(taxpr.errors.StaleDerivativeWarning):
+        attached = session.append("h", "counts", ctx=0.0)
+    assert not attached.edits
+    assert "a function of yours is called with a context" in attached.note
+
+
+def test_an_order_and_switches_are_steps_of_their_own_names():
+    session = opened()
+    names = "scale, 2 - x, times"
+    assert session.undoes == f"{names} at h"
+    session.arrange("h", [2, 0, 1])
+    assert session.undoes == "times, scale, 2 - x at h in another order"
+    session.switch("h", on=False, part=1)
+    assert session.undoes == "scale at h off"
+    session.switch("h", on=True, part=1)
+    assert session.undoes == "scale at h on"
+    session.set_value("h", "scale.factor", 3.0)
+    assert session.undoes == "times, scale, 2 - x(scale.factor=3.0) at h"
+    session.arrange("h", [1, 2])
+    assert session.undoes == "no times at h"
+    session.arrange("h", [1])
+    assert session.undoes == "no scale at h"
+
+
+def test_names_of_parameters_stay_with_their_injectors():
+    session = opened(names=["scale", "scale"])
+    session.set_value("h", "scale2.factor", 4.0)
+    session.arrange("h", [1, 0])
+    assert session.injectors["0:sin.0"].values == {"scale2.factor": 4.0, "scale.factor": 0.5}
+    session.set_value("h", "scale2.factor", 8.0)
+    assert [one.values["factor"] for one in session.injectors["0:sin.0"].each] == [8.0, 0.5]
+    session.append("h", "scale", factor=2.0)
+    assert list(session.injectors["0:sin.0"].values) == [
+        *("scale2.factor", "scale.factor", "scale3.factor")
+    ]
+    session.arrange("h", [0, 2])
+    session.append("h", "scale", factor=0.25)
+    session.switch("h", on=False, part=1)
+    assert list(session.injectors["0:sin.0"].values) == [
+        *("scale2.factor", "scale3.factor", "scale.factor")
+    ]
+    wanted = ((8 * 0.25 * jnp.sin(X)) ** 2).sum()
+    np.testing.assert_allclose(session.run().outputs, wanted, rtol=1e-5)
+
+
+def test_names_of_parameters_stay_in_a_file(tmp_path):
+    session, again = opened(names=["scale", "scale"]), opened(names=())
+    session.set_value("h", "scale2.factor", 4.0)
+    session.arrange("h", [1, 0])
+    session.switch("h", on=False, part=0)
+    session.save(tmp_path / "edits.json")
+    again.load(tmp_path / "edits.json")
+    assert list(again.injectors["0:sin.0"].values) == ["scale2.factor", "scale.factor"]
+    assert str(again.sites()[0].injector) == "scale(factor=4), off, scale(factor=0.5)"
+    same(again, model, ["scale"])
+    data = json.loads((tmp_path / "edits.json").read_text())
+    del data["injectors"][0]["labels"]  # as older files are
+    (tmp_path / "edits.json").write_text(json.dumps(data))
+    again.load(tmp_path / "edits.json")
+    assert list(again.injectors["0:sin.0"].values) == ["scale.factor", "scale2.factor"]
+    same(again, model, ["scale"])
+
+
+def test_the_same_kind_with_further_values_is_a_step():
+    session = opened(names=["zero"])
+    session.attach("h", taxpr.switched(taxpr.zero()))
+    assert session.undoes == "zero at h"
+    with pytest.raises(PanelError, match="zero cannot stand among several injectors of one tag: "):
+        session.append("h", "scale")
+
+
+def test_names_of_parameters_stay_where_a_function_is_defined_anew(monkeypatch):
+    session = opened(names=["times", "times"])
+    session.arrange("h", [1, 0])
+    monkeypatch.setitem(globals(), "times", lambda ctx, token, params, by=1.5: (token - by, ctx))
+    session.run()
+    assert list(session.injectors["0:sin.0"].values) == ["times2.by", "times.by"]
 
 
 def test_mistakes():
