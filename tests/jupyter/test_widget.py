@@ -386,12 +386,18 @@ def test_a_run(session, view, remote):
     assert view.graph.stale
 
 
+def _same_outputs(shown, made):
+    kinds = ("times", "outputs", "more", "unchanged")
+    return [shown.get(kind) for kind in kinds] == [made[kind] for kind in kinds]
+
+
 def settled(view, seconds=SECONDS):
     """Waits until a live run is looked at as a whole, and shown."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        whole = view.session.last and not view.session.last.live
-        if whole and view.graph.results.get("times") == list(view.session.last.times.items()):
+        last = view.session.last
+        # The live run has the same times as all of it, which is shown a moment later.
+        if last and not last.live and _same_outputs(view.graph.results, wire.results_state(last)):
             with view.jobs.lock:  # what is shown at once is shown
                 pass
             if view.wait(SECONDS) and not view.session.last.live:
