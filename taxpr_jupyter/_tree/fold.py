@@ -219,7 +219,9 @@ class Fold:
         return self._parts.of(
             item,
             lambda item: any(
-                self._is_call(child) or self._is_part(child) for child in item.children
+                # Scopes in a statement are the layers of a module that it calls.
+                child.kind == "scope" or self._is_call(child) or self._is_part(child)
+                for child in item.children
             ),
         )
 
