@@ -30,7 +30,7 @@ def asked_names(names: Any) -> AskedNames:
 
     Args:
         names: True, False or None; ``"cotangents"``, the name of a module, or several of these.
-            None among them means for all variables the same as alone.
+            If None is among them, no equations stay that only variables hold, as with None alone.
 
     Raises:
         ArgumentError: If it is something else, or there is no such module.

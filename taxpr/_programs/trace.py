@@ -66,8 +66,8 @@ def trace(
             the program is then traced again, and has only the names of the remaining values. With
             ``"cotangents"`` it also notes the cotangent of each value; see `taxpr.cotangent`. With
             the name of a library, ``"optax"``, or several, ``("brax", "cotangents")``, the
-            library's functions count as yours: their variables and statements are known, too. In
-            ``(None, "optax")`` None has its meaning for all variables.
+            library's functions count as yours: their variables and statements are known, too. With
+            ``(None, "optax")`` no equations stay that only variables hold, as with None.
 
     Returns:
         A function that takes the arguments and returns the program. Arguments may also be

@@ -9,14 +9,13 @@ from taxpr import _compat
 from taxpr._compat import JaxprEqn
 from taxpr._given import refuse_no_text
 from taxpr._places import is_generated
-from taxpr._source.own_modules import OwnModules
+from taxpr._source.own_modules import TAXPR, OwnModules
 
-_TAXPR = os.path.dirname(os.path.dirname(__file__))
 _FOLDERS = tuple(
     os.path.realpath(folder) + os.sep
     for folder in (
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-        *(_TAXPR, f"{_TAXPR}_jupyter"),
+        *TAXPR,
     )
 )
 _PACKAGES = {"site-packages", "dist-packages"}

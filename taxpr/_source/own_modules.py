@@ -13,8 +13,7 @@ from taxpr import _compat
 from taxpr._errors import ArgumentError
 
 _TAXPR = os.path.dirname(os.path.dirname(__file__))
-# A function of these is what an equation is of, so it has no equations of its own.
-_NEVER = (_TAXPR + os.sep, f"{_TAXPR}_jupyter{os.sep}")
+TAXPR = (_TAXPR + os.sep, f"{_TAXPR}_jupyter{os.sep}")  # the folders of its two packages
 
 
 class OwnModules(NamedTuple):
@@ -70,7 +69,7 @@ def _places(name: str) -> Iterator[str]:
     if not folders:
         yield os.path.realpath(file)
     for place in (*folders, file):
-        if _compat.is_jax_file(place + os.sep) or f"{place}{os.sep}".startswith(_NEVER):
+        if _compat.is_jax_file(place + os.sep) or f"{place}{os.sep}".startswith(TAXPR):
             raise ArgumentError(
                 f"trace: names={name!r}: the functions of {name.partition('.')[0]} itself are "
                 "never shown as yours. Give the name of another library."

@@ -258,8 +258,11 @@ class Fold:
     def _is_of_one_call(self, item: Item) -> bool:
         """Whether one statement of the user's made all of it, by functions that are not theirs."""
         stacks = (introspect.statements_of(eqn)[:1] for _, eqn in item.eqns)
-        places = {stack[0].place if stack else None for stack in stacks}
-        return len(places) < 2 and not any(self._lifts.runs_users(eqn) for _, eqn in item.eqns)
+        places = (stack[0].place if stack else None for stack in stacks)
+        first = next(places, None)
+        if any(place != first for place in places):  # mostly one of the first equations
+            return False
+        return not any(self._lifts.runs_users(eqn) for _, eqn in item.eqns)
 
     def _weight(self, item: Item, level: int) -> float:
         """How much there is to see in it, for each node that it costs."""
