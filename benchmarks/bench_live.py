@@ -24,12 +24,7 @@ LAYERS, TOKENS, WIDTH, TAGS = 4, 64, 64, 3
 RUNS = 30
 
 
-def train_step(weights, x):
-    def loss(weights):
-        return jnp.mean(programs.transformer(programs.tagging(TAGS, LAYERS))(weights, x) ** 2)
-
-    value, grads = jax.value_and_grad(loss)(weights)
-    return jax.tree.map(lambda w, g: w - 0.1 * g, weights, grads), value
+train_step = programs.training(LAYERS, TAGS)
 
 
 def beyond(session: Session, number: int, live: bool) -> tuple[float, float]:

@@ -79,6 +79,19 @@ def gradient(mark: Mark):
     return jax.grad(lambda weights, x: jnp.mean(transformer(mark)(weights, x) ** 2))
 
 
+def training(layers: int, tags: int) -> Callable[[Any, Any], Any]:
+    """A train step of the transformer: the new weights and the loss."""
+
+    def train_step(weights, x):
+        def loss(weights):
+            return jnp.mean(transformer(tagging(tags, layers))(weights, x) ** 2)
+
+        value, grads = jax.value_and_grad(loss)(weights)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, weights, grads), value
+
+    return train_step
+
+
 def half_and_count(n, token, params):
     return token * 0.5, n + 1
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from browser.conftest import ROOT
+from browser.lab_server import ROOT
 from browser.notebook_page import SECONDS, NotebookPage, expect, in_python
 
 IMPORTS = """\

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from browser.conftest import BUILD, ROOT, wait_until_up
+from browser.conftest import BUILD
+from browser.lab_server import ROOT, wait_until_up
 from browser.notebook_page import SECONDS, Panel, expect
 
 NOTEBOOK = """\
