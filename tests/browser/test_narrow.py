@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import pytest
 from browser.conftest import BUILD
 from browser.notebook_page import expect
+from browser.test_accessibility import found
 
 import taxpr
 from taxpr_jupyter import Session
@@ -146,3 +147,98 @@ def test_the_panel_keeps_its_part_of_a_narrow_window(page, shown, height):
     expect(page.locator(".tx-results")).to_contain_text("Run 1 on", timeout=60_000)
     look("results")
     assert {what: box for what, box in seen.items() if box > most} == {}
+
+
+# What reaches beyond the sides of the panel, or, of what is always to be at hand, beyond its ends.
+CUT = """() => {
+  const root = document.querySelector(".taxpr-panel"), edges = root.getBoundingClientRect();
+  const seen = (one) => one.checkVisibility({ visibilityProperty: true });
+  const beyond = ".tx-stage, .tx-sides, .tx-lines, .tx-scroll, .tx-runs-list"; // these scroll
+  const scrolls = (one) => one.closest(beyond);
+  const wide = [...root.querySelectorAll("button, select, input, summary, .tx-headline, h3")]
+    .filter((one) => seen(one) && !scrolls(one))
+    .filter((one) => one.getBoundingClientRect().left < edges.left
+      || one.getBoundingClientRect().right > edges.right + 1);
+  const low = [...root.querySelectorAll(".tx-run-button, .tx-ran button:not([hidden])")]
+    .filter((one) => one.getBoundingClientRect().bottom > edges.bottom);
+  return [...wide, ...low].map((one) => one.outerHTML.slice(0, 120));
+}"""
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (700, "light"),
+        (480, "dark"),
+        pytest.param(700, "dark", marks=pytest.mark.slow),
+        pytest.param(480, "light", marks=pytest.mark.slow),
+    ],
+)
+def test_a_narrow_panel_shows_one_pane_at_a_time(page, shown, width, scheme):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    session = Session(train_step, arguments(), namespace=globals())
+    session.attach(taxpr.var("scores", occurrence=0), "scale", factor=0.5)
+    it = shown(session, "Source")
+    run = page.get_by_role("button", name="Run", exact=True)
+    shown_panes = page.locator(".tx-stage, .tx-stage ~ [role=tabpanel]").filter(visible=True)
+
+    def look(what, least):
+        settled(page)
+        it.root.screenshot(path=BUILD / f"one-pane-{width}-{scheme}-{what}.png")
+        expect(shown_panes).to_have_count(1)
+        pane = shown_panes.bounding_box()
+        assert pane["height"] >= least
+        assert pane["width"] > width - 30
+        assert page.evaluate(CUT) == []
+        assert is_inside(pane, it.root.bounding_box())
+        assert found(page, ".taxpr-panel") == []
+
+    look("source", 340)
+    run.click()
+    expect(page.locator(".tx-results")).to_contain_text("Run 1 on", timeout=60_000)
+    page.get_by_role("button", name=re.compile("^Run 1: ")).click()
+    look("results", 340)
+    assert is_inside(page.locator(".tx-headline").bounding_box(), it.root.bounding_box())
+    for tab in ("Ask", "Text", "Outline", "Compare"):
+        page.get_by_role("tab", name=tab).click()
+        look(tab.lower(), 340)
+    page.get_by_role("tab", name="Picture").click()
+    look("picture", 200)
+
+
+@pytest.mark.parametrize("width", [700, 480])
+def test_a_slider_stands_below_the_results_that_it_changes(page, shown, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    session = Session(train_step, arguments(), namespace=globals())
+    session.attach(taxpr.var("scores", occurrence=0), "scale", factor=0.5)
+    it = shown(session, "Source")
+    row = it.panel.get_by_role("row").filter(has_text="scores = queries @ keys.T")
+    row.get_by_role("button", name=re.compile("^scores")).first.click()
+    expect(it.inspected).to_have_count(1)
+    settled(page)
+    assert is_inside(row.bounding_box(), it.panel.bounding_box())
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_role("button", name=re.compile("^Run 1: ")).click()
+    headline, slider = page.locator(".tx-headline"), page.locator(".tx-slider")
+    it.root.screenshot(path=BUILD / f"narrow-slider-{width}.png")
+    foot = page.locator(".tx-run").bounding_box()["y"]
+    for one in (headline, slider):
+        assert is_inside(one.bounding_box(), it.root.bounding_box())
+        assert one.bounding_box()["y"] + one.bounding_box()["height"] <= foot
+    before = headline.inner_text()
+    page.get_by_label("Live", exact=True).check()
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(headline).not_to_have_text(before)
+
+
+@pytest.mark.parametrize("width", [850, 970])
+def test_the_source_is_beside_the_picture_where_both_can_be_read(it, page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    settled(page)
+    assert it.panel.bounding_box()["width"] > 330
+    if width == 970:
+        expect(page.locator(".tx-stage")).to_be_visible()
+    else:
+        expect(page.locator(".tx-stage")).to_be_hidden()

@@ -271,7 +271,7 @@ AXE = """root => {
     items.forEach((item, k) => {
       const inside = Number(items[k + 1]?.ariaLevel) > Number(item.ariaLevel);
       if (item.getAttribute('role') !== 'treeitem') say('no treeitem', item);
-      if (!item.ariaLabel) say('no name', item);
+      if (!item.ariaLabel && !item.textContent.trim()) say('no name', item);
       if (Number(item.ariaLevel) > level + 1) say('a level is left out', item);
       level = Number(item.ariaLevel);
       if (item.ariaExpanded === 'false' && inside) say('closed with children', item);

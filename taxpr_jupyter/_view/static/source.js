@@ -84,10 +84,11 @@ export class SourceLines {
     this.of = h("span", { class: "tx-hint" });
     const bar = act.record ? h("div", { class: "tx-record" }, this.run, this.both, this.which, this.of) : null;
     this.panel = h("div", { class: "tx-source" }, this.key, this.legend, bar, this.note, this.grid, this.diff, this.tail);
-    let width = 0;
+    let size = "";
     new ResizeObserver(() => {
-      if (width && width !== this.panel.clientWidth) this.#keepInSight();
-      width = this.panel.clientWidth;
+      const now = `${this.panel.clientWidth} ${this.panel.clientHeight}`;
+      if (size && size !== now) this.#keepInSight();
+      size = now;
     }).observe(this.panel);
     this.grid.addEventListener("dblclick", (event) => {
       // Lines that are drawn again between two clicks leave the grid alone as the target.
@@ -451,7 +452,7 @@ export class SourceLines {
     this.panel.scrollTop += above || Math.max(0, box.bottom - sight.bottom);
   }
 
-  /** Brings back the line with the focus, or else the selected one: in another width lines wrap elsewhere. */
+  /** Brings back the line with the focus, or else the selected one: in another width lines wrap elsewhere, and less is seen at a lower height. */
   #keepInSight() {
     const row = this.rows[this.#at(document.activeElement).k];
     if (row) this.#bring(row.item);

@@ -67,6 +67,13 @@ export class Tabs {
   }
 }
 
+/** Words that are heard and not seen. @param {string} words */
+const heard = (words) => h("span", { class: "tx-heard" }, words);
+
+/** "a → b", in which the arrow is heard as a word. @param {string} text */
+const spokenArrow = (text) =>
+  text.split("→").flatMap((part, k) => (k ? [h("span", { "aria-hidden": "true" }, "→"), heard("gives"), part] : [part]));
+
 export class Lines {
   /**
    * @param {string} label
@@ -183,17 +190,18 @@ export class Lines {
       "data-lm-suppress-shortcuts": "true",
     });
     item.style.setProperty("--depth", String(depth));
-    const texts = spans.map(([text]) => text.replace("→", "gives"));
-    const parts = this.isCode ? [texts.join("").trim()] : texts;
-    const spoken = [...parts, ...marks.map((mark) => SPOKEN[mark] ?? "")];
-    item.setAttribute("aria-label", spoken.filter(Boolean).join(", "));
+    const said = marks.flatMap((mark) => SPOKEN[mark] ?? []);
+    if (this.isCode) item.setAttribute("aria-label", [spans.map(([text]) => text).join("").trim(), ...said].join(", "));
     if (fold) item.setAttribute("aria-expanded", String(open));
     item.append(h("span", { class: fold ? "tx-twist" : "tx-no-twist", "aria-hidden": "true" }));
     for (const [text, what, own] of spans) {
-      const span = h("span", what ? { class: `tx-is-${what}` } : {}, text);
+      if (!this.isCode && item.children.length > 1) item.append(heard(", "));
+      const words = this.isCode ? [text] : spokenArrow(text);
+      const span = h("span", what ? { class: `tx-is-${what}` } : {}, ...words);
       if (own) span.setAttribute("data-address", own);
       item.append(span);
     }
+    if (!this.isCode) item.append(...said.map((words) => heard(`, ${words}`)));
     return item;
   }
 
