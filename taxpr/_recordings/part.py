@@ -118,6 +118,45 @@ class Part:
         """Which of the values of its variable it is; None where none is known."""
         return self.variable.occurrence if self.variable else None
 
+    @property
+    def examples(self) -> int:
+        """How many examples the outermost `jax.vmap` around it has; 0 without one.
+
+        Also 0 where the examples are not apart: only statistics of all of them were kept, or other
+        processes have some.
+        """
+        at = self._example_axis
+        return 0 if at is None else self.shape[at]
+
+    @property
+    def _example_axis(self) -> int | None:
+        numbers = {k: axis for k, axis in enumerate(self.axes) if axis.startswith("vmap ")}
+        if not numbers or is_shared(self.kept.value):
+            return None
+        at = max(numbers, key=lambda k: int(numbers[k].removeprefix("vmap ")))
+        return at if at < len(self.kept.axes) or self.kept.value is not None else None
+
+    def of_example(self, number: int) -> "Part":
+        """The same of one example, without that axis.
+
+        Args:
+            number: Which of its `examples`, from 0.
+        """
+        at, kept, lead = self._example_axis, self.kept, len(self.kept.axes)
+        assert at is not None, "it has no examples"
+        index = (*[slice(None)] * at, number)
+        value = None if kept.value is None else kept.value[index]
+        if at >= lead:
+            own = at - lead
+            shape = kept.shape[:own] + kept.shape[own + 1 :]
+            mapped = tuple(k - (k > own) for k in self.mapped if k != own)
+            changed = dataclasses.replace(kept, shape=shape, value=value, table=None)
+            return dataclasses.replace(self, mapped=mapped, kept=changed)
+        axes = kept.axes[:at] + kept.axes[at + 1 :]
+        table, fired = (None if x is None else x[index] for x in (kept.table, kept.fired))
+        changed = dataclasses.replace(kept, axes=axes, value=value, table=table, fired=fired)
+        return dataclasses.replace(self, kept=changed)
+
     def whole(self) -> Any:
         """All that was kept.
 

@@ -2,11 +2,11 @@
 
 from typing import Literal, NotRequired, TypedDict
 
+from taxpr_jupyter._messages.recorded_values import RecordedValues, ValueCurve
 from taxpr_jupyter._messages.run_results import Idle, Progress, Results, RunStrip, Said, StatesTab
 from taxpr_jupyter._messages.selected import Controls, Empty, Facts, SelectedNode, Several, Tag
 from taxpr_jupyter._messages.source_tab import (
     LineMark,
-    RecordedValues,
     SourceEdits,
     SourceHeat,
     SourceText,
@@ -69,7 +69,9 @@ class Traits(TypedDict):
     source: SourceText | Empty
     source_of: dict[str, list[int]]  # the lines of each element of the picture
     source_run: dict[str, list[LineMark]]  # what runs say of lines, by their numbers
-    source_values: RecordedValues | Empty
+    recorded: RecordedValues | Empty
+    curves: dict[str, ValueCurve]  # of recorded values in loops, by address
+    held: dict[str, str]  # for elements of the picture the recorded value that each gives
     source_heat: SourceHeat | Empty
     timeline: Timeline | Empty
     source_edits: SourceEdits | Empty

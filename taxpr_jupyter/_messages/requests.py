@@ -168,13 +168,15 @@ class ShowTable(TypedDict):
 
 
 class AskValues(TypedDict):
-    """Shows what the variables held in one iteration of the outermost loops; in all if it is -1.
+    """Shows what variables held, recording it first where that is not done.
 
-    With the injectors of the session, or without them.
+    In one iteration of the outermost loops, and for one example of the outermost `jax.vmap`; -1
+    means all. With the changes of the session, or without them.
     """
 
     do: Literal["record"]
-    step: int
+    iteration: int
+    example: int
     injectors: bool
 
 

@@ -70,20 +70,6 @@ class LineMark(TypedDict):
     text: str
 
 
-class RecordedValues(TypedDict):
-    """Values of variables in a recorded run: short texts by the addresses of the values.
-
-    ``steps`` is how many iterations the longest loop has, ``step`` the one that is shown, or -1;
-    ``injectors`` whether injectors took part, None without injectors.
-    """
-
-    step: int
-    steps: int
-    texts: dict[str, str]
-    note: str
-    injectors: bool | None
-
-
 class LineShare(TypedDict):
     """The measured share of a line, 0 to 1, and the amount in words.
 

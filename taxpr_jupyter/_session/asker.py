@@ -18,6 +18,7 @@ from taxpr_jupyter._runs.injected_values import held_with_injectors
 from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.runner import Runner
+from taxpr_jupyter._session.scrubber import Scrubber
 from taxpr_jupyter._store.store import Store
 from taxpr_jupyter._store.tracer import Tracer
 from taxpr_jupyter._tracing.changed import ignoring
@@ -26,8 +27,16 @@ from taxpr_jupyter._tracing.changed import ignoring
 class Asker:
     """Asks questions of the traced call, as it is with the changes of its source."""
 
-    def __init__(self, store: Store, runner: Runner, tracer: Tracer, renderer: Renderer) -> None:
+    def __init__(
+        self,
+        store: Store,
+        runner: Runner,
+        tracer: Tracer,
+        renderer: Renderer,
+        scrubber: Scrubber,
+    ) -> None:
         self._store = store
+        self._scrubber = scrubber
         self._runner = runner
         self._tracer = tracer
         self._renderer = renderer
@@ -40,6 +49,8 @@ class Asker:
         injectors: bool = True,
     ) -> taxpr.questions.Recording:
         """Runs the program, and keeps the values of its variables.
+
+        All views show them, see `at`.
 
         Args:
             device: One of `devices`; by default where JAX would run it.
@@ -66,8 +77,10 @@ class Asker:
             >>> session.watch()["y"], session.watch(injectors=False)["y"]
             (y: float32[], 3 … 3, mean 3, y: float32[], 1 … 1, mean 1)
         """
+        plans: list[Plan] = []
 
         def watched(plan: Plan) -> Callable[..., taxpr.questions.Recording]:
+            plans.append(plan)
             program = plan.program if injectors else plan.untouched
             _check_names(program)
             if injectors and plan.injected:
@@ -75,7 +88,9 @@ class Asker:
             watching = taxpr.watch(program)
             return watching if injectors else ignoring(watching, plan.numbers)
 
-        return self._runner.asked(watched, device, cancel)
+        recording = self._runner.asked(watched, device, cancel)
+        self._scrubber.note(recording, plans[0], injectors)
+        return recording
 
     def ask(
         self,

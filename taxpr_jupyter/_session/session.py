@@ -34,6 +34,7 @@ from taxpr_jupyter._session.painter import Painter
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.rewriter import Rewriter
 from taxpr_jupyter._session.runner import Runner
+from taxpr_jupyter._session.scrubber import Scrubber
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._session.views import Views
 from taxpr_jupyter._states.trace_pure import Names, unchanging
@@ -143,7 +144,8 @@ class Session:
         )
         executor = Executor(start.args, start.kwargs)
         self._runner = Runner(store, trials, states, renderer, executor, device, kept_bytes)
-        self._asker = Asker(store, self._runner, tracer, renderer)
+        self._scrubber = scrubber = Scrubber(store)
+        self._asker = Asker(store, self._runner, tracer, renderer, scrubber)
 
     tag = of("_editor", Editor.tag)
     untag = of("_editor", Editor.untag)
@@ -224,6 +226,9 @@ class Session:
     kept_bytes = of("_runner", Runner.kept_bytes)
     finish = of("_runner", Runner.finish)
     watch = of("_asker", Asker.watch)
+    recorded = of("_scrubber", Scrubber.recorded)
+    has_recorded = of("_scrubber", Scrubber.has_recorded)
+    at = of("_scrubber", Scrubber.at)
     ask = of("_asker", Asker.ask)
     find_nan = of("_asker", Asker.find_nan)
     flow = of("_asker", Asker.flow)

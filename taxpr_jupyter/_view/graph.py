@@ -12,9 +12,10 @@ import anywidget
 import traitlets
 
 from taxpr_jupyter._messages.panel_traits import Goes, Traits
+from taxpr_jupyter._messages.recorded_values import RecordedValues
 from taxpr_jupyter._messages.run_results import Idle, Progress, Results, RunStrip, Said, StatesTab
 from taxpr_jupyter._messages.selected import Controls, Empty, SelectedNode, Several
-from taxpr_jupyter._messages.source_tab import RecordedValues, SourceEdits, SourceHeat, SourceText
+from taxpr_jupyter._messages.source_tab import SourceEdits, SourceHeat, SourceText
 from taxpr_jupyter._messages.tabs import (
     Answer,
     ComparisonTab,
@@ -88,7 +89,9 @@ class Graph(anywidget.AnyWidget):
     source: Shown[SourceText | Empty] = _dict()
     source_of = traitlets.Dict().tag(sync=True)
     source_run = traitlets.Dict().tag(sync=True)
-    source_values: Shown[RecordedValues | Empty] = _dict()
+    recorded: Shown[RecordedValues | Empty] = _dict()
+    curves = traitlets.Dict().tag(sync=True)
+    held = traitlets.Dict().tag(sync=True)
     source_heat: Shown[SourceHeat | Empty] = _dict()
     timeline: Shown[Timeline | Empty] = _dict()
     source_edits: Shown[SourceEdits | Empty] = _dict()

@@ -21,6 +21,7 @@ from taxpr_jupyter._view.parts.choosing import SeveralView
 from taxpr_jupyter._view.parts.comparing import CompareView
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
+from taxpr_jupyter._view.parts.recorded_view import RecordedView
 from taxpr_jupyter._view.parts.run_strip import RunStripView
 from taxpr_jupyter._view.parts.sourcing import SourceView
 from taxpr_jupyter._view.parts.state_fields import StateFields
@@ -65,11 +66,12 @@ class PanelView(ipywidgets.VBox):
         fields = StateFields(known, graph, jobs)
         self._comparing = CompareView(known, graph, jobs)
         self._sourcing = SourceView(known, graph, jobs)
+        self._recorded = RecordedView(known, graph, jobs)
         self._asking = AskView(known, graph, jobs)
         self.showing = Showing(graph, jobs, finding, several, controls, fields)
         self._running = Running(graph, jobs)
         self._runs = RunStripView(known, graph, jobs)
-        others = self._comparing, self._sourcing, self._asking, self._runs
+        others = self._comparing, self._sourcing, self._recorded, self._asking, self._runs
         parts = controls, finding, several, fields, *others
         handles = [*(part.handle for part in parts), self._on_page]
         self.messages = messages = Messages(graph, jobs, self._running, *handles)
@@ -89,6 +91,7 @@ class PanelView(ipywidgets.VBox):
         graph.views = list(session.views)
         self._look(graph.view)
         graph.observe(self._sourcing.refresh, "svg")
+        graph.observe(self._recorded.drawn, "svg")
         graph.observe(self._sourcing.asked, "answer")
 
     start_run = of("_running", Running.start)
@@ -114,6 +117,9 @@ class PanelView(ipywidgets.VBox):
                 self._runs.ran()
                 self._sourcing.ran()
                 self._running.another_ended()
+            elif change == "recorded":
+                if self._recorded.refresh():
+                    self._sourcing.ran()
             elif change == "error":
                 self.jobs.say(session.error or "", error=bool(session.error))
             elif change in ("values", "states"):
@@ -133,6 +139,7 @@ class PanelView(ipywidgets.VBox):
                 showing.redraw()
                 self._comparing.changed()
                 self._sourcing.reread()
+                self._recorded.refresh()
                 self._asking.changed("injectors")
                 graph.stale = session.stale
             elif change == "named":
@@ -148,7 +155,8 @@ class PanelView(ipywidgets.VBox):
                 self._comparing.changed()
             if change in ("tags", "injectors", "tried", "values", "states"):
                 graph.stale = session.stale
-                self._sourcing.forget(change)
+                if self._recorded.refresh():
+                    self._sourcing.ran()
                 self._asking.changed(change)
             if change in ("values", "states"):
                 self._running.live()

@@ -775,3 +775,33 @@ def test_numbers_that_are_all_equal_are_in_one_bin_however_they_were_kept():
         for options in ({"keep": "values"}, {"keep": "stats"}, {"keep": "stats", "memory": 1})
     ]
     assert found == [[20] + [0] * 15] * 3
+
+
+def test_an_example_of_a_part_is_what_the_function_keeps_for_it_alone():
+    def walk(x, w):
+        def body(v):
+            half = v / 2 + 0 * w.sum()
+            return half
+
+        wide = x * w
+        return lax.while_loop(lambda v: v > 1, body, x) + wide.sum()
+
+    def axes(part):  # a loop has another number in each program
+        return [one.rpartition(":")[2] for one in part.axes]
+
+    xs, w = jnp.array([3.0, 9.0, 0.5]), jnp.arange(40.0)
+    both = taxpr.watch(jax.vmap(jax.vmap(walk, (0, None)), (None, 0)))(xs, jnp.stack([w, w + 1]))
+    for row in range(2):
+        inner = taxpr.watch(jax.vmap(walk, (0, None)))(xs, w + row)
+        for name in ("half", "wide"):
+            [part], [expected] = both[name].parts, inner[name].parts
+            found = part.of_example(row)
+            assert (part.examples, found.examples) == (2, 3)
+            assert axes(found) == axes(expected)
+            n = expected.shape[0]  # the other row may have gone on
+            np.testing.assert_array_equal(found.kept.value[:n], expected.kept.value)
+            single = found.of_example(1)
+            alone = taxpr.watch(walk)(xs[1], w + row)[name].parts[0]
+            assert (single.examples, axes(single)) == (0, axes(alone))
+            n = len(alone.kept.value)
+            np.testing.assert_array_equal(single.kept.value[:n], alone.kept.value)

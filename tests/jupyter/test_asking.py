@@ -11,11 +11,11 @@ import pytest
 import taxpr
 from taxpr_jupyter import PanelError, Session
 from taxpr_jupyter._lines.source import HOW_NAMES
-from taxpr_jupyter._lines.values import LineValues
+from taxpr_jupyter._lines.values import ValuesAt
 from taxpr_jupyter._model.questions import QUESTIONS, Question, question_buttons
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.parts.asking import BARE, NO_LOSS, SINCE, SINCE_BARE
-from taxpr_jupyter._view.parts.sourcing import WITH, WITHOUT
+from taxpr_jupyter._view.parts.recorded_view import WITH, WITHOUT
 from taxpr_jupyter._view.widget import view_for
 
 
@@ -170,9 +170,11 @@ def test_the_source_tab_says_which_run_its_values_are_of(session):
     graph = view.graph
 
     def record(injectors=True):
-        graph._handle_custom_msg({"do": "record", "step": -1, "injectors": injectors}, [])
+        graph._handle_custom_msg(
+            {"do": "record", "iteration": -1, "example": -1, "injectors": injectors}, []
+        )
         assert view.wait(100)
-        return graph.source_values
+        return graph.recorded
 
     graph.view = "source"
     assert view.wait(100)
@@ -183,16 +185,17 @@ def test_the_source_tab_says_which_run_its_values_are_of(session):
     assert bad == {"kind": "bad", "text": "not finite: 1 element"}
     assert kept == {"kind": "recorded", "text": "recorded"}
     session.attach(address_of(session, "h"), "scale", factor=3.0)
-    assert graph.source_values["note"] == WITHOUT  # it is that of the untouched program
+    assert graph.recorded["note"] == WITHOUT  # it is that of the untouched program
     values = record()
     assert (values["note"], values["injectors"]) == (WITH, True)
-    assert values["texts"] == LineValues(session.watch()).texts()
+    words = {at: one.words for at, one in ValuesAt(session.watch()).chips.items()}
+    assert {at: one["words"] for at, one in values["chips"].items()} == words
     assert [mark["kind"] for mark in graph.source_run[wrong]] == ["recorded"]
     values = record(injectors=False)
     assert (values["note"], values["injectors"]) == (WITHOUT, False)
     record()
     session.set_value(address_of(session, "h"), "factor", 4.0)
-    assert graph.source_values == {}
+    assert graph.recorded == {}
 
 
 def test_a_question_is_an_entry_of_the_table(session, ask, monkeypatch):

@@ -23,7 +23,7 @@ export const LEAST = READABLE / NODE;
 export const ALL = READABLE / EDGE;
 
 /** @param {Box} a @param {Box} b */
-const meet = (a, b) =>
+export const meet = (a, b) =>
   a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 
 export class Altitude {

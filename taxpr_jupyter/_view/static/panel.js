@@ -18,10 +18,12 @@ import { Compare } from "./compare.js";
 import { Controls, RunBar } from "./controls.js";
 import { button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, svgElement, textField, zoomTools } from "./dom.js";
 import { Find } from "./find.js";
+import { Held } from "./held.js";
 import { drawLegend } from "./legend.js";
 import { Picture } from "./picture.js";
 import { drawResults } from "./results.js";
 import { Runs } from "./runs.js";
+import { Scrubber } from "./scrubber.js";
 import { drawSeveral } from "./several.js";
 import { SourceLines } from "./source.js";
 import { States } from "./states.js";
@@ -65,12 +67,14 @@ function drawTags(tags, select) {
  * A value of the selected node: its tag, or a field to tag it, or why it cannot be tagged.
  * @param {NodeValue} value
  * @param {Send} send
+ * @param {Held} held What was recorded.
  */
-function drawValue({ address, text, tag, refused }, send) {
-  if (refused) return h("div", { class: "tx-value" }, line(text), hint(refused));
+function drawValue({ address, text, tag, refused }, send, held) {
+  const was = held.chip(address);
+  if (refused) return h("div", { class: "tx-value" }, line(text), was, hint(refused));
   if (tag) {
     const remove = button("Remove tag", () => send({ do: "untag", address }));
-    return h("div", { class: "tx-value" }, line(text), tagChip(tag), tag.added ? remove : null);
+    return h("div", { class: "tx-value" }, line(text), was, tagChip(tag), tag.added ? remove : null);
   }
   const tagIt = () => send({ do: "tag", address, name: name.value.trim() });
   const name = textField({
@@ -80,7 +84,7 @@ function drawValue({ address, text, tag, refused }, send) {
     keydown: (event) => event.key === "Enter" && tagIt(),
   });
   const form = h("div", { class: "tx-name" }, name, button("Tag", tagIt));
-  return h("div", { class: "tx-value" }, line(text), form);
+  return h("div", { class: "tx-value" }, line(text), was, form);
 }
 
 /** Where the user's code is: of a tag, that of its value apart from that of the tag itself. */
@@ -105,10 +109,11 @@ function drawSources(/** @type {SelectedNode} */ node) {
  * @param {Send} send
  * @param {() => void} close
  * @param {HTMLElement | null} paths What `find.js` offers.
+ * @param {Held} held What was recorded.
  */
-function drawInspection(node, send, close, paths) {
+function drawInspection(node, send, close, paths, held) {
   const { address, tag, toggle } = node;
-  const values = node.values.map((value) => drawValue(value, send));
+  const values = node.values.map((value) => drawValue(value, send, held));
   const ofEquation = node.kind === "eqn"; // then its values are what it returns
   return [
     h(
@@ -121,7 +126,7 @@ function drawInspection(node, send, close, paths) {
     ),
     h("code", { class: "tx-address" }, address),
     node.note ? h("p", { class: "tx-note" }, node.note) : null,
-    tag ? section("Tag", facts(node.tagParams), hint(tag.where)) : null,
+    tag ? section("Tag", facts(node.tagParams), held.chip(`${address}.0`), hint(tag.where)) : null,
     tag?.added
       ? h("div", {}, button("Remove tag", () => send({ do: "untag", address })))
       : null,
@@ -237,6 +242,7 @@ function render({ model, el }) {
     },
   };
   const picture = new Picture(stage, act, model.get("place"));
+  const below = h("div", { class: "tx-bar-below tx-unseen" }); // for the cursor of recorded values
   const timeline = new Timeline((alive, now) => picture.live(alive, now));
   const heat = h(
     "select",
@@ -295,10 +301,11 @@ function render({ model, el }) {
     send({ do: "reveal", address });
     find.bring(address);
   };
+  const held = new Held();
+  const scrubber = new Scrubber((iteration, example, injectors) => send({ do: "record", iteration, example, injectors }));
   const source = new SourceLines({
     choose: show,
     light: (place) => send(place ? { do: "line", address: place } : { do: "all" }),
-    record: (step, injectors) => send({ do: "record", step, injectors }),
     edit: (place, text) => send({ do: "edit", address: place, text }),
     unedit: (place) => send({ do: "unedit", address: place }),
     copied: (words) => drawCopied(words, say),
@@ -340,7 +347,7 @@ function render({ model, el }) {
     compare.panel,
     inspector,
     controls.element,
-    h("div", { class: "tx-status" }, timeline.element, orphan, progress, message),
+    h("div", { class: "tx-status" }, below, timeline.element, orphan, progress, message),
     states.element,
     h("div", { class: "tx-more" }, views.element, legend, code),
   );
@@ -359,12 +366,10 @@ function render({ model, el }) {
     if (waiting) return;
     const focused = inspector.contains(document.activeElement);
     inspector.classList.toggle("tx-empty", !selected && !model.get("tags").length);
-    const values = model.get("source_values");
-    const recorded = "texts" in values ? values.texts : {};
     const children = all
-      ? drawSeveral(chosen, several, recorded, { send, select: show, close: () => select("") })
+      ? drawSeveral(chosen, several, held, { send, select: show, close: () => select("") })
       : there
-      ? drawInspection(node, send, () => select(""), find.offers(node, inspect))
+      ? drawInspection(node, send, () => select(""), find.offers(node, inspect), held)
       : drawTags(model.get("tags"), select);
     redraw(inspector, children);
     if (focused && !inspector.contains(document.activeElement)) inspector.focus({ preventScroll: true });
@@ -382,6 +387,23 @@ function render({ model, el }) {
     else if (waiting) label.textContent = "waiting for the kernel";
     if (task.running && task.fraction !== null) bar.setAttribute("value", String(task.fraction));
     else bar.removeAttribute("value");
+  };
+
+  /** The chips of recorded values, wherever they are. */
+  const hold = () => {
+    held.show(model.get("recorded"), model.get("curves"));
+    scrubber.show(held.recorded);
+    scrub();
+    source.hold(held);
+    picture.hold(held, model.get("held"));
+    if (model.get("selected")) inspect();
+  };
+  /** In the source the cursor is there, else it is below the picture once there is something to show. */
+  const scrub = () => {
+    const view = model.get("view");
+    const place = view === "source" ? source.bar : below;
+    if (scrubber.element.parentElement !== place) place.append(scrubber.element);
+    below.classList.toggle("tx-unseen", !("chips" in held.recorded) || !["picture", "ask", "results"].includes(view));
   };
 
   const outdate = () => outcome.classList.toggle("tx-stale", model.get("stale") && runs.last);
@@ -403,6 +425,7 @@ function render({ model, el }) {
     rows: (sent) => "view" in sent && (sent.view === "text" ? text : outline).show(sent),
     view: (name) => {
       tabs.show(name);
+      scrub();
       const pictured = ["picture", "source", "ask", "results"].includes(name);
       heat.classList.toggle("tx-unseen", !pictured);
       timeline.element.classList.toggle("tx-unseen", !pictured);
@@ -414,10 +437,9 @@ function render({ model, el }) {
     source_of: (lines) => source.know(lines),
     source_run: (said) => source.ran(said),
     source_edits: (edits) => source.edited(edits),
-    source_values: (values) => {
-      source.values(values);
-      if (model.get("chosen").length) inspect();
-    },
+    recorded: hold,
+    curves: hold,
+    held: hold,
     source_heat: (measured) => source.warm(measured),
     timeline: (line) => timeline.show(line),
     flows: (flows) => ask.flows(flows),

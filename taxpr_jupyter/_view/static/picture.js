@@ -6,12 +6,14 @@
  * only. Several of them can have the same address, since values used far away are drawn again.
  *
  * @import { Point } from "./boxes.js"
+ * @import { Held } from "./held.js"
  * @import { PicturePlace } from "./messages.js"
  * @typedef {{ x: number, y: number, scale: number }} View where the picture is in the stage
  */
 
 import { eqnOf, isIn, outward } from "./address.js";
 import { ALL, Altitude, LEAST } from "./altitude.js";
+import { Badges, along, below } from "./badges.js";
 import { Band } from "./band.js";
 import { Boxes } from "./boxes.js";
 import { h } from "./dom.js";
@@ -77,6 +79,11 @@ export class Picture {
     // Of colours; it stays while the picture moves.
     this.legend = h("div", { class: "tx-heat-legend taxpr-svg" });
     this.overview = new Overview(stage, (middle) => this.#look(middle));
+    this.badges = new Badges(stage);
+    /** @type {Held | null} */
+    this.held = null;
+    /** @type {Record<string, string>} The recorded value that each element gives. */
+    this.gives = {};
     stage.append(this.legend, this.overview.element);
     stage.addEventListener("keydown", (event) => this.#key(event));
     stage.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
@@ -150,8 +157,37 @@ export class Picture {
     }
     const [first = this.items[0]] = shown;
     this.#outline();
+    this.#badge();
     this.#makeReachable(first);
     this.overview.avoid(this.#seenBoxes(shown));
+  }
+
+  /** Shows what values were. @param {Held} held @param {Record<string, string>} gives The value that each element gives. */
+  hold(held, gives) {
+    [this.held, this.gives] = [held, gives];
+    this.#badge();
+  }
+
+  /** Chips below nodes; and at the lines of what is selected, for values that are not at a node. */
+  #badge() {
+    const { held, gives, boxes } = this;
+    /** @type {[HTMLElement, Point][]} */
+    const chips = [];
+    const put = (/** @type {string} */ address, /** @type {Point | null} */ at, first = false) => {
+      const chip = at && held?.chip(address);
+      if (at && chip) chips[first ? "unshift" : "push"]([chip, at]);
+    };
+    for (const [address, value] of Object.entries(gives)) {
+      const item = this.#find(address).find((one) => !one.classList.contains("cluster"));
+      if (item) put(value, below(item, boxes), item.getAttribute("aria-selected") === "true");
+    }
+    const atNodes = new Set(Object.values(gives));
+    for (const edge of this.svg?.querySelectorAll(".edge.tx-leaving[data-value]") ?? []) {
+      const value = edge.getAttribute("data-value") ?? "";
+      if (!atNodes.has(value)) put(value, along(edge, boxes), true);
+      atNodes.add(value);
+    }
+    this.badges.show(chips);
   }
 
   /** Marks these elements as selected, too. @param {string[]} addresses */
@@ -460,6 +496,7 @@ export class Picture {
     const { x, y, scale } = place;
     this.used ||= moved;
     if (this.svg) this.svg.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
+    this.badges.at(place);
     this.#written();
     this.act.placed(place, moved);
   }

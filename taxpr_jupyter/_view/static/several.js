@@ -3,7 +3,8 @@
  * The inspector of several selected values: what they are, and what can be done with all of them. That
  * is Python's to do (`taxpr_jupyter._view.parts.choosing`).
  *
- * @import { Message, RecordedValues, Several } from "./messages.js"
+ * @import { Held } from "./held.js"
+ * @import { Message, Several } from "./messages.js"
  */
 
 import { button, chip, closer, counted, folded, h, hint, section } from "./dom.js";
@@ -13,17 +14,17 @@ const OPEN = 8; // values that are listed at once
 /**
  * @param {string[]} chosen The addresses.
  * @param {Several} several
- * @param {Record<string, string>} recorded Texts of recorded values, by their addresses.
+ * @param {Held} held What was recorded.
  * @param {{ send(message: Message): void, select(address: string): void, close(): void }} act
  */
-export function drawSeveral(chosen, several, recorded, { send, select, close }) {
+export function drawSeveral(chosen, several, held, { send, select, close }) {
   const { title, note, values, more, bare, added, injected, injectors } = several;
   const row = (/** @type {Several["values"][number]} */ { address, text, tag, injector }) => {
     const item = button("", () => select(address), { class: "tx-button tx-tag", title: address });
-    const held = recorded[address];
     item.append(h("code", {}, text));
     if (tag) item.append(chip(tag, injector ? "injected" : "tag"));
-    if (injector || held) item.append(h("span", {}, [injector, held].filter(Boolean).join(" · ")));
+    if (injector) item.append(h("span", {}, injector));
+    item.append(held.chip(address) ?? "");
     return h("li", {}, item);
   };
   const listed = h("ul", { class: "tx-chosen-values", "aria-label": "Selected values" }, ...values.map(row));
@@ -42,7 +43,7 @@ export function drawSeveral(chosen, several, recorded, { send, select, close }) 
   );
   const actions = [
     bare ? button(`Tag ${bare}`, () => send({ do: "tagAll", ...all }), { title: "A run then records them" }) : null,
-    button("Watch", () => send({ do: "record", step: -1, injectors: true }), {
+    button("Watch", () => send({ do: "record", iteration: -1, example: -1, injectors: true }), {
       title: "Run, and show the values of variables",
     }),
     injected ? button(`Remove ${counted(injected, "injector")}`, () => send({ do: "attachAll", ...all, injector: "" })) : null,

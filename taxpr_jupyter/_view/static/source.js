@@ -5,7 +5,8 @@
  *
  * It knows nothing of Jupyter; a saved page has it, too. All texts enter the page as text nodes.
  *
- * @import { Empty, LineMark, LineMarkKind, RecordedValues, SourceEdits, SourceHeat, SourceLine, SourceText, SourceVariable } from "./messages.js"
+ * @import { Held } from "./held.js"
+ * @import { Empty, LineMark, LineMarkKind, SourceEdits, SourceHeat, SourceLine, SourceText, SourceVariable } from "./messages.js"
  * @typedef {{ item: HTMLElement, stops: HTMLElement[], place: string, line: SourceLine, marks: HTMLElement,
  *   dots: HTMLElement, code: HTMLElement, pen: HTMLElement | null, typed: HTMLElement, measured: HTMLElement,
  *   chips: Map<HTMLElement, SourceVariable>, uses: Map<HTMLElement, () => void> }} Row `stops` are what the keys go to: the line,
@@ -40,11 +41,10 @@ const which = (/** @type {string[]} */ addresses, /** @type {string} */ selected
 
 export class SourceLines {
   /**
-   * @param {{ choose(address: string): void, light(place: string): void, record?(step: number, injectors: boolean): void,
+   * @param {{ choose(address: string): void, light(place: string): void,
    *   edit?(place: string, text: string): void, unedit?(place: string): void, copied?(words: string): Node[] }} act
    *   What to call when a variable, or a line, was chosen; with an empty text to undo that. And when
-   *   the values of an iteration are asked for, -1 for those of all, with injectors or without; where
-   *   nothing can run, nothing. So for a line that was typed over, and for what is to be copied.
+   *   a line was typed over; where nothing can run, nothing. So for what is to be copied.
    */
   constructor(act) {
     this.act = act;
@@ -69,21 +69,12 @@ export class SourceLines {
     this.grid = h("div", { class: "tx-grid", role: "grid", "aria-label": "Source of the program" });
     this.diff = h("details", { class: "tx-diff tx-unseen" });
     this.tail = hint("", { class: "tx-hint tx-lines-note" });
-    /** @type {Record<string, string>} */
-    this.held = {};
+    /** @type {Held | null} */
+    this.held = null;
     /** @type {SourceEdits | Empty} */
     this.edits = {};
-    const record = (/** @type {number} */ step) => this.act.record?.(step, this.with.checked);
-    this.run = button("Record values", () => record(-1), { title: "Run the program, and show what each variable held" });
-    this.step = h("input", { type: "range", min: "-1", "aria-label": "Iteration of the loops", input: () => record(Number(this.step.value)) });
-    this.with = h("input", { type: "checkbox", change: () => record(Number(this.step.value)) });
-    this.with.checked = true;
-    this.both = h("label", { class: "tx-unseen" }, this.with, "with the changes");
-    this.shown = h("output", {});
-    this.which = h("label", { class: "tx-unseen" }, this.step, this.shown);
-    this.of = h("span", { class: "tx-hint" });
-    const bar = act.record ? h("div", { class: "tx-record" }, this.run, this.both, this.which, this.of) : null;
-    this.panel = h("div", { class: "tx-source" }, this.key, this.legend, bar, this.note, this.grid, this.diff, this.tail);
+    this.bar = h("div", { class: "tx-bar-here" }); // for what is needed here and in the picture
+    this.panel = h("div", { class: "tx-source" }, this.key, this.legend, this.bar, this.note, this.grid, this.diff, this.tail);
     let size = "";
     new ResizeObserver(() => {
       const now = `${this.panel.clientWidth} ${this.panel.clientHeight}`;
@@ -267,21 +258,9 @@ export class SourceLines {
     if (typed?.here ?? true) field.focus();
   }
 
-  /** What variables held in a recorded run. @param {RecordedValues | Empty} values */
-  values(values) {
-    const there = "texts" in values;
-    this.held = there ? values.texts : {};
-    this.run.textContent = there ? "Recorded" : "Record values";
-    this.run.disabled = there;
-    this.which.classList.toggle("tx-unseen", !there || !values.steps);
-    this.both.classList.toggle("tx-unseen", !there || values.injectors === null);
-    this.of.textContent = there ? values.note : "";
-    if (there) {
-      this.with.checked = values.injectors ?? true;
-      this.step.max = String(values.steps - 1);
-      if (document.activeElement !== this.step) this.step.value = String(values.step);
-      this.shown.textContent = values.step < 0 ? "all iterations" : `iteration ${values.step} of 0 to ${values.steps - 1}`;
-    }
+  /** What variables held in a recorded run. @param {Held} held */
+  hold(held) {
+    this.held = held;
     this.#mark();
   }
 
@@ -345,9 +324,14 @@ export class SourceLines {
         const words = chosen >= 0 && addresses.length > 1 ? ` ${chosen + 1} of ${addresses.length}` : "";
         const [many, value] = [...chip.children].slice(-2);
         many.textContent = words;
-        const held = this.held[addresses[Math.max(0, chosen)]] ?? "";
-        const first = held && chosen < 0 && addresses.length > 1 ? `first of ${addresses.length}: ` : "";
-        value.textContent = held && ` = ${first}${held}`;
+        const shown = addresses[Math.max(0, chosen)];
+        const state = `${this.held?.state} ${shown} ${chosen < 0}`;
+        if (value instanceof HTMLElement && value.dataset.state !== state) {
+          value.dataset.state = state;
+          const held = this.held?.chip(shown);
+          const first = held && chosen < 0 && addresses.length > 1 ? ` first of ${addresses.length}` : "";
+          fill(value, held ? [`${first} = `, held] : []);
+        }
       });
     });
   }

@@ -1,0 +1,160 @@
+"""The part of a session that keeps recorded values, and the cursor that all views show them at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import taxpr
+from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._lines.values import ValuesAt
+from taxpr_jupyter._runs.run_plan import Plan
+from taxpr_jupyter._store.store import Store
+
+
+class Kept(NamedTuple):
+    """Recorded values, and the state of the session then."""
+
+    values: ValuesAt
+    program: taxpr.Program
+    edition: int
+    states: Mapping[str, Any]
+
+
+class Scrubber:
+    """Keeps what `watch` recorded last, with the changes of the session and without them.
+
+    A recording becomes `ValuesAt`, with a chip for each value. `at` moves their cursor, and tells
+    views ``"recorded"``. The panel sends the chips of `recorded` to the browser, which has one
+    slider for each of the two, and draws a chip wherever a value is: so picture, source and
+    inspector show one moment.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: dict[bool, Kept] = {}  # by whether the changes took part
+        self._shown = True
+
+    def note(self, recording: taxpr.questions.Recording, plan: Plan, changed: bool) -> None:
+        """Keeps a recording.
+
+        Args:
+            recording: The recording.
+            plan: The run that it is of.
+            changed: Whether the changes took part.
+        """
+        places = None
+        if not changed and plan.program is not plan.untouched:
+            places = _same_values(plan.untouched, plan.program)
+        values = ValuesAt(recording, places, changed=changed)
+        with self._store.change("recorded", step=None):
+            if before := self._kept.get(self._shown):
+                values = values.near(before.values)
+            self._kept[changed] = Kept(values, plan.program, plan.edition, plan.edits.states)
+            self._shown = changed
+
+    @property
+    def recorded(self) -> ValuesAt | None:
+        """The values that `watch` recorded last, at the cursor; None if the program has changed.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(x):
+            ...     y = jnp.cos(x)
+            ...     return y * 2
+            >>> session = Session(f, (jnp.arange(2.0),))
+            >>> recording = session.watch()
+            >>> print(session.recorded)
+            x  0.5 ± 0.5 (0 … 1)
+            y  0.7702 ± 0.23 (0.5403 … 1)
+        """
+        return self._current(self._shown)
+
+    def has_recorded(self, injectors: bool) -> bool:
+        """Whether values of the program as it is are recorded, with its changes or without them.
+
+        Args:
+            injectors: As for `watch`.
+        """
+        return self._current(injectors) is not None
+
+    def _current(self, changed: bool) -> ValuesAt | None:
+        kept, store = self._kept.get(changed), self._store
+        if kept is None or kept.program is not store.program:
+            return None
+        same = kept.edition == store.edition if changed else kept.states is store.edits.states
+        return kept.values if same else None
+
+    def at(
+        self,
+        iteration: int | None = None,
+        example: int | None = None,
+        *,
+        injectors: bool | None = None,
+    ) -> ValuesAt:
+        """Moves the cursor that all views of recorded values share.
+
+        Picture, source and inspector then show what each value was in this iteration and for this
+        example.
+
+        Args:
+            iteration: The iteration of the outermost loops, from 0; None for all together.
+            example: The index of the outermost `jax.vmap`, from 0; None for all together.
+            injectors: Whether to show the values with the changes of the session, or without;
+                None for those that were recorded last.
+
+        Returns:
+            The values at this cursor, which print as a table.
+
+        Raises:
+            PanelError: Nothing is recorded of the program as it is: call `watch`. Or there is no
+                such iteration or example.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(xs):
+            ...     def step(total, x):
+            ...         square = x * x
+            ...         return total + square, None
+            ...     return jax.lax.scan(step, 0.0, xs)[0]
+            >>> session = Session(jax.vmap(f), (jnp.arange(6.0).reshape(2, 3),))
+            >>> recording = session.watch()
+            >>> str(session.at(iteration=2)["square"][0])
+            '14.5 ± 10.5 (4 … 25)'
+            >>> str(session.at(iteration=2, example=0)["square"][0])
+            '4'
+        """
+        changed = self._shown if injectors is None else injectors
+        with self._store.change("recorded", step=None):
+            values = self._current(changed)
+            if values is None:
+                raise PanelError("Nothing is recorded of the program as it is: session.watch()")
+            moved = values.at(iteration, example)
+            self._kept[changed] = self._kept[changed]._replace(values=moved)
+            self._shown = changed
+        return moved
+
+
+def _same_values(before: taxpr.Program, after: taxpr.Program) -> dict[str, str]:
+    """The addresses in a program with a changed source, by the addresses of these values before.
+
+    These are values of the same variable, the same time that it is bound. A variable that is bound
+    another number of times is left out.
+    """
+
+    def by_variable(program: taxpr.Program) -> dict[Any, list[str]]:
+        found: dict[Any, list[str]] = {}
+        for one in program.variables():
+            key = one.owner, one.name, one.path, one.line
+            found.setdefault(key, []).append(str(one.address))
+        return found
+
+    new = by_variable(after)
+    return {
+        address: there
+        for key, addresses in by_variable(before).items()
+        if len(new.get(key, ())) == len(addresses)
+        for address, there in zip(addresses, new[key], strict=True)
+    }

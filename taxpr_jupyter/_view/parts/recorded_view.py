@@ -1,0 +1,135 @@
+"""The values of a recorded run: the chips that `static/held.js` draws everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import taxpr
+from taxpr_jupyter._lines.values import ValuesAt
+from taxpr_jupyter._messages.recorded_values import ValueChip, ValueCurve
+from taxpr_jupyter._messages.requests import Message
+from taxpr_jupyter._model.model import Node, Picture, count_of
+from taxpr_jupyter._session.session import Session
+from taxpr_jupyter._view.background import Task
+from taxpr_jupyter._view.graph import Graph
+from taxpr_jupyter._view.jobs import RECORDING, Jobs
+
+WITH, WITHOUT = "Values of a run with the changes.", "Values of a run without the changes."
+
+
+class RecordedView:
+    """Records values on request, and shows the recorded values of the session at its cursor."""
+
+    def __init__(self, session: Session, graph: Graph, jobs: Jobs) -> None:
+        self._session = session
+        self._graph = graph
+        self._jobs = jobs
+        self._shown: tuple[ValuesAt | None, bool] = None, False  # and whether there are changes
+        self.refresh()
+
+    def handle(self, message: Message) -> bool:
+        """Shows the values at another cursor; the first time the program runs for it."""
+        match message:
+            case {"do": "record", "iteration": iteration, "example": example, "injectors": changed}:
+                at = (None if k < 0 else k for k in (iteration, example))
+                self._show(*at, changed=changed and self._has_changes)
+            case _:
+                return False
+        return True
+
+    @property
+    def _has_changes(self) -> bool:
+        return bool(self._session.injectors or self._session.written)
+
+    def _show(self, iteration: int | None, example: int | None, changed: bool) -> None:
+        if self._session.has_recorded(changed):
+            self._session.at(iteration, example, injectors=changed)
+            return
+
+        def work(task: Task) -> taxpr.questions.Recording:
+            return self._session.watch(cancel=task.cancelled, injectors=changed)
+
+        def then(recording: taxpr.questions.Recording | None, cancelled: bool) -> None:
+            del recording, cancelled  # the session has told of it
+
+        self._jobs.do(RECORDING, work, "recording", then, said=True)
+
+    def refresh(self) -> bool:
+        """Shows the values that the session has now; none if they are of another program.
+
+        Returns:
+            Whether these are others than before.
+        """
+        now = self._session.recorded, self._has_changes
+        (before, _), (values, has_changes) = self._shown, now
+        if now == self._shown:
+            return False
+        self._shown = now
+        if values is None:
+            self._graph.show(recorded={}, curves={}, held={})
+            return before is not None
+        chips = values.chips
+        self._graph.recorded = {
+            "iteration": _number(values.iteration),
+            "iterations": values.iterations,
+            "example": _number(values.example),
+            "examples": values.examples,
+            "chips": {
+                address: ValueChip(name=one.name, words=one.words, wrong=one.wrong, span=one.span)
+                for address, one in chips.items()
+            },
+            "note": _note(values),
+            "injectors": values.changed if has_changes else None,
+        }
+        if before is None or before.curves is not values.curves:
+            self._graph.curves = {
+                address: ValueCurve(
+                    points=list(one.points), wrong=list(one.wrong), iterations=one.iterations
+                )
+                for address, one in values.curves.items()
+            }
+        if before is None or before.recording is not values.recording:
+            self.drawn()
+        return True
+
+    def drawn(self, change: Any = None) -> None:
+        """Shows which elements of the picture give the recorded values."""
+        del change
+        if values := self._shown[0]:
+            self._graph.held = held_by(self._session.picture(), values.chips)
+
+
+def held_by(picture: Picture, addresses: Iterable[str]) -> dict[str, str]:
+    """The recorded value that each node gives, by the node's address.
+
+    That is its own value; of a group of statements it is the last one that a variable held.
+
+    Args:
+        picture: The picture.
+        addresses: The addresses of recorded values, in the order of execution.
+    """
+    found: dict[str, str] = {}
+    own = set[str]()
+    for address in addresses:
+        value = taxpr.Address(address)
+        node = picture.element_of(address)
+        if not isinstance(node, Node):
+            continue
+        if node.address in (address, value.eqn):
+            if node.address not in own:  # of several results the first
+                found[node.address] = address
+                own.add(node.address)
+        elif node.address not in own and taxpr.Address(node.address).home == value.home:
+            found[node.address] = address
+    return found
+
+
+def _number(at: int | None) -> int:
+    return -1 if at is None else at
+
+
+def _note(values: ValuesAt) -> str:
+    skipped = len(values.recording.skipped)
+    more = [f"{count_of(skipped, 'value')} could not be read."] if skipped else []
+    return " ".join([WITH if values.changed else WITHOUT, *values.recording.notes, *more])

@@ -1,0 +1,99 @@
+"""One cursor of iteration and example for picture, source and inspector."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+from browser.conftest import BUILD
+from browser.notebook_page import expect
+from browser.test_accessibility import found
+
+from taxpr_jupyter import Session
+
+KEPT = "speed = 0.9 * speed - x"
+
+
+def fall(x):
+    def step(state, _):
+        x, speed = state
+        speed = 0.9 * speed - x
+        x = jnp.sqrt(x + 0.5 * speed)
+        return (x, speed), x
+
+    start = x + 1.0
+    (last, _), path = jax.lax.scan(step, (start, 0.0), None, 12)
+    spread = path - last
+    return spread.sum()
+
+
+def every(xs):
+    return jax.vmap(fall)(xs)
+
+
+@pytest.fixture(params=["light", "dark"])
+def it(page, shown, request):
+    page.set_viewport_size({"width": 1300, "height": 900})
+    page.emulate_media(color_scheme=request.param)
+    it = shown(Session(every, (jnp.linspace(0.0, 9.0, 8),), names=True), "Source")
+    it.scheme = request.param
+    return it
+
+
+def move(it, name, keys):
+    slider = it.page.get_by_role("slider", name=name)
+    slider.focus()
+    for key in keys:
+        it.page.keyboard.press(key)
+    it.page.evaluate("idle()")
+
+
+def test_one_cursor_moves_picture_source_and_inspector(it):
+    session = it.session
+    [speed] = [one.address for one in session.program.variables() if one.text == "speed"][1:2]
+    session.unfold(speed.eqn.home.eqn)
+    it.look()
+    it.panel.get_by_role("button", name="Record values").click()
+    it.line(KEPT).get_by_role("button", name=re.compile("^speed: ")).click()
+    expect(it.inspected).to_have_text(speed.eqn)
+    picture = it.page.locator(".tx-badges .tx-held")
+    places = [
+        it.line(KEPT).locator(".tx-held").first,
+        it.page.locator(".tx-inspector .tx-held").first,
+        picture.first,  # what is selected comes first
+    ]
+    recorded = session.recorded
+
+    def shows(chip, places=places):
+        for place in places:
+            expect(place).to_have_text(chip.words + chip.wrong)
+
+    shows(recorded.chips[speed])
+    for place in places:
+        expect(place.locator("svg.tx-curve")).to_have_count(1)
+    it.root.screenshot(path=BUILD / f"scrubbing-source-{it.scheme}.png")
+    move(it, "Iteration of the loops", ["ArrowRight", "ArrowRight"])
+    assert (session.recorded.iteration, session.recorded.example) == (1, None)
+    shows(recorded.at(1).chips[speed])
+    move(it, "Example of jax.vmap", ["End"])
+    assert (session.recorded.iteration, session.recorded.example) == (1, 7)
+    by_hand, x = 0.0, 10.0
+    for _ in range(2):
+        by_hand = 0.9 * by_hand - x
+        x = (x + 0.5 * by_hand) ** 0.5
+    expect(places[1]).to_have_text(f"{by_hand:.4g}")
+    shows(recorded.at(1, 7).chips[speed])
+    it.page.get_by_role("tab", name="Picture").click()
+    expect(it.page.get_by_role("slider", name="Example of jax.vmap")).to_be_visible()
+    expect(it.page.locator(".tx-record output")).to_have_text(
+        ["iteration 1 of 0 to 11", "example 7 of 0 to 7"]
+    )
+    assert it.root.bounding_box()["height"] <= 0.6 * 900
+    it.root.screenshot(path=BUILD / f"scrubbing-picture-{it.scheme}.png")
+    assert found(it.page, ".taxpr-panel") == []
+    session.at(iteration=0)  # from Python
+    it.look()
+    shows(recorded.at(0).chips[speed], places[1:])
+    session.attach(speed, "scale", factor=2.0)
+    it.look()
+    expect(places[2]).to_have_text(recorded.at(0).chips[speed].words)  # it is of a run without
