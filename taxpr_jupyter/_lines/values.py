@@ -19,6 +19,7 @@ from taxpr_jupyter._model.model import count_of
 
 NOT_RUN = "did not run"
 POINTS = 48  # of a curve
+COTANGENT = "∂ "  # before the address of a value: its cotangent
 _NOT_FINITE = {"nan": "NaN", "posinf": "+inf", "neginf": "-inf"}
 _NUMBERS = ("min", "max", "mean", "std", *_NOT_FINITE)
 _SHOWN = 40  # values in the text
@@ -110,15 +111,20 @@ class ValuesAt:
         self.example: int | None = None
         self._parts: dict[str, Any] = {}
         self._names: dict[str, dict[str, None]] = {}
+        made: dict[str, set[str]] = {}  # by a value the addresses of its cotangents
         for part in recording.parts:
-            at = part.address if places is None else places.get(part.address)
-            if at is not None:
+            if at := self._place(part):
                 self._parts.setdefault(at, part)
+                made.setdefault(at, set()).add(part.address)
                 self._names.setdefault(at, {})[part.name + part.path] = None
+        for at, addresses in made.items():
+            if len(addresses) > 1:  # of two derivatives, or of one argument of a call alone
+                del self._parts[at]
         self.examples = next(filter(None, (part.examples for part in self._parts.values())), 0)
         self._look()
         self.iterations = max((one.iterations for one in self._rows.values()), default=0)
-        counts = {address: one.nonfinite for address, one in self._rows.items()}
+        values = ((at, rows) for at, rows in self._rows.items() if not at.startswith(COTANGENT))
+        counts = {address: one.nonfinite for address, one in values}
         self.nonfinite = {address: number for address, number in counts.items() if number}
 
     def at(self, iteration: int | None = None, example: int | None = None) -> ValuesAt:
@@ -163,17 +169,37 @@ class ValuesAt:
             return _Rows(part)
         if part.examples == self.examples:
             return _Rows(part.of_example(self.example))
-        is_mapped = any(axis.startswith("vmap ") for axis in part.axes)
+        # The axes of a cotangent may not be known.
+        is_mapped = part.variable is not None and bool(part.variable.mapped)
         return _Rows(part, "all examples: " if is_mapped else "")
+
+    def _place(self, part: Any) -> str | None:
+        """The address of a value, after `COTANGENT` of the value that a cotangent belongs to."""
+        own = str(part.variable.address) if part.cotangent else part.address
+        at = own if self._places is None else self._places.get(own)
+        return f"{COTANGENT}{at}" if at and part.cotangent else at
+
+    @property
+    def with_cotangents(self) -> bool:
+        """Whether cotangents were recorded."""
+        return any(part.cotangent for part in self.recording.parts)
 
     @property
     def chips(self) -> dict[str, Chip]:
-        """The chip of each value, by its address, in the order of execution."""
+        """The chip of each value, by its address, in the order of execution.
+
+        The chip of its cotangent has the key ``"∂ "`` and this address. It is missing if the value
+        has several, as where two functions are differentiated with respect to it.
+        """
         found = {
             address: rows.chip(" = ".join(self._names[address]), self.iteration)
             for address, rows in self._rows.items()
         }
         return {address: chip for address, chip in found.items() if chip is not None}
+
+    def values(self) -> list[str]:
+        """The addresses of the values that have chips, without cotangents."""
+        return [address for address in self.chips if not address.startswith(COTANGENT)]
 
     def __getitem__(self, name: str) -> list[Chip]:
         """The chips of a variable, of a tag, or of an address: one for each value.
@@ -185,9 +211,8 @@ class ValuesAt:
             parts = self.recording[name].parts
         except taxpr.TaxprError as error:
             raise PanelError(one_line(error)) from None
-        places, chips = self._places, self.chips
-        found = (part.address if places is None else places.get(part.address) for part in parts)
-        return [chips[one] for one in dict.fromkeys(found) if one in chips]
+        chips = self.chips
+        return [chips[one] for one in dict.fromkeys(map(self._place, parts)) if one in chips]
 
     def __repr__(self) -> str:
         chips = list(self.chips.values())

@@ -71,6 +71,7 @@ class Traits(TypedDict):
     source_run: dict[str, list[LineMark]]  # what runs say of lines, by their numbers
     recorded: RecordedValues | Empty
     curves: dict[str, ValueCurve]  # of recorded values in loops, by address
+    cotangents: bool  # whether they can be recorded
     held: dict[str, str]  # for elements of the picture the recorded value that each gives
     source_heat: SourceHeat | Empty
     timeline: Timeline | Empty

@@ -25,7 +25,8 @@ class RecordedValues(TypedDict):
 
     ``iterations`` is how many the longest loop has, ``iteration`` the one that is shown, or -1 for
     all; and so for examples. ``injectors`` says whether the changes of the session took part, None
-    without changes.
+    without changes. The chip of a cotangent has the key ``"∂ "`` and the address of its value;
+    ``cotangents`` says whether there are any.
     """
 
     iteration: int
@@ -35,3 +36,4 @@ class RecordedValues(TypedDict):
     chips: dict[str, ValueChip]
     note: str
     injectors: bool | None
+    cotangents: bool

@@ -171,13 +171,14 @@ class AskValues(TypedDict):
     """Shows what variables held, recording it first where that is not done.
 
     In one iteration of the outermost loops, and for one example of the outermost `jax.vmap`; -1
-    means all. With the changes of the session, or without them.
+    means all. With the changes of the session, or without them; and with cotangents.
     """
 
     do: Literal["record"]
     iteration: int
     example: int
     injectors: bool
+    cotangents: bool
 
 
 class EditLine(TypedDict):

@@ -1,4 +1,4 @@
-"""The gradients that a run compares, of a scalar float result with respect to the arguments."""
+"""The gradients of a float result, by arguments, which a run compares, and by variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import jax
 import jax.numpy as jnp
 
 import taxpr
+from taxpr_jupyter._analysis.same_values import same_values
 from taxpr_jupyter._analysis.stateful import states_of
+from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._runs.outputs.array_diff import ArrayDifference, compare
 
 
@@ -104,3 +106,67 @@ def _gradient(call: Callable[..., Any], out: int, places: Sequence[int]) -> Call
         return jax.grad(loss)([leaves[k] for k in places])
 
     return slopes
+
+
+def has_cotangents(program: taxpr.Program) -> bool:
+    """Whether the variables of a program have cotangents.
+
+    That is the case if it takes a derivative inside, or has a result to differentiate.
+    """
+    return _differentiates(program) or bool(losses_of(program))
+
+
+def watched_with_cotangents(
+    program: taxpr.Program, fun: Callable[..., Any]
+) -> Callable[..., taxpr.questions.Recording]:
+    """Run a program and keep the values of its variables, and their cotangents.
+
+    If the program takes a derivative inside, as a train step does, its own cotangents are kept;
+    else the gradient of its first result that is a single float.
+
+    Args:
+        program: The program, which knows its variables.
+        fun: The function that it was traced from, of the same arguments.
+
+    Raises:
+        PanelError: There is nothing to differentiate.
+    """
+    if not _differentiates(program):
+        losses = losses_of(program)
+        if not losses:
+            raise PanelError(
+                f"{program.name} has no cotangents: it takes no derivative, and no result is a "
+                "single float to differentiate"
+            )
+        return taxpr.watch(program, grads=next(iter(losses.values())))
+
+    def run(*args: Any, **kwargs: Any) -> taxpr.questions.Recording:
+        values = taxpr.watch(program)(*args, **kwargs)
+        traced = taxpr.trace(fun, names="cotangents")(*args, **kwargs)
+        where: Any = [
+            taxpr.maybe(taxpr.cotangent(taxpr.var(one.short, occurrence=one.occurrence)))
+            for one in traced.variables()
+        ]
+        found = taxpr.watch(traced, where)(*args, **kwargs)
+        same = same_values(traced, program)
+        # The axes of an outer `jax.vmap` may be elsewhere than in the value, so no axis is named.
+        back = [
+            dataclasses.replace(part, variable=same[part.variable], mapped=())
+            for part in found.parts
+            if part.variable in same
+        ]
+        return taxpr.questions.Recording(
+            values.name,
+            values.out,
+            (*values.parts, *back),
+            (*values.skipped, *found.skipped),
+            tuple(dict.fromkeys((*values.notes, *found.notes))),
+            values.complete and found.complete,
+            values.states,
+        )
+
+    return run
+
+
+def _differentiates(program: taxpr.Program) -> bool:
+    return any(one.differentiated for one in program.variables())

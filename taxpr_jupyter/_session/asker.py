@@ -13,7 +13,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.measured import measured_by
 from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._model.questions import Question, question_of
-from taxpr_jupyter._runs.gradients import losses_of
+from taxpr_jupyter._runs.gradients import has_cotangents, losses_of, watched_with_cotangents
 from taxpr_jupyter._runs.injected_values import held_with_injectors
 from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._session.renderer import Renderer
@@ -22,6 +22,11 @@ from taxpr_jupyter._session.scrubber import Scrubber
 from taxpr_jupyter._store.store import Store
 from taxpr_jupyter._store.tracer import Tracer
 from taxpr_jupyter._tracing.changed import ignoring
+
+NO_COTANGENTS = (
+    "With injectors no cotangents are recorded: session.watch(injectors=False, grads=True) runs "
+    "the program without changes"
+)
 
 
 class Asker:
@@ -47,6 +52,7 @@ class Asker:
         cancel: threading.Event | None = None,
         *,
         injectors: bool = True,
+        grads: bool = False,
     ) -> taxpr.questions.Recording:
         """Runs the program, and keeps the values of its variables.
 
@@ -57,6 +63,9 @@ class Asker:
             cancel: As for `run`.
             injectors: Whether to run it with the injectors, and the changes of its source. A value
                 with one is then what the injector returned.
+            grads: Whether to keep the cotangent of each variable, too: the gradient with respect to
+                it. If the program takes a derivative inside, as a train step does, these are its
+                own; else they are of its first result that is a single float.
 
         Returns:
             A `taxpr.questions.Recording`.
@@ -76,6 +85,8 @@ class Asker:
             >>> attached = session.attach("0:cos", "scale", factor=3.0)
             >>> session.watch()["y"], session.watch(injectors=False)["y"]
             (y: float32[], 3 … 3, mean 3, y: float32[], 1 … 1, mean 1)
+            >>> session.watch(injectors=False, grads=True)["∂ y"]
+            ∂ y: float32[], 2 … 2, mean 2
         """
         plans: list[Plan] = []
 
@@ -84,13 +95,24 @@ class Asker:
             program = plan.program if injectors else plan.untouched
             _check_names(program)
             if injectors and plan.injected:
+                if grads:
+                    raise PanelError(NO_COTANGENTS)
                 return held_with_injectors(plan)
-            watching = taxpr.watch(program)
+            if grads:
+                fun = self._tracer.fun if injectors else self._tracer.untouched_fun
+                watching = watched_with_cotangents(program, fun)
+            else:
+                watching = taxpr.watch(program)
             return watching if injectors else ignoring(watching, plan.numbers)
 
         recording = self._runner.asked(watched, device, cancel)
         self._scrubber.note(recording, plans[0], injectors)
         return recording
+
+    @property
+    def has_cotangents(self) -> bool:
+        """Whether ``watch(grads=True)`` finds cotangents: there is something to differentiate."""
+        return has_cotangents(self._store.program)
 
     def ask(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import taxpr
+from taxpr_jupyter._analysis.same_values import same_values
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.values import ValuesAt
 from taxpr_jupyter._runs.run_plan import Plan
@@ -45,7 +46,8 @@ class Scrubber:
         """
         places = None
         if not changed and plan.program is not plan.untouched:
-            places = _same_values(plan.untouched, plan.program)
+            same = same_values(plan.untouched, plan.program)
+            places = {str(old.address): str(new.address) for old, new in same.items()}
         values = ValuesAt(recording, places, changed=changed)
         with self._store.change("recorded", step=None):
             if before := self._kept.get(self._shown):
@@ -71,13 +73,15 @@ class Scrubber:
         """
         return self._current(self._shown)
 
-    def has_recorded(self, injectors: bool) -> bool:
+    def has_recorded(self, injectors: bool, grads: bool = False) -> bool:
         """Whether values of the program as it is are recorded, with its changes or without them.
 
         Args:
             injectors: As for `watch`.
+            grads: Whether cotangents must be there, too.
         """
-        return self._current(injectors) is not None
+        values = self._current(injectors)
+        return values is not None and (values.with_cotangents or not grads)
 
     def _current(self, changed: bool) -> ValuesAt | None:
         kept, store = self._kept.get(changed), self._store
@@ -135,26 +139,3 @@ class Scrubber:
             self._kept[changed] = self._kept[changed]._replace(values=moved)
             self._shown = changed
         return moved
-
-
-def _same_values(before: taxpr.Program, after: taxpr.Program) -> dict[str, str]:
-    """The addresses in a program with a changed source, by the addresses of these values before.
-
-    These are values of the same variable, the same time that it is bound. A variable that is bound
-    another number of times is left out.
-    """
-
-    def by_variable(program: taxpr.Program) -> dict[Any, list[str]]:
-        found: dict[Any, list[str]] = {}
-        for one in program.variables():
-            key = one.owner, one.name, one.path, one.line
-            found.setdefault(key, []).append(str(one.address))
-        return found
-
-    new = by_variable(after)
-    return {
-        address: there
-        for key, addresses in by_variable(before).items()
-        if len(new.get(key, ())) == len(addresses)
-        for address, there in zip(addresses, new[key], strict=True)
-    }

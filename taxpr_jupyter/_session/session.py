@@ -229,6 +229,7 @@ class Session:
     recorded = of("_scrubber", Scrubber.recorded)
     has_recorded = of("_scrubber", Scrubber.has_recorded)
     at = of("_scrubber", Scrubber.at)
+    has_cotangents = of("_asker", Asker.has_cotangents)
     ask = of("_asker", Asker.ask)
     find_nan = of("_asker", Asker.find_nan)
     flow = of("_asker", Asker.flow)

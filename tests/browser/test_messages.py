@@ -132,7 +132,7 @@ def test_several_values_are_selected(page, shown):
     assert all_sent(it) == [
         {"do": "choose"},
         {"do": "tagAll", "addresses": both},
-        {"do": "record", "iteration": -1, "example": -1, "injectors": True},
+        {"do": "record", "iteration": -1, "example": -1, "injectors": True, "cotangents": False},
         {"do": "attachAll", "addresses": both, "injector": ""},
         {"do": "untagAll", "addresses": both},
         {"do": "between", "address": TANH, "to": "1:scan"},

@@ -31,6 +31,16 @@ def every(xs):
     return jax.vmap(fall)(xs)
 
 
+def layers(w, x):
+    def layer(h, wi):
+        z = h @ wi
+        return jnp.tanh(z), None
+
+    last, _ = jax.lax.scan(layer, x, w)
+    error = last - 1.0
+    return (error**2).mean()
+
+
 @pytest.fixture(params=["light", "dark"])
 def it(page, shown, request):
     page.set_viewport_size({"width": 1300, "height": 900})
@@ -97,3 +107,23 @@ def test_one_cursor_moves_picture_source_and_inspector(it):
     session.attach(speed, "scale", factor=2.0)
     it.look()
     expect(places[2]).to_have_text(recorded.at(0).chips[speed].words)  # it is of a run without
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_cotangents_are_beside_their_values(page, shown, scheme):
+    page.set_viewport_size({"width": 1300, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    arguments = jnp.full((6, 4, 4), 0.3), jnp.linspace(-1.0, 1.0, 8).reshape(2, 4)
+    it = shown(Session(layers, arguments, names=True), "Source")
+    page.get_by_role("button", name="Cotangents").click()
+    expect(page.get_by_role("button", name="Cotangents")).to_be_disabled()
+    variable = it.line("z = h @ wi").get_by_role("button", name=re.compile("^z: "))
+    expect(variable.locator(".tx-held")).to_have_count(2)
+    [z] = [one.address for one in it.session.program.variables() if one.name == "z"]
+    variable.click()
+    move(it, "Iteration of the loops", ["ArrowRight"])
+    back = it.session.recorded.at(iteration=0).chips[f"∂ {z}"]
+    for place in (variable, page.locator(".tx-inspector")):
+        expect(place.locator(".tx-held").nth(1)).to_have_text(f"∂{back.words}")
+    assert found(page, ".taxpr-panel") == []
+    it.root.screenshot(path=BUILD / f"scrubbing-cotangents-{scheme}.png")

@@ -171,7 +171,14 @@ def test_the_source_tab_says_which_run_its_values_are_of(session):
 
     def record(injectors=True):
         graph._handle_custom_msg(
-            {"do": "record", "iteration": -1, "example": -1, "injectors": injectors}, []
+            {
+                "do": "record",
+                "iteration": -1,
+                "example": -1,
+                "injectors": injectors,
+                "cotangents": False,
+            },
+            [],
         )
         assert view.wait(100)
         return graph.recorded

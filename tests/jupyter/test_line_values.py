@@ -223,7 +223,13 @@ def test_with_a_line_typed_over_each_value_is_of_its_own_variable(tmp_path, monk
     view = view_for(session)
 
     def chips(injectors):
-        message = {"do": "record", "iteration": -1, "example": -1, "injectors": injectors}
+        message = {
+            "do": "record",
+            "iteration": -1,
+            "example": -1,
+            "injectors": injectors,
+            "cotangents": False,
+        }
         view.graph._handle_custom_msg(message, [])
         assert view.wait(60)
         shown = view.graph.recorded
@@ -241,7 +247,13 @@ def test_the_panel_records_once_and_shows_each_cursor(session, monkeypatch):
     graph = view.graph
 
     def send(iteration):
-        message = {"do": "record", "iteration": iteration, "example": -1, "injectors": True}
+        message = {
+            "do": "record",
+            "iteration": iteration,
+            "example": -1,
+            "injectors": True,
+            "cotangents": False,
+        }
         graph._handle_custom_msg(message, [])
         assert view.wait(60)
         return graph.recorded
@@ -283,9 +295,132 @@ def test_what_cannot_be_recorded_is_said():
     session = Session(f, (XS, LIMIT), names=False)
     view = view_for(session)
     view.graph._handle_custom_msg(
-        {"do": "record", "iteration": -1, "example": -1, "injectors": True}, []
+        {"do": "record", "iteration": -1, "example": -1, "injectors": True, "cotangents": False}, []
     )
     assert view.wait(60)
     assert "names=True" in view.graph.message["text"]
     assert view.graph.recorded == {}
     view.close()
+
+
+def layers(w, x):
+    def layer(h, wi):
+        z = h @ wi
+        h = jnp.tanh(z)
+        return h, h.mean()
+
+    last, _ = jax.lax.scan(layer, x, w)
+    error = last - 1.0
+    return (error**2).mean()
+
+
+def train_step(w, x):
+    value, grads = jax.value_and_grad(layers)(w, x)
+    new = w - 0.1 * grads
+    return new, value
+
+
+WEIGHTS = 0.3 * jnp.arange(48.0).reshape(3, 4, 4) / 24
+INPUTS = jnp.linspace(-1.0, 1.0, 8).reshape(2, 4)
+
+
+def by_hand_at_z():
+    """The gradient at `z` of each layer, by what is added to it there."""
+
+    def unrolled(more):
+        h = INPUTS
+        for k in range(3):
+            h = jnp.tanh(h @ WEIGHTS[k] + more[k])
+        return ((h - 1.0) ** 2).mean()
+
+    return np.asarray(jax.grad(unrolled)(jnp.zeros((3, 2, 4))))
+
+
+@pytest.mark.parametrize("function", [layers, train_step])
+def test_a_value_has_its_cotangent_beside_it(function):
+    """That of the program's result, or of the derivative that the program takes."""
+    session = Session(function, (WEIGHTS, INPUTS), names=True)
+    assert session.has_cotangents
+    assert not session.has_recorded(False, grads=True)
+    session.watch(grads=True)
+    assert session.has_recorded(True, grads=True)
+    expected = by_hand_at_z()
+    [z] = [one.address for one in session.program.variables() if one.name == "z"]
+    for k in range(3):
+        values = session.at(iteration=k)
+        found, [named] = values.chips[f"∂ {z}"], values["∂ z"]
+        assert found == named
+        assert found.words == f"{expected[k].mean():.4g} ± {expected[k].std():.3g}"
+    gradient = np.asarray(jax.grad(layers)(WEIGHTS, INPUTS))
+    assert values.chips["∂ in0"].words == f"{gradient.mean():.4g} ± {gradient.std():.3g}"
+    assert z in values.values()
+    assert not any("∂" in one for one in values.values())
+    view = view_for(session)
+    assert view.graph.recorded["cotangents"]
+    assert view.graph.cotangents
+    assert view.graph.recorded["chips"][f"∂ {z}"]["words"] == found.words
+    assert f"∂ {z}" in view.graph.curves
+    assert not any("∂" in one for one in view.graph.held.values())
+    view.close()
+
+
+def test_the_cotangent_of_an_example_is_that_of_the_whole_loss_there():
+    def squared(x):
+        y = x * 3.0
+        return y**2
+
+    def loss(xs):
+        return jax.vmap(squared)(xs).sum()
+
+    session = Session(loss, (jnp.array([1.0, 2.0]),), names=True)
+    session.watch(grads=True)
+    assert [str(session.at(example=k)["∂ y"][0]) for k in (0, 1)] == ["6", "12"]
+
+    def each(xs):
+        return jax.vmap(jax.grad(squared))(xs)
+
+    session = Session(each, (jnp.array([1.0, 2.0]),), names=True)
+    session.watch(grads=True)
+    shown = session.at(example=1)
+    assert str(shown["y"][0]) == "6"
+    assert shown["∂ y"][0].words == "all examples: 9 ± 3"
+
+
+def test_of_two_derivatives_neither_is_taken_for_the_other():
+    def first(w):
+        y = w * 2.0
+        return (y**2).sum()
+
+    def second(w):
+        z = w * 3.0
+        return (z**3).sum()
+
+    def both(w):
+        return jax.grad(first)(w), jax.grad(second)(w)
+
+    session = Session(both, (jnp.ones(2),), names=True)
+    session.watch(grads=True)
+    chips = session.recorded.chips
+    assert "in0" in chips
+    assert "∂ in0" not in chips
+    assert (str(session.recorded["∂ y"][0]), str(session.recorded["∂ z"][0])) == ("all 4", "all 27")
+
+
+def test_where_there_are_no_cotangents_it_is_said():
+    session = Session(lambda x: x * 2, (jnp.ones(2),), names=True)
+    assert not session.has_cotangents
+    session = Session(squares, (jnp.ones(2),), names=True)
+    with pytest.raises(PanelError, match="squares has no cotangents: it takes no derivative, and"):
+        session.watch(grads=True)
+    session = Session(layers, (WEIGHTS, INPUTS), names=True)
+    [z] = [one.address for one in session.program.variables() if one.name == "z"]
+    session.attach(z, "scale", factor=2.0)
+    with pytest.raises(PanelError, match="With injectors no cotangents are recorded"):
+        session.watch(grads=True)
+    session.watch(injectors=False, grads=True)
+    assert session.recorded.with_cotangents
+
+
+def squares(x):
+    y = x * x
+    return y

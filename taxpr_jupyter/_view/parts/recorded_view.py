@@ -31,9 +31,15 @@ class RecordedView:
     def handle(self, message: Message) -> bool:
         """Shows the values at another cursor; the first time the program runs for it."""
         match message:
-            case {"do": "record", "iteration": iteration, "example": example, "injectors": changed}:
-                at = (None if k < 0 else k for k in (iteration, example))
-                self._show(*at, changed=changed and self._has_changes)
+            case {
+                "do": "record",
+                "iteration": iteration,
+                "example": example,
+                "injectors": injectors,
+                "cotangents": grads,
+            }:
+                iteration, example = (None if k < 0 else k for k in (iteration, example))
+                self._show(iteration, example, injectors and self._has_changes, grads)
             case _:
                 return False
         return True
@@ -42,13 +48,13 @@ class RecordedView:
     def _has_changes(self) -> bool:
         return bool(self._session.injectors or self._session.written)
 
-    def _show(self, iteration: int | None, example: int | None, changed: bool) -> None:
-        if self._session.has_recorded(changed):
+    def _show(self, iteration: int | None, example: int | None, changed: bool, grads: bool) -> None:
+        if self._session.has_recorded(changed, grads):
             self._session.at(iteration, example, injectors=changed)
             return
 
         def work(task: Task) -> taxpr.questions.Recording:
-            return self._session.watch(cancel=task.cancelled, injectors=changed)
+            return self._session.watch(cancel=task.cancelled, injectors=changed, grads=grads)
 
         def then(recording: taxpr.questions.Recording | None, cancelled: bool) -> None:
             del recording, cancelled  # the session has told of it
@@ -61,6 +67,7 @@ class RecordedView:
         Returns:
             Whether these are others than before.
         """
+        self._graph.cotangents = self._session.has_cotangents
         now = self._session.recorded, self._has_changes
         (before, _), (values, has_changes) = self._shown, now
         if now == self._shown:
@@ -81,6 +88,7 @@ class RecordedView:
             },
             "note": _note(values),
             "injectors": values.changed if has_changes else None,
+            "cotangents": values.with_cotangents,
         }
         if before is None or before.curves is not values.curves:
             self._graph.curves = {
@@ -97,7 +105,7 @@ class RecordedView:
         """Shows which elements of the picture give the recorded values."""
         del change
         if values := self._shown[0]:
-            self._graph.held = held_by(self._session.picture(), values.chips)
+            self._graph.held = held_by(self._session.picture(), values.values())
 
 
 def held_by(picture: Picture, addresses: Iterable[str]) -> dict[str, str]:

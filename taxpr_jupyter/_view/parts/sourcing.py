@@ -65,7 +65,7 @@ class SourceView:
         """Shows what the last run says of lines."""
         if self._seen and self._graph.source:
             values = self._session.recorded
-            held = (values.chips, values.nonfinite) if values else ((), {})
+            held = (values.values(), values.nonfinite) if values else ((), {})
             marks = self._jobs.attempt(line_marks, self._session, *held) or {}
             self._graph.source_run = {str(line): found for line, found in marks.items()}
 

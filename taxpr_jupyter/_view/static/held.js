@@ -27,6 +27,13 @@ export class Held {
     this.state += 1;
   }
 
+  /** The chip of a value, and that of its cotangent. @param {string} address @returns {HTMLElement[]} */
+  both(address) {
+    const back = this.chip(`∂ ${address}`);
+    back?.prepend(h("b", { class: "tx-cotangent" }, "∂"));
+    return [this.chip(address), back].filter((one) => one !== null);
+  }
+
   /** The chip of a value; null where it was not recorded. @param {string} address */
   chip(address) {
     const { recorded } = this;

@@ -70,11 +70,11 @@ function drawTags(tags, select) {
  * @param {Held} held What was recorded.
  */
 function drawValue({ address, text, tag, refused }, send, held) {
-  const was = held.chip(address);
-  if (refused) return h("div", { class: "tx-value" }, line(text), was, hint(refused));
+  const was = held.both(address);
+  if (refused) return h("div", { class: "tx-value" }, line(text), ...was, hint(refused));
   if (tag) {
     const remove = button("Remove tag", () => send({ do: "untag", address }));
-    return h("div", { class: "tx-value" }, line(text), was, tagChip(tag), tag.added ? remove : null);
+    return h("div", { class: "tx-value" }, line(text), ...was, tagChip(tag), tag.added ? remove : null);
   }
   const tagIt = () => send({ do: "tag", address, name: name.value.trim() });
   const name = textField({
@@ -84,7 +84,7 @@ function drawValue({ address, text, tag, refused }, send, held) {
     keydown: (event) => event.key === "Enter" && tagIt(),
   });
   const form = h("div", { class: "tx-name" }, name, button("Tag", tagIt));
-  return h("div", { class: "tx-value" }, line(text), was, form);
+  return h("div", { class: "tx-value" }, line(text), ...was, form);
 }
 
 /** Where the user's code is: of a tag, that of its value apart from that of the tag itself. */
@@ -126,7 +126,7 @@ function drawInspection(node, send, close, paths, held) {
     ),
     h("code", { class: "tx-address" }, address),
     node.note ? h("p", { class: "tx-note" }, node.note) : null,
-    tag ? section("Tag", facts(node.tagParams), held.chip(`${address}.0`), hint(tag.where)) : null,
+    tag ? section("Tag", facts(node.tagParams), ...held.both(`${address}.0`), hint(tag.where)) : null,
     tag?.added
       ? h("div", {}, button("Remove tag", () => send({ do: "untag", address })))
       : null,
@@ -302,7 +302,7 @@ function render({ model, el }) {
     find.bring(address);
   };
   const held = new Held();
-  const scrubber = new Scrubber((iteration, example, injectors) => send({ do: "record", iteration, example, injectors }));
+  const scrubber = new Scrubber((asked) => send({ do: "record", ...asked }));
   const source = new SourceLines({
     choose: show,
     light: (place) => send(place ? { do: "line", address: place } : { do: "all" }),
@@ -392,7 +392,7 @@ function render({ model, el }) {
   /** The chips of recorded values, wherever they are. */
   const hold = () => {
     held.show(model.get("recorded"), model.get("curves"));
-    scrubber.show(held.recorded);
+    scrubber.show(held.recorded, model.get("cotangents"));
     scrub();
     source.hold(held);
     picture.hold(held, model.get("held"));
@@ -439,6 +439,7 @@ function render({ model, el }) {
     source_edits: (edits) => source.edited(edits),
     recorded: hold,
     curves: hold,
+    cotangents: hold,
     held: hold,
     source_heat: (measured) => source.warm(measured),
     timeline: (line) => timeline.show(line),

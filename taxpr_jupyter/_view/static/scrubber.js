@@ -10,10 +10,13 @@
 import { button, h } from "./dom.js";
 
 export class Scrubber {
-  /** @param {(iteration: number, example: number, injectors: boolean) => void} record Asks for these; -1 means all. */
+  /**
+   * @param {(asked: { iteration: number, example: number, injectors: boolean, cotangents: boolean }) => void} record Asks
+   *   for these; -1 means all.
+   */
   constructor(record) {
-    const go = (iteration = Number(this.iteration.slider.value), example = Number(this.example.slider.value)) =>
-      record(iteration, example, this.with.checked);
+    const go = (cotangents = false) =>
+      record({ iteration: Number(this.iteration.slider.value), example: Number(this.example.slider.value), injectors: this.with.checked, cotangents });
     const axis = (/** @type {string} */ name, /** @type {string} */ one, /** @type {string} */ all) => {
       const slider = h("input", { type: "range", min: "-1", value: "-1", "aria-label": name, input: () => go() });
       const words = h("output", {});
@@ -23,19 +26,22 @@ export class Scrubber {
     this.iteration = axis("Iteration of the loops", "iteration", "all iterations");
     /** @type {Axis} */
     this.example = axis("Example of jax.vmap", "example", "all examples");
-    this.run = button("Record values", () => go(-1, -1), { title: "Run the program, and show what each variable held" });
+    this.run = button("Record values", () => go(), { title: "Run the program, and show what each variable held" });
+    this.back = button("Cotangents", () => go(true), { title: "Run the program, and show also the gradient with respect to each variable" });
     this.with = h("input", { type: "checkbox", change: () => go() });
     this.with.checked = true;
     this.both = h("label", { class: "tx-unseen" }, this.with, "with the changes");
     this.of = h("span", { class: "tx-hint" });
-    this.element = h("div", { class: "tx-record", role: "group", "aria-label": "Recorded values" }, this.run, this.both, this.iteration.label, this.example.label, this.of);
+    this.element = h("div", { class: "tx-record", role: "group", "aria-label": "Recorded values" }, this.run, this.back, this.both, this.iteration.label, this.example.label, this.of);
   }
 
-  /** @param {RecordedValues | Empty} recorded */
-  show(recorded) {
+  /** @param {RecordedValues | Empty} recorded @param {boolean} differentiable Whether there are cotangents. */
+  show(recorded, differentiable) {
     const there = "chips" in recorded;
     this.run.textContent = there ? "Recorded" : "Record values";
     this.run.disabled = there;
+    this.back.hidden = !differentiable;
+    this.back.disabled = there && recorded.cotangents;
     this.both.classList.toggle("tx-unseen", !there || recorded.injectors === null);
     this.of.textContent = there ? recorded.note : "";
     if (there) this.with.checked = recorded.injectors ?? true;

@@ -24,7 +24,7 @@ export function drawSeveral(chosen, several, held, { send, select, close }) {
     item.append(h("code", {}, text));
     if (tag) item.append(chip(tag, injector ? "injected" : "tag"));
     if (injector) item.append(h("span", {}, injector));
-    item.append(held.chip(address) ?? "");
+    item.append(...held.both(address));
     return h("li", {}, item);
   };
   const listed = h("ul", { class: "tx-chosen-values", "aria-label": "Selected values" }, ...values.map(row));
@@ -43,7 +43,7 @@ export function drawSeveral(chosen, several, held, { send, select, close }) {
   );
   const actions = [
     bare ? button(`Tag ${bare}`, () => send({ do: "tagAll", ...all }), { title: "A run then records them" }) : null,
-    button("Watch", () => send({ do: "record", iteration: -1, example: -1, injectors: true }), {
+    button("Watch", () => send({ do: "record", iteration: -1, example: -1, injectors: true, cotangents: false }), {
       title: "Run, and show the values of variables",
     }),
     injected ? button(`Remove ${counted(injected, "injector")}`, () => send({ do: "attachAll", ...all, injector: "" })) : null,

@@ -328,9 +328,9 @@ export class SourceLines {
         const state = `${this.held?.state} ${shown} ${chosen < 0}`;
         if (value instanceof HTMLElement && value.dataset.state !== state) {
           value.dataset.state = state;
-          const held = this.held?.chip(shown);
-          const first = held && chosen < 0 && addresses.length > 1 ? ` first of ${addresses.length}` : "";
-          fill(value, held ? [`${first} = `, held] : []);
+          const held = this.held?.both(shown) ?? [];
+          const first = held.length && chosen < 0 && addresses.length > 1 ? ` first of ${addresses.length}` : "";
+          fill(value, held.length ? [`${first} = `, ...held] : []);
         }
       });
     });
