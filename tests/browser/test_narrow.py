@@ -242,3 +242,32 @@ def test_the_source_is_beside_the_picture_where_both_can_be_read(it, page, width
         expect(page.locator(".tx-stage")).to_be_visible()
     else:
         expect(page.locator(".tx-stage")).to_be_hidden()
+
+
+def test_beside_the_inspector_results_have_the_room_of_the_picture(page, shown):
+    page.set_viewport_size({"width": 950, "height": 768})  # as beside the files of JupyterLab
+    session = Session(train_step, arguments(), namespace=globals())
+    session.attach(taxpr.var("scores", occurrence=0), "scale", factor=0.5)
+    it = shown(session)
+    page.get_by_role("button", name="Run", exact=True).click()
+    table = page.locator(".tx-results").get_by_label("Outputs", exact=True)
+    expect(table).to_be_visible(timeout=60_000)
+    settled(page)
+    it.root.screenshot(path=BUILD / "results-beside-inspector.png")
+    expect(page.locator(".tx-stage")).to_be_hidden()
+    assert table.evaluate("(one) => one.scrollWidth <= one.closest('.tx-scroll').clientWidth")
+    page.get_by_role("tab", name="Picture").click()
+    expect(page.locator(".tx-stage")).to_be_visible()
+
+
+def test_the_pen_of_a_line_stands_beside_it(it, page):
+    page.set_viewport_size({"width": 910, "height": 900})
+    row = it.panel.get_by_role("row").filter(has_text="value, grads = jax.value_and_grad")
+    row.get_by_role("button", name=re.compile("^value")).click()
+    page.set_viewport_size({"width": 905, "height": 900})
+    settled(page)
+    pen = row.get_by_role("button", name=re.compile("^Edit line")).bounding_box()
+    line = row.locator(".tx-of-line").bounding_box()
+    it.root.screenshot(path=BUILD / "narrow-pen.png")
+    assert line["x"] + line["width"] <= pen["x"]
+    assert line["y"] < pen["y"] + pen["height"] <= line["y"] + line["height"] + 4
