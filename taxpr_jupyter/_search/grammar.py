@@ -71,6 +71,8 @@ GRAMMAR: Grammar = {
         "dtype": r"(?:b?f|[iuc])[0-9]+(?:_\w+)?|bool|key(?:<\w+>)?",
         "shape": rf"(?:Ref\{{)?({_DTYPE}(?=[\[(]))?(?:\[{_SIZES}\]|\({_SIZES}\)|{_SIZES})\}}?",
         "type": rf"(?:Ref\{{)?({_DTYPE})\[([^\]]*)\]\}}?",
+        "selector": r"\s*(?:(?:taxpr\.)?(?:var|scope|line|tag|prim|cotangent)\("
+        r"|[{\[]\s*(?:[\"'{]|(?:taxpr\.)?[a-z_]\w*\()).*",
     },
     "mistakes": {
         "empty": "Nothing follows {kind}: in the search. An example: {example}",
@@ -79,6 +81,8 @@ GRAMMAR: Grammar = {
         "shape": "{rest} is no shape. Examples: {example} shape:[...,64]",
         "line": "{rest} is no line. An example: {example}",
         "scope": "{rest} is no part of a name stack. An example: {example}",
+        "selector": "This is a selector in Python, and a saved page has no Python. Type "
+        "var:scores, line:12 or scope:block_0 here, or the selector in the panel of a notebook.",
         "variables": "The program knows no variables of the source: it was traced before, or "
         "beside a debugger, or its derivative would keep more for them. "
         "taxpr.trace(f, names=True) notes them even so.",

@@ -5,19 +5,18 @@ Nothing is evaluated but calls of the makers of selectors, and literals.
 
 import ast
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import taxpr
 from taxpr.libraries import parameters_of
 from taxpr_jupyter._errors import PanelError, one_line
+from taxpr_jupyter._search.grammar import PATTERNS
 from taxpr_jupyter._text.short import shortened
 
 _MAKERS: Mapping[str, Callable[..., Any]] = {
     one.__name__: one for one in (taxpr.var, taxpr.scope, taxpr.line)
 }
-_BEGIN = re.compile(r"\s*(?:(?:taxpr\.)?([A-Za-z_]\w*)\(|[{\[]\s*[\"'{]|[{\[]\s*(?:taxpr\.)?\w+\()")
 _KNOWN = 'var("h"), scope("block_*"), line(12), {"name": "loss"}'
 EXAMPLE = 'var("h", line=3)', "a selector in Python; Enter selects all that it means"
 _INSTEAD = {
@@ -34,8 +33,7 @@ def is_selector(text: str) -> bool:
         >>> [is_selector(text) for text in ('var("h', '{"name": "loss"}', "tanh f32[2]", "[2,16]")]
         [True, True, False, False]
     """
-    found = _BEGIN.match(text)
-    return found is not None and (found[1] is None or found[1] in {*_MAKERS, *_INSTEAD})
+    return PATTERNS["selector"].fullmatch(text) is not None
 
 
 def selector_of(text: str) -> Any:

@@ -18,6 +18,7 @@ from taxpr_jupyter._output.page import STATIC
 from taxpr_jupyter._search.find import Finder
 from taxpr_jupyter._search.grammar import GRAMMAR
 from taxpr_jupyter._search.searched import Searched
+from taxpr_jupyter._search.typed import is_selector
 from taxpr_jupyter._text.short import file_and_line
 
 FOUND = """async ([code, grammar, known, searches]) => {
@@ -64,6 +65,15 @@ def test_what_makes_no_sense(page):
     found = found_in_page(page, program(), [text for text, _ in MISTAKES])
     for (text, message), said in zip(MISTAKES, found, strict=True):
         assert message in said, text
+
+
+def test_a_selector_of_python_is_said_to_need_a_panel(page):
+    makers = [f'{name}("h")' for name in ("var", "scope", "line", "tag", "prim", "taxpr.var")]
+    typed = [*makers, '[var("h", line=3), taxpr.line(1', '{"name": "loss"}', 'var("h']
+    assert all(is_selector(text) for text in typed)
+    found = found_in_page(page, program(), [*typed, "[2,16]", "[*,16] tanh", "{a"])
+    assert all("selector in Python, and a saved page has no" in one for one in found[: len(typed)])
+    assert all(isinstance(one, list) for one in found[len(typed) :])
 
 
 def test_variables_of_the_source(page):

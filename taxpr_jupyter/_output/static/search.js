@@ -68,6 +68,7 @@ export class Search {
 
   /** The words of a search. @param {string} text @returns {Word[]} */
   words(text) {
+    if (this.patterns.selector.test(text)) throw new Mistake(this.grammar.mistakes.selector);
     return (text.match(new RegExp(this.grammar.patterns.word, "gis")) ?? []).map((word) => this.#word(word));
   }
 
