@@ -10,6 +10,7 @@ import pytest
 from browser.conftest import BUILD
 from browser.lab_server import ROOT, wait_until_up
 from browser.notebook_page import SECONDS, Panel, expect
+from browser.test_accessibility import FOUND
 
 NOTEBOOK = """\
 import marimo
@@ -41,6 +42,8 @@ def _(jax, jnp, panel, taxpr):
 if __name__ == "__main__":
     app.run()
 """
+# There is no Node.js here; the environment of the other browser tests is made first.
+AXE = ROOT / ".envs" / "newest" / "node_modules" / "axe-core" / "axe.min.js"
 TANH = "1:scan/body/2:tanh"
 
 
@@ -90,6 +93,16 @@ def test_a_value_is_changed_and_followed_live(page, url, theme):
     expect(headline).not_to_have_text(before)
     chips = panel.results.locator(".tx-chip-injected")
     expect(chips).to_have_text(["h: scale(factor=0.45)"])
+    page.evaluate(AXE.read_text("utf-8"))
+    assert panel.root.evaluate(FOUND) == []
+    panel.root.get_by_role("tab", name="Compare").click()
+    expect(panel.root.locator(".tx-sides g.node.new").first).to_be_visible()
+    assert panel.root.evaluate(FOUND) == []
+    panel.root.get_by_role("tab", name="Source").click()
+    # marimo runs the cells of an app with other columns than the file has.
+    expect(panel.root.locator(".tx-source")).to_contain_text("from code without a known source")
+    assert panel.root.evaluate(FOUND) == []
+    panel.root.get_by_role("tab", name="Results").click()
     sizes = panel.root.evaluate("""(root) => [...root.querySelectorAll("*")]
         .filter((one) => !one.closest("svg") && one.innerText?.trim() && !one.children.length)
         .map((one) => parseFloat(getComputedStyle(one).fontSize))""")

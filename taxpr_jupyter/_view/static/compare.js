@@ -28,7 +28,7 @@ export class Compare {
       button("↓", () => this.#step(1), { "aria-label": "Next difference" }),
     ];
     this.words = spoken("tx-hint");
-    this.changes = h("ul", { class: "tx-changes", "aria-label": "Changes" });
+    this.changes = h("ul", { class: "tx-changes", tabindex: "0", "aria-label": "Changes" });
     this.note = h("p", { class: "tx-note tx-compare-note" });
     this.stage = h("div", { class: "tx-sides" });
     this.text = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Differences as text" });
