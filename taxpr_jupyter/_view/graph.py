@@ -113,6 +113,7 @@ class Graph(anywidget.AnyWidget):
 
     def __init__(self, guard: threading.RLock, **kwargs: Any) -> None:
         self._guard = guard
+        self._unsent: set[str] | None = None  # what `wait` keeps back
         super().__init__(**kwargs)
 
     def show(self, **traits: Any) -> None:
@@ -125,6 +126,27 @@ class Graph(anywidget.AnyWidget):
         """Sends what changes meanwhile in one message: a notebook takes long for each."""
         with self._guard, self.hold_sync():
             yield
+
+    def wait(self) -> None:
+        """Sends nothing until `go_on`, which sends what has changed meanwhile in one message."""
+        with self._guard:
+            self._unsent = set() if self._unsent is None else self._unsent
+
+    def go_on(self) -> None:
+        """Ends what `wait` began, if anything did."""
+        with self._guard:
+            unsent, self._unsent = self._unsent, None
+            if unsent:
+                self.send_state(unsent)
+
+    def send_state(self, key: Any = None) -> None:
+        """Sends some traits, or all."""
+        with self._guard:
+            if self._unsent is None:
+                super().send_state(key)
+            else:
+                names = self.keys if key is None else [key] if isinstance(key, str) else key
+                self._unsent.update(names)
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The state to send, as plain JSON: marimo would send an `Address` as ``{}``."""

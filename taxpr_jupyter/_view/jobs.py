@@ -179,6 +179,7 @@ class Jobs:
     def report(self, task: Task) -> None:
         """Shows how far a task is, if it is the one that is shown."""
         with self.lock:
+            self._graph.go_on()  # it takes longer than was thought
             if task in self.tasks()[:1]:
                 self._graph.progress = {
                     "running": True,

@@ -13,6 +13,7 @@ from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import CANCELLED, RUN, TRIAL, Jobs
 
+QUICK = 0.05  # seconds of a live run that is shown together with the value that it follows
 REST = 0.5  # seconds without another value, after which a live run is looked at as a whole
 
 
@@ -82,6 +83,10 @@ class Running:
     def _start(self, live: bool) -> Task:
         self._jobs.say("")
         work = functools.partial(self._run, live)
+        last = self._jobs.session.last
+        if live and last is not None and last.ok and last.times["run"] < QUICK:
+            # One message less: a page takes longer for each than such a run takes.
+            self._graph.wait()
         # That a live run goes on could not be read before it is over.
         return self._jobs.start(RUN, work, "starting", said=not live)
 
@@ -112,6 +117,7 @@ class Running:
                 with self._jobs.lock:
                     wanted = self._wanted and self._graph.live and not task.cancelled.is_set()
                     if wanted and not self._jobs.session.running:
+                        self._graph.go_on()
                         live = True
                         continue
                     self._wanted = wanted  # when the cell's run has ended
@@ -126,6 +132,7 @@ class Running:
 
     def _ended(self, task: Task, run: Run | None) -> None:
         with self._jobs.lock:
+            self._graph.go_on()
             if not self._jobs.end(task):
                 return
             if task.cancelled.is_set() and not self._graph.message.get("error"):

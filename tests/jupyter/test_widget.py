@@ -6,6 +6,7 @@ import threading
 import time
 import types
 
+import ipywidgets
 import jax
 import jax.numpy as jnp
 import pytest
@@ -437,20 +438,61 @@ def test_live_runs_with_each_value_and_then_looks_at_all(session, view, remote):
     assert session.last.injectors[key].values == {"factor": 0.125}
 
 
-def test_a_step_of_the_slider_takes_two_messages(session, view, remote, monkeypatch):
+def wait_for(condition):
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def sent(view, monkeypatch):
+    """The names of the traits in each message to the browser that has some."""
+    found = []
+    # ipywidgets 7 sends nothing without a kernel.
+    monkeypatch.setattr(type(view.graph.comm), "kernel", True, raising=False)
+
+    def send(graph, key=None):
+        found.append({key} if isinstance(key, str) else set(key))
+
+    monkeypatch.setattr(ipywidgets.Widget, "send_state", send)
+    return lambda: [names for names in found if names]
+
+
+def test_a_step_of_the_slider_takes_one_message(session, view, remote, sent):
     key = session.attach(TANH, "scale").key
     remote.select(TANH)
     remote.send("run", device="cpu:0")
     view.graph.set_state({"live": True})
     settled(view)
-    sent = []
-    # ipywidgets 7 sends nothing without a kernel.
-    monkeypatch.setattr(type(view.graph.comm), "kernel", True, raising=False)
-    monkeypatch.setattr(view.graph, "send_state", lambda key=None: sent.append(set(key)))
+    before = len(sent())
     remote.send("value", key, param="factor", text="0.125", **{"from": "page", "number": 1})
-    assert [one for one in sent if one] == sent[:2]
-    assert {"tags", "controls", "handled"} <= sent[0]
-    assert {"results", "runs"} <= sent[1]
+    [names] = sent()[before:]
+    assert {"tags", "controls", "handled", "results", "runs"} <= names
+
+
+def test_a_step_of_the_slider_is_shown_before_a_run_that_takes_long(
+    session, view, remote, sent, monkeypatch
+):
+    key = session.attach(TANH, "scale").key
+    remote.select(TANH)
+    remote.send("run", device="cpu:0")
+    view.graph.set_state({"live": True})
+    settled(view)
+    before, go_on, run = len(sent()), threading.Event(), session.run
+
+    def slowly(*args, **kwargs):
+        assert go_on.wait(SECONDS)
+        return run(*args, **kwargs)
+
+    monkeypatch.setattr(session, "run", slowly)
+    view.messages.take({"do": "value", "address": key, "param": "factor", "text": "0.125"})
+    wait_for(lambda: len(sent()) > before)
+    assert "controls" in sent()[before]
+    assert "results" not in sent()[before]
+    go_on.set()
+    assert view.wait(SECONDS)
+    wait_for(lambda: any("results" in names for names in sent()[before:]))
 
 
 def test_the_table_of_runs_follows_live_runs_while_it_is_open(session, view, remote):

@@ -112,7 +112,8 @@ def glance(name: str, before: Any, after: Any, sides: tuple[str, str] = SIDES) -
     """Like `compare` for a single number; of a larger array only the first elements count."""
     if getattr(after, "size", 1) == 1 or not _alike(before, after):
         return compare(name, before, after, sides)
-    old, new = (_glimpse(value) for value in (before, after))
+    old = _known_glimpse(before)
+    new = _glimpse(after, old)
     known = [one.others for one in (old, new) if one.others is not None]
     return ArrayDifference(
         name=name,
@@ -135,29 +136,44 @@ class _Glimpse(NamedTuple):
         type: Its type.
         text: Its first elements.
         others: How many of these are not finite; None if they are not on the host.
+        bits: These elements, as bytes; None likewise.
+        sharding: Of the array.
     """
 
     type: str
     text: str
     others: int | None
+    bits: bytes | None
+    sharding: Any
 
 
 # Of arrays of JAX, which do not change: each run of Live has the same ones on one side.
 _glimpses: dict[int, tuple[weakref.ref[Any], _Glimpse]] = {}
 
 
-def _glimpse(value: Any) -> _Glimpse:
+def _known_glimpse(value: Any) -> _Glimpse:
     found = _glimpses.get(id(value))
     if found is not None and found[0]() is value:
         return found[1]
-    made = _Glimpse(_type_text(value), "…", None)
-    if not is_far(value):
-        first = host(value).reshape(-1)[:_SHOWN]
-        made = made._replace(text=value_text(value), others=not_finite(first))
+    made = _glimpse(value)
     if isinstance(value, jax.Array):
         key = id(value)
         _glimpses[key] = weakref.ref(value, lambda _: _glimpses.pop(key, None)), made
     return made
+
+
+def _glimpse(value: Any, like: _Glimpse | None = None) -> _Glimpse:
+    """What is seen of an array; much of it is known from another one of its shape and dtype."""
+    sharding = getattr(value, "sharding", None)
+    alike = like is not None and like.sharding == sharding
+    kind = like.type if like and alike else _type_text(value)
+    if is_far(value):
+        return _Glimpse(kind, "…", None, None, sharding)
+    first = host(value).reshape(-1)[:_SHOWN]
+    bits = first.tobytes()
+    if like is not None and like.bits == bits:
+        return _Glimpse(kind, like.text, like.others, bits, sharding)
+    return _Glimpse(kind, value_text(value), not_finite(first), bits, sharding)
 
 
 def compare(name: str, before: Any, after: Any, sides: tuple[str, str] = SIDES) -> ArrayDifference:
@@ -199,13 +215,15 @@ def alone(name: str, after: Any, before: Any = None) -> ArrayDifference:
 
 def division_of(value: Any) -> introspect.Division | None:
     """How an array is divided among devices; None on one device."""
-    return introspect.division_of(jax.typeof(value), getattr(value, "sharding", None))
+    sharding = getattr(value, "sharding", None)
+    if not isinstance(sharding, jax.sharding.NamedSharding):  # no other one divides by axes
+        return None
+    return introspect.division_of(jax.typeof(value), sharding)
 
 
 def _type_text(value: Any) -> str:
-    aval = jax.typeof(value)
-    divided = introspect.division_of(aval, getattr(value, "sharding", None))
-    return divided.type if divided else aval_text(aval)
+    divided = division_of(value)
+    return divided.type if divided else aval_text(jax.typeof(value))
 
 
 def _both_types(*types: str) -> str:
@@ -249,7 +267,11 @@ def value_text(value: Any) -> str:
 
 def _elements_text(first: np.ndarray, size: int) -> str:
     """The first elements of an array with so many in all."""
-    return f"[{', '.join(map(_number, first))}{', …' if size > _SHOWN else ''}]"
+    if first.dtype.kind == "f":  # the usual one, quickly
+        numbers = [f"{one:.6g}" for one in first.tolist()]
+    else:
+        numbers = [_number(one) for one in first]
+    return f"[{', '.join(numbers)}{', …' if size > _SHOWN else ''}]"
 
 
 def _not_finite(numbers: Sequence[int], known: int, of: int, sides: tuple[str, str]) -> str:

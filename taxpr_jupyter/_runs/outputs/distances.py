@@ -103,6 +103,8 @@ def not_finite(array: np.ndarray) -> int:
     """The number of elements that are not finite."""
     if array.dtype == jax.dtypes.float0 or array.dtype.kind in "iub":
         return 0
+    if array.dtype.kind == "f" and array.size <= _BLOCK:
+        return array.size - int(np.count_nonzero(np.isfinite(array)))
     return sum(int((~np.isfinite(_wide(block))).sum()) for (block,) in _blocks(array))
 
 

@@ -133,6 +133,8 @@ export class Controls {
     this.shown = {};
     this.address = "";
     this.key = ""; // of what injector the fields are
+    /** @type {Map<string, string>} */
+    this.drawn = new Map();
     /** @type {Field[]} */
     this.fields = [];
     this.place = new Choice(tools, "Value", (address) => send({ do: "place", address }));
@@ -199,8 +201,14 @@ export class Controls {
     if (!typing && !this.tools.waits(this.sent)) this.line.value = line;
     this.known = line;
     this.onLabel.hidden = this.moreLabel.hidden = !injector;
-    this.more.replaceChildren(h("option", { value: "" }, "one more injector"), ...injectors.filter((name) => name !== injector || !several.length).map((name) => h("option", { value: name }, name)));
-    redraw(this.order, several.map((one, k) => this.#inOrder(one, k, several.length)));
+    const further = injectors.filter((name) => name !== injector || !several.length);
+    this.#changed("more", further, () => {
+      const options = further.map((name) => h("option", { value: name }, name));
+      this.more.replaceChildren(h("option", { value: "" }, "one more injector"), ...options);
+    });
+    this.#changed("order", [address, several], () =>
+      redraw(this.order, several.map((one, k) => this.#inOrder(one, k, several.length))),
+    );
     this.order.hidden = !several.length;
     this.#follow();
     if (!this.tools.waits(this.switched)) this.on.checked = !off;
@@ -218,6 +226,14 @@ export class Controls {
       this.params.replaceChildren(...this.fields.map((field) => field.element));
     }
     fields.forEach((field, index) => this.fields[index].show(field));
+  }
+
+  /** Draws a part anew if what it shows is another than before: while Live is on, most is not. @param {string} part @param {unknown} shown @param {() => void} draw */
+  #changed(part, shown, draw) {
+    const key = JSON.stringify(shown);
+    if (this.drawn.get(part) === key) return;
+    this.drawn.set(part, key);
+    draw();
   }
 
   /** One of several injectors, with its switch and its place. @param {InOrder} one @param {number} k @param {number} count */

@@ -8,7 +8,7 @@
 
 import { button, h, hint, searchField, section, spoken } from "./dom.js";
 
-const TYPED = 250; // milliseconds after the last key
+const TYPED = 40; // milliseconds after the last key: less than between two keys, more than within one
 
 export class Find {
   /**

@@ -27,6 +27,10 @@ export class Runs {
     this.table.addEventListener("toggle", () => this.send({ do: "runTable", open: this.table.open }));
     this.element = h("div", { class: "tx-runs" }, this.chips, this.tools, this.table);
     this.element.hidden = true;
+    /** What each element shows, as JSON: with Live on most of it is the same in each step. @type {WeakMap<HTMLElement, string>} */
+    this.drawn = new WeakMap();
+    /** @type {Map<number, HTMLElement>} */
+    this.items = new Map();
   }
 
   /** @param {RunStrip | {}} strip */
@@ -51,9 +55,23 @@ export class Runs {
     const { runs } = this.strip;
     this.element.hidden = false;
     if (this.table.open) redraw(this.csv, this.copied(this.strip.csv));
-    redraw(this.chips, runs.map((run) => this.#chip(run)));
-    const shown = runs.find(({ number }) => number === this.number);
-    if (shown) redraw(this.tools, this.#tools(shown, runs));
+    const { chips, tools, number, against } = this;
+    const items = runs.map((run) => this.#chip(run));
+    this.items = new Map(runs.map((run, k) => [run.number, items[k]]));
+    if (items.length !== chips.children.length || items.some((item, k) => item !== chips.children[k])) redraw(chips, items);
+    const shown = runs.find((run) => run.number === number);
+    if (!shown) return;
+    const others = runs.filter((run) => !run.failed && run.number !== number).map((run) => [run.number, run.title]);
+    const { name, failed, current } = shown;
+    if (this.#isNew(tools, { number, against, name, failed, current, others })) redraw(tools, this.#tools(shown, runs));
+  }
+
+  /** Whether this is not what the element shows. @param {HTMLElement} element @param {unknown} shown */
+  #isNew(element, shown) {
+    const key = JSON.stringify(shown);
+    const known = this.drawn.get(element) === key;
+    this.drawn.set(element, key);
+    return !known;
   }
 
   /** @param {number} number @param {number} against 0 for the untouched program. */
@@ -66,15 +84,11 @@ export class Runs {
     const { number, title, loss, failed, current } = run;
     const changes = run.changes || "nothing changed";
     const side = number === this.number ? "after" : number === this.against ? "before" : "";
-    const item = button(
-      "",
-      ({ shiftKey }) => (shiftKey ? this.#look(this.number, number) : this.#look(number, this.against)),
-      {
-        class: "tx-button tx-run-chip",
-        "aria-pressed": String(Boolean(side)),
-        title: `${changes}\nShift and click: compare with it`,
-      },
-    );
+    const look = (/** @type {MouseEvent} */ { shiftKey }) => (shiftKey ? this.#look(this.number, number) : this.#look(number, this.against));
+    const item = this.items.get(number) ?? button("", look, { class: "tx-button tx-run-chip" });
+    if (!this.#isNew(item, [run, side, this.against])) return item;
+    item.setAttribute("aria-pressed", String(Boolean(side)));
+    item.title = `${changes}\nShift and click: compare with it`;
     fill(item, [
       h("b", {}, title),
       h("i", {}, [this.against ? side : "", current ? "now" : ""].filter(Boolean).join(", ")),
