@@ -1,5 +1,6 @@
 """Zeros of any dtype, including PRNG keys and float0."""
 
+import math
 from typing import Any
 
 import jax
@@ -9,6 +10,8 @@ import numpy as np
 from taxpr import _compat
 from taxpr._compat import Array, Aval, DType
 from taxpr._untyped import jax as _jax
+
+_LARGE, _ALIGNED = 2**20, 64  # bytes
 
 
 def zeros(shape: tuple[int, ...], dtype: DType) -> Array:
@@ -20,10 +23,28 @@ def zeros(shape: tuple[int, ...], dtype: DType) -> Array:
         none: Any = np.zeros(shape, dtype)
         return none
     if not _compat.is_extended(dtype):
-        return jnp.zeros(shape, dtype)
+        unread = _unread(shape, dtype)
+        return jnp.zeros(shape, dtype) if unread is None else unread
     data = _jax.eval_shape(_jax.random.key_data, jax.ShapeDtypeStruct(shape, dtype))
     impl = _compat.key_impl(dtype)
     return jax.random.wrap_key_data(jnp.zeros(data.shape, data.dtype), impl=impl)
+
+
+def _unread(shape: tuple[int, ...], dtype: DType) -> Array | None:
+    """Large zeros on the CPU, in memory that the system fills when something reads it.
+
+    A buffer for values is written and never read, and to fill 200 MB takes longer than most
+    programs. None for all else.
+    """
+    number = math.prod(shape) * np.dtype(dtype).itemsize
+    if number < _LARGE or isinstance(one := jnp.zeros((), dtype), _jax.core.Tracer):
+        return None
+    if {device.platform for device in one.devices()} != {"cpu"}:
+        return None
+    # JAX takes over memory that begins at a multiple of 64 bytes, and copies other.
+    memory = np.zeros(number + _ALIGNED, np.uint8)
+    begin = -memory.ctypes.data % _ALIGNED
+    return _jax.device_put(memory[begin : begin + number].view(one.dtype).reshape(shape))
 
 
 def zeros_of(aval: Array | Aval, *leading: int) -> Array:

@@ -153,7 +153,9 @@ class Executor:
                 outputs, of_untouched = found
                 slopes = self._gradients(plan, target, (args, kwargs), clock)
                 xla = {"untouched": of_untouched}
-                return Computed((args, kwargs), outputs, outputs, {}, {}, xla, slopes)
+                own, called = clock.times["run"], calls_out(plan.program)
+                given = args, kwargs
+                return Computed(given, outputs, outputs, {}, {}, xla, slopes, own, called)
             changes = bool(plan.attached) or plan.rewritten
             clock.program = "injected" if changes else "untouched"
             ctx = jax.device_put(ctx, target) if target else ctx
@@ -182,8 +184,9 @@ class Executor:
                     clock.expects(1, "untouched")
                     found = clock.computed(injected.call, args, kwargs, off)[0], None
                 clock.program = "injected"
-            start = ctx
+            start, ran = ctx, clock.times["run"]
             outputs, ctx = clock.computed(injected.call, args, given, ctx)
+            own = clock.times["run"] - ran
             # Without an injector that changes values, these are the untouched outputs, too.
             found = found or (outputs, None if changes else injected.totals)
             self._baselines[target] = found
@@ -200,7 +203,8 @@ class Executor:
         xla = {"untouched": of_untouched}
         if changes:
             xla["injected"] = injected.totals
-        return Computed((args, given), baseline, outputs, ctx, watched, xla, slopes)
+        called = injected.calls_out
+        return Computed((args, given), baseline, outputs, ctx, watched, xla, slopes, own, called)
 
     def _untouched(
         self, plan: Plan, target: Any, inputs: tuple[Any, ...], clock: Clock

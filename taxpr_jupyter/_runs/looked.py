@@ -26,7 +26,10 @@ from taxpr_jupyter._runs.totals import Compiled
 
 @dataclasses.dataclass(frozen=True)
 class Computed:
-    """The arguments and results of both programs. ``watched`` has the injectors at each tag."""
+    """The arguments and results of both programs.
+
+    ``watched`` has the injectors at each tag; ``own`` and ``calls_out`` are as for `Run`.
+    """
 
     given: Any
     baseline: Any
@@ -35,6 +38,8 @@ class Computed:
     watched: Mapping[taxpr.program.Site, list[taxpr.injectors.Injector]]
     xla: Mapping[str, Compiled | None]
     slopes: Slopes
+    own: float
+    calls_out: int
 
 
 def looked_at(
@@ -80,6 +85,8 @@ def looked_at(
         gradient_note=computed.slopes.note,
         live=live,
         finish=finish,
+        own=computed.own,
+        calls_out=computed.calls_out,
     )
 
 

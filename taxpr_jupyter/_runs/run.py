@@ -24,6 +24,7 @@ from taxpr_jupyter._runs.outputs.array_diff import (
     stats,
     value_text,
 )
+from taxpr_jupyter._runs.outputs.distances import is_key
 from taxpr_jupyter._runs.outputs.divided_values import DividedValue
 from taxpr_jupyter._runs.outputs.output_charts import OutputChart
 from taxpr_jupyter._runs.state_runs import StateRun
@@ -42,6 +43,7 @@ LEFT: Mapping[str, str] = {
     "run": _XLA.format("The program on the device"),
     "look": _PYTHON.format("The comparison"),
 }
+_COPIED = 2**20  # the most bytes of an array that are copied where a view would do
 HOW_AGAIN = (
     "`print(run.code)` shows Python that makes it again, and `session.kept_bytes` is how much the "
     "runs before the last one keep"
@@ -126,6 +128,9 @@ class Run(Differing):
         gradient_note: Why they are missing although they were asked for.
         records: The record of each tag, by key.
         times: Seconds for each phase, for both programs together; 0 if it was not needed.
+        own: Seconds of the program with injectors alone, once compiled.
+        calls_out: The number of its equations that have effects: that print, call the host, or
+            change arrays in place.
         reused: Whether both programs had been compiled before.
         error: The reason of a failure, in one sentence, or None.
         states: The states of the function in this run.
@@ -180,6 +185,8 @@ class Run(Differing):
     )
     released: int = 0
     edition: int = dataclasses.field(default=0, repr=False, compare=False)
+    own: float = dataclasses.field(default=0.0, repr=False, compare=False)
+    calls_out: int = dataclasses.field(default=0, repr=False, compare=False)
 
     def whole(self) -> Run:
         """The same run with all records and differences. Nothing is computed again."""
@@ -274,7 +281,7 @@ def record_of(site: SiteRow, seen: Mapping[str, Any], report: Mapping[str, Any])
     if fired == 0:
         return Record(site.key, name, note="did not fire", report=report)
     if site.trips == 1:
-        value, note = jax.tree.map(lambda leaf: leaf[0], value), ""
+        value, note = jax.tree.map(_only_row, value), ""
     elif kept < fired:
         note = f"the last {kept} of {note}" if kept > 1 else f"the last of {note}"
     leaves = jax.tree.leaves(value)
@@ -287,3 +294,18 @@ def record_of(site: SiteRow, seen: Mapping[str, Any], report: Mapping[str, Any])
         note=note,
         report=report,
     )
+
+
+def _only_row(rows: Any) -> Any:
+    """The only row of an array.
+
+    JAX would copy it, which for 200 MB takes longer than most programs. So on the CPU it is a view
+    of the same memory.
+    """
+    if not isinstance(rows, jax.Array) or is_key(rows) or rows.nbytes < _COPIED:
+        return rows[0]
+    device, *others = rows.devices()
+    if others or device.platform != "cpu":
+        return rows[0]
+    with jax.default_device(device):
+        return jax.device_put(np.asarray(rows)[0], device if rows.committed else None)

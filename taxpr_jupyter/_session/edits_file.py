@@ -25,6 +25,7 @@ from taxpr_jupyter._session.editor import Editor
 from taxpr_jupyter._session.ordering import Ordering
 from taxpr_jupyter._session.renderer import Renderer
 from taxpr_jupyter._session.rewriter import Rewriter
+from taxpr_jupyter._store.following import Following
 from taxpr_jupyter._store.states import States
 from taxpr_jupyter._store.store import Store
 
@@ -49,6 +50,7 @@ class EditsFile:
         ordering: Ordering,
         rewriter: Rewriter,
         states: States,
+        following: Following,
     ) -> None:
         self._store = store
         self._renderer = renderer
@@ -56,13 +58,14 @@ class EditsFile:
         self._ordering = ordering
         self._rewriter = rewriter
         self._states = states
+        self._following = following
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the picture, the text (.txt), the code (.py) or the edits (.json) to a file.
 
         The edits are tags, injectors with their numbers, lines that were typed over, watched
-        states, initial values that were set, and kept views; `load` makes them again. Functions are
-        saved by their names.
+        states, initial values that were set, kept views, and whether you chose that runs follow
+        new values (`live`); `load` makes them again. Functions are saved by their names.
 
         Args:
             path: The file. For the picture it ends as for `Drawing.save`: .svg, .png, .pdf,
@@ -146,6 +149,7 @@ class EditsFile:
             "made_by": {site.key: line_text(edited.index, site.key) for site in edited.sites},
             "states": dict(self._initial()),
             "watched": list(edits.watched),
+            "live": self._following.choice,
             "views": {
                 name: {
                     "unfolded": None if view.unfolded is None else sorted(view.unfolded),
@@ -199,6 +203,7 @@ class EditsFile:
             self._states.set_state(name, value)
         for name in data["watched"]:
             self._states.watch_state(name)
+        self._following.live = data.get("live")  # older files lack it
         with self._store.change("views"):
             self._renderer.views = {name: View(**one) for name, one in data["views"].items()}
 

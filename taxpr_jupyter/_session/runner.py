@@ -42,6 +42,7 @@ class Runner:
     Attributes:
         kept: The last runs, oldest first.
         count: The number of the last run.
+        ready: Whether the compiled programs of the last run are kept.
     """
 
     _store: Store
@@ -53,6 +54,7 @@ class Runner:
     _kept_bytes: float
     kept: tuple[Run, ...] = dataclasses.field(default=(), init=False)
     count: int = dataclasses.field(default=0, init=False)
+    ready: bool = dataclasses.field(default=False, init=False)
     _under_way: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
@@ -135,6 +137,7 @@ class Runner:
         """
         with self._store.lock:
             self._executor.release()
+            self.ready = False
             self.kept = tuple(trimmed(self.kept, -1, keep_last=False))
 
     def run(
@@ -196,6 +199,7 @@ class Runner:
             run = self._executor.run(plan, device or self._device, on_phase, cancel, live)
             run = dataclasses.replace(run, left=run.left or left)
         with self._store.change("run"):
+            self.ready = True
             if again and self.kept[-1].name:  # it got one meanwhile
                 again, self.count = False, self.count + 1
                 run = dataclasses.replace(run, number=self.count)

@@ -38,6 +38,7 @@ from taxpr_jupyter._session.scrubber import Scrubber
 from taxpr_jupyter._session.trials import Trials
 from taxpr_jupyter._session.views import Views
 from taxpr_jupyter._states.trace_pure import Names, unchanging
+from taxpr_jupyter._store.following import Following
 from taxpr_jupyter._store.hand_over import KEPT, hand_over
 from taxpr_jupyter._store.states import States
 from taxpr_jupyter._store.store import Store
@@ -139,11 +140,14 @@ class Session:
         self._navigator = Navigator(store, renderer)
         self._painter = Painter(store, renderer)
         self._views = Views(store, renderer, lambda: self.view_state)
-        self._file = EditsFile(
-            store, renderer, self._editor, self._ordering, self._rewriter, states
-        )
         executor = Executor(start.args, start.kwargs)
-        self._runner = Runner(store, trials, states, renderer, executor, device, kept_bytes)
+        self._runner = runner = Runner(
+            store, trials, states, renderer, executor, device, kept_bytes
+        )
+        self._following = following = Following(store, lambda: runner.kept if runner.ready else ())
+        self._file = EditsFile(
+            store, renderer, self._editor, self._ordering, self._rewriter, states, following
+        )
         self._scrubber = scrubber = Scrubber(store)
         self._asker = Asker(store, self._runner, tracer, renderer, scrubber)
 
@@ -221,6 +225,8 @@ class Session:
     runs = of("_runner", Runner.runs)
     last = of("_runner", Runner.last)
     stale = of("_runner", Runner.stale)
+    live = of("_following", Following.live)
+    why_not_live = of("_following", Following.why_not_live)
     changes_values = of("_runner", Runner.changes_values)
     differentiable = of("_runner", Runner.differentiable)
     kept_bytes = of("_runner", Runner.kept_bytes)
@@ -308,6 +314,7 @@ class Session:
             self.view_state = dict(old.view_state)
             self._renderer.views = old.views
             self._renderer.heat = self._renderer.heat or old.heat
+        self._following.choice = old._following.choice
         self._runner.count = old._runner.count  # so that no two runs of a cell have one number
 
     @property

@@ -29,7 +29,7 @@ class Running:
     @property
     def follows(self) -> bool:
         """Whether a live run follows each new value."""
-        return bool(self._graph.live and self._jobs.session.injectors)
+        return self._jobs.session.live and bool(self._jobs.session.injectors)
 
     def try_out(self) -> None:
         """Traces what was attached."""
@@ -50,9 +50,8 @@ class Running:
                 return task
             return self._start(live=False)
 
-    def live(self, change: Any = None) -> None:
+    def live(self) -> None:
         """Runs what is there now if Live is on; the run under way is followed by another one."""
-        del change
         with self._jobs.lock:
             if self.follows:
                 self._wanted = True
@@ -84,7 +83,7 @@ class Running:
         self._jobs.say("")
         work = functools.partial(self._run, live)
         last = self._jobs.session.last
-        if live and last is not None and last.ok and last.times["run"] < QUICK:
+        if live and last is not None and last.ok and last.own < QUICK:
             # One message less: a page takes longer for each than such a run takes.
             self._graph.wait()
         # That a live run goes on could not be read before it is over.
@@ -115,7 +114,7 @@ class Running:
                     self._wanted = False
                 run = self._jobs.attempt(run_once)
                 with self._jobs.lock:
-                    wanted = self._wanted and self._graph.live and not task.cancelled.is_set()
+                    wanted = self._wanted and self.follows and not task.cancelled.is_set()
                     if wanted and not self._jobs.session.running:
                         self._graph.go_on()
                         live = True

@@ -28,7 +28,7 @@ from taxpr_jupyter._view.parts.state_fields import StateFields
 from taxpr_jupyter._view.running import Running
 from taxpr_jupyter._view.showing import Showing
 
-KEPT = ("selected", "place", "view", "live")  # when a cell is run again
+KEPT = ("selected", "place", "view")  # when a cell is run again
 TEXT_LINES = 400  # of the program in the output of a cell; all of it is `session.text()`
 
 
@@ -56,7 +56,7 @@ class PanelView(ipywidgets.VBox):
         self._lock = threading.RLock()
         self._looked: tuple[str, list[str]] | None = None  # what was selected when it was shown
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
-        self.graph = graph = Graph(self._lock, devices=session.devices(), **kept)
+        self.graph = graph = Graph(self._lock, devices=session.devices(), live=session.live, **kept)
         self.jobs = jobs = Jobs(session, graph, self._lock)
         known = weakref.proxy(session)  # which the parts of the panel get
         finding = FindView(known, graph.show)
@@ -80,7 +80,7 @@ class PanelView(ipywidgets.VBox):
         graph.saved = mark_of(self.model_id)
         graph.observe(self._on_selected, ("selected", "chosen"))
         graph.observe(self._on_view, "view")
-        graph.observe(self._running.live, "live")
+        graph.observe(self._on_live, "live")
         graph.observe(self._keep, KEPT)
         graph.on_msg(lambda _, content, buffers: messages.take(content))
         self._unsubscribe = session.on_change(self._on_change)
@@ -164,8 +164,24 @@ class PanelView(ipywidgets.VBox):
                 self._runs.refresh()
             if not session.error:
                 self.jobs.say("")
+            self._show_live(change)
+
+    def _show_live(self, change: str) -> None:
+        """Shows whether runs follow new values, and why they do no longer."""
+        session, graph = self.session, self.graph
+        was, graph.live = graph.live, session.live
+        if was and change == "run" and not graph.live and (why := session.why_not_live):
+            self.jobs.say(f"Live is off: {why}. Switch it on to run with each new value.")
 
     # What the browser changes
+
+    def _on_live(self, change: Any) -> None:
+        """Keeps the user's own choice."""
+        with self._lock:
+            if change.new != self.session.live:
+                # pyright takes a delegated property to be one of its own class.
+                self.session.live = change.new  # pyright: ignore[reportAttributeAccessIssue]
+                self._running.live()
 
     def _on_selected(self, change: Any) -> None:
         with self._lock:

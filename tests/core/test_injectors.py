@@ -15,6 +15,7 @@ import pytest
 import taxpr
 from taxpr import tag
 from taxpr._injectors import edits, probes
+from taxpr._jaxprs.zeros import zeros
 
 XS = jnp.asarray([1.0, -2.0, 3.0, 0.5])
 
@@ -816,3 +817,14 @@ def test_a_ready_injector_is_named_wherever_they_are_listed(room):
         "the list of ready injectors in README.md": re.findall(r"`(\w+)`", readme),
     }.items():
         assert not {*made} - {*names}, f"name it in {where}"
+
+
+def test_large_buffers_are_zeros_in_and_out_of_a_trace():
+    for shape, dtype in [((3, 2**20), "float32"), ((2**21,), "bfloat16"), ((2**20, 2), "bool")]:
+        want = np.zeros(shape, jnp.dtype(dtype))
+        for made in (zeros(shape, dtype), jax.jit(functools.partial(zeros, shape, dtype))()):
+            assert isinstance(made, jax.Array)
+            assert (made.shape, made.dtype, made.weak_type) == (shape, want.dtype, False)
+            np.testing.assert_array_equal(made, want)
+    jaxpr = jax.make_jaxpr(lambda: zeros((2**20,), "float32"))()
+    assert not jaxpr.consts  # else the compiled program would hold it

@@ -205,15 +205,18 @@ def test_the_old_session_of_a_cell_lets_go_of_what_is_large(notebook):
 def test_of_a_cell_that_runs_again_and_again_one_session_is_left(notebook):
     """IPython keeps each result in `Out`, `_4` and the like."""
     notebook.good("def f(x): return taxpr.tag(jnp.sin(x), name='h') * 2")
-    made = []
-    for _ in range(20):
+    made, arrays, shown = [], [], []
+    for _ in range(50):
         session = notebook.good("%taxpr f(x)", cell_id="a")
         view_for(session)._repr_mimebundle_()
         assert session.run().ok
         made.append(weakref.ref(session))
         del session
-    gc.collect()
-    assert [ref() for ref in made[:-1]] == [None] * 19
+        gc.collect()
+        arrays.append(sum(x.nbytes for x in jax.live_arrays()))
+        shown.append(len(widgets()))
+    assert [ref() for ref in made[:-1]] == [None] * 49
+    assert (arrays[-1], shown[-1]) == (arrays[9], shown[9])
     last = made[-1]()
     assert notebook.names["_"] is last
     outs = list(notebook.names["Out"].values())

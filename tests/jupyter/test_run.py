@@ -954,3 +954,24 @@ def test_what_a_program_has_passed_over_is_a_note_of_its_session():
     [note] = session.notes
     assert note.startswith("Passed over before: 2 places in custom_linear_solve: matvec is there")
     assert session.layout_note == ""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_a_large_value_is_recorded_without_a_copy(dtype):
+    """Its buffer and its only row are memory that nobody fills or copies, with right contents."""
+
+    def f(x):
+        return taxpr.tag(2 * x, name="h") + 1
+
+    x = (jnp.arange(2**21) % 50).astype(dtype)
+    session = Session(f, (x,))
+    session.attach("h", "scale", factor=3)
+    for factor in (3, 2):
+        session.set_value("h", "factor", factor)
+        run = session.run()
+        [record] = run.records.values()
+        assert isinstance(record.value, jax.Array)
+        assert (record.value.dtype, record.value.shape) == (x.dtype, x.shape)
+        assert record.value.devices() == x.devices()
+        np.testing.assert_array_equal(record.value, factor * (2 * x))
+        np.testing.assert_array_equal(run.outputs, factor * (2 * x) + 1)

@@ -137,7 +137,7 @@ class _Glimpse(NamedTuple):
         text: Its first elements.
         others: How many of these are not finite; None if they are not on the host.
         bits: These elements, as bytes; None likewise.
-        sharding: Of the array.
+        sharding: How the array is divided among devices.
     """
 
     type: str
@@ -163,7 +163,7 @@ def _known_glimpse(value: Any) -> _Glimpse:
 
 
 def _glimpse(value: Any, like: _Glimpse | None = None) -> _Glimpse:
-    """What is seen of an array; much of it is known from another one of its shape and dtype."""
+    """Looks at an array; much of it is known from another one of its shape and dtype."""
     sharding = getattr(value, "sharding", None)
     alike = like is not None and like.sharding == sharding
     kind = like.type if like and alike else _type_text(value)

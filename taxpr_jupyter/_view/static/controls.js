@@ -297,7 +297,7 @@ export class RunBar {
       "aria-label": "Run",
     });
     this.live = h("input", { type: "checkbox", change: () => setLive(this.live.checked) });
-    const title = "Run again whenever a parameter or the initial value of a state changes";
+    const title = "Run again whenever a parameter or the initial value of a state changes. On by itself after a run of less than 0.2 s that prints and calls nothing";
     const live = h("label", { class: "tx-live", title }, this.live, "Live");
     this.gradients = h("input", { type: "checkbox", change: () => setGradients(this.gradients.checked) });
     const by = "Each run compares the gradients of the scalar result, too. For that it compiles both programs once more";

@@ -1,0 +1,222 @@
+"""Live: whether runs follow new values without being asked for, and what the user chose."""
+
+import math
+import threading
+import time
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+from taxpr_jupyter import PanelError, Session
+from taxpr_jupyter._store import following
+from taxpr_jupyter._view.widget import view_for
+
+SECONDS = 60
+
+
+def f(x):
+    h = taxpr.tag(jnp.sin(x), name="h")
+    return h.sum()
+
+
+def made(function=f, **choices):
+    session = Session(function, (jnp.ones(3),), **choices)
+    session.attach("h", "scale", factor=0.5)
+    return session
+
+
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch):
+    """What is quick here is not up to the machine."""
+    monkeypatch.setattr(following, "QUICK", float(SECONDS))
+    monkeypatch.setattr("taxpr_jupyter._view.running.REST", 0.01)
+
+
+@pytest.fixture
+def compiled():
+    """Counts what XLA compiles."""
+    names = []
+
+    def found(name, seconds, **more):
+        if name == "/jax/core/compile/backend_compile_duration":
+            names.append(name)
+
+    jax.monitoring.register_event_duration_secs_listener(found)
+    yield lambda: len(names)
+    jax.monitoring.clear_event_listeners()
+
+
+@pytest.fixture
+def shown():
+    """Shows the panel of a session."""
+    views = []
+
+    def show(session):
+        views.append(view_for(session))
+        assert views[-1].wait(SECONDS)
+        return views[-1]
+
+    yield show
+    for view in views:
+        view.close()
+
+
+def wait_for(condition):
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def set_and_run(session, factor):
+    """Sets the factor, and waits until it has run, and is looked at as a whole."""
+    session.set_value("h", "factor", factor)
+    wait_for(lambda: not session.stale and not session.last.live)
+
+
+def test_a_quick_run_is_followed_by_others_and_nothing_compiles(shown, compiled):
+    session = made()
+    view = shown(session)
+    session.set_value("h", "factor", 0.25)
+    assert view.wait(SECONDS)
+    assert (session.last, session.live, view.graph.live) == (None, False, False)  # not asked for
+    session.run()
+    assert (session.live, view.graph.live) == (True, True)
+    set_and_run(session, 0.125)  # what compares arrays, and shows them
+    before = compiled()
+    for factor in (0.5, 0.75, 2.0):
+        set_and_run(session, factor)
+        assert session.last.reused
+        assert session.last.outputs == pytest.approx(3 * factor * math.sin(1.0))
+    assert compiled() == before
+
+
+def test_a_slow_run_is_not_followed_and_one_that_becomes_slow_says_so(shown, monkeypatch):
+    session = made()
+    view = shown(session)
+    session.run()
+    assert view.graph.live
+    run = session.run
+
+    def slowly(*args, **more):
+        monkeypatch.setattr(following, "QUICK", 0.0)
+        return run(*args, **more)
+
+    monkeypatch.setattr(session, "run", slowly)
+    session.set_value("h", "factor", 0.25)
+    wait_for(lambda: session.last.number == 2)
+    wait_for(lambda: not view.graph.live)
+    assert "Live is off: the last run took" in view.graph.message["text"]
+    assert not session.live
+    count = session.last.number
+    session.set_value("h", "factor", 0.75)
+    assert view.wait(SECONDS)
+    assert session.last.number == count
+
+
+def test_the_users_choice_wins_over_time(shown, monkeypatch):
+    session = made()
+    view = shown(session)
+    session.run()
+    view.graph.set_state({"live": False})
+    assert (session.live, view.graph.live) == (False, False)
+    session.run()
+    assert (session.live, view.graph.live) == (False, False)
+    monkeypatch.setattr(following, "QUICK", 0.0)
+    view.graph.set_state({"live": True})
+    assert view.wait(SECONDS)
+    session.run()
+    assert (session.live, view.graph.live) == (True, True)
+    session.live = None
+    assert (session.live, view.graph.live) == (False, False)
+    with pytest.raises(PanelError, match="live is True, False, or None: not 1"):
+        session.live = 1
+
+
+def test_the_choice_goes_with_a_file_and_with_a_cell_that_runs_again(tmp_path):
+    for choice in (True, False, None):
+        session = made()
+        session.live = choice
+        session.save(tmp_path / "edits.json")
+        loaded, later = Session(f, (jnp.ones(3),)), Session(f, (jnp.ones(3),))
+        loaded.load(tmp_path / "edits.json")
+        later.take_over(session)
+        for one in (session, loaded, later):
+            one.run()
+            assert one.live is (True if choice is None else choice)
+
+
+def printed(x):
+    h = taxpr.tag(jnp.sin(x), name="h")
+    jax.debug.print("{}", h.sum())
+    return h.sum()
+
+
+def called(x):
+    h = taxpr.tag(jnp.sin(x), name="h")
+    return jax.pure_callback(lambda h: h, jax.typeof(h), h).sum()
+
+
+def ordered(x):
+    h = taxpr.tag(jnp.sin(x), name="h")
+    jax.experimental.io_callback(lambda h: None, None, h, ordered=True)
+    return h.sum()
+
+
+@pytest.mark.parametrize("function", [printed, ordered])
+def test_what_has_effects_is_not_run_without_being_asked(shown, function, capsys):
+    session = made(function)
+    view = shown(session)
+    assert session.run().ok
+    assert (session.live, view.graph.live) == (False, False)
+    assert "prints, calls the host" in session.why_not_live
+    session.set_value("h", "factor", 0.75)
+    assert view.wait(SECONDS)
+    assert session.last.number == 1
+    session.live = True  # the user may want that
+    assert session.live
+
+
+def test_an_injector_that_prints_is_not_run_without_being_asked():
+    def loud(ctx, token, params):
+        jax.debug.print("{}", token)
+        return 2 * token, ctx
+
+    session = Session(f, (jnp.ones(3),))
+    session.attach("h", loud)
+    assert session.run().ok
+    assert not session.live
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda session: session.attach("1:reduce_sum", "scale"),
+        lambda session: session.attach("h", "add", value=1.0),
+        lambda session: session.switch("h", on=False),
+        lambda session: session.append("h", "add"),
+        lambda session: session.detach("h"),
+        lambda session: session.tag("in0"),
+        lambda session: session.release(),
+    ],
+)
+def test_a_program_that_has_to_be_compiled_is_not_run_without_being_asked(change):
+    session = made()
+    session.run()
+    assert session.live
+    change(session)
+    assert not session.live
+    assert session.why_not_live == ""
+    assert session.run().ok
+    assert session.live
+
+
+def test_a_cancelled_run_is_not_followed():
+    session = made()
+    session.run()
+    stop = threading.Event()
+    stop.set()
+    assert session.run(cancel=stop).cancelled
+    assert not session.live
