@@ -125,11 +125,12 @@ class Part:
         Also 0 where the examples are not apart: only statistics of all of them were kept, or other
         processes have some.
         """
-        at = self._example_axis
+        at = self.example_axis
         return 0 if at is None else self.shape[at]
 
     @property
-    def _example_axis(self) -> int | None:
+    def example_axis(self) -> int | None:
+        """Which of its axes has the examples; None if it has none."""
         numbers = {k: axis for k, axis in enumerate(self.axes) if axis.startswith("vmap ")}
         if not numbers or is_shared(self.kept.value):
             return None
@@ -142,7 +143,7 @@ class Part:
         Args:
             number: Which of its `examples`, from 0.
         """
-        at, kept, lead = self._example_axis, self.kept, len(self.kept.axes)
+        at, kept, lead = self.example_axis, self.kept, len(self.kept.axes)
         assert at is not None, "it has no examples"
         index = (*[slice(None)] * at, number)
         value = None if kept.value is None else kept.value[index]

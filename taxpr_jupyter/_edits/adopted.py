@@ -76,7 +76,8 @@ def adopted(
             edited = edited.changed(attached={**edited.edits.attached, site.key: new})
         except PanelError:
             dropped.append(f"the injector {attached.name} at {key}")
-    same = {"unfolded": old.edits.unfolded, "by_hand": old.edits.by_hand, "only": old.edits.only}
+    names = "unfolded", "by_hand", "only", "expressions"
+    same = {name: getattr(old.edits, name) for name in names}
     return Adopted(edited.changed(**same), moved, dropped, keys)
 
 

@@ -65,6 +65,7 @@ class Edits:
         watched: For each state the places that write to it: the array of its value, such as
             `norm['mean']`, and the key of the tag there.
         written: The lines of the source that were typed over.
+        expressions: The expressions over recorded values that are watched.
     """
 
     tags: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
@@ -77,6 +78,7 @@ class Edits:
     lines: Mapping[str, str] = dataclasses.field(default_factory=dict)
     watched: Mapping[str, tuple[tuple[str, str], ...]] = dataclasses.field(default_factory=dict)
     written: tuple[Written, ...] = ()
+    expressions: tuple[str, ...] = ()
 
     @property
     def changes(self) -> tuple[SourceChange, ...]:

@@ -36,21 +36,43 @@ def typed_function(text: str, namespace: Mapping[str, Any]) -> Any:
         'lambda ctx, h, params, factor=3.0: (factor * h, ctx)'
     """
     said = shortened(repr(text), 200)
+    parsed = expression_of(text, said, _HOW)
     try:
-        tree = _as_function(ast.parse(text.strip(), mode="eval").body, said)
+        tree = _as_function(parsed, said)
         whole = ast.unparse(ast.fix_missing_locations(tree))
         made = eval(whole, {})  # defaults are literals, so nothing runs
     except PanelError:
         raise
     except Exception as error:  # such as RecursionError
-        why = error.msg if type(error) is SyntaxError else one_line(error)
-        raise PanelError(f"{said} is no expression of Python: {why}. {_HOW}") from None
+        raise _no_expression(said, error, _HOW) from None
     # Live names, so that what the notebook defines anew takes effect. `eval` would write into them.
     live = namespace if isinstance(namespace, dict) else dict(namespace)
     function = types.FunctionType(made.__code__, live, made.__name__, made.__defaults__)
     function.__kwdefaults__ = made.__kwdefaults__
     vars(function)["typed"] = whole
     return function
+
+
+def expression_of(text: str, said: str, how: str) -> ast.expr:
+    """The tree of an expression that the user typed.
+
+    Args:
+        text: The expression.
+        said: The same, short, for messages.
+        how: A sentence about the right way.
+
+    Raises:
+        PanelError: It is no expression.
+    """
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except Exception as error:  # such as RecursionError
+        raise _no_expression(said, error, how) from None
+
+
+def _no_expression(said: str, error: Exception, how: str) -> PanelError:
+    why = error.msg if type(error) is SyntaxError else one_line(error)
+    return PanelError(f"{said} is no expression of Python: {why}. {how}")
 
 
 def _as_function(tree: ast.expr, said: str) -> ast.Lambda:

@@ -94,6 +94,7 @@ def _known(edits: Edits) -> Any:
         {name: id(value) for name, value in edits.states.items()},
         dict(edits.watched),
         edits.written,
+        edits.expressions,
     )
 
 

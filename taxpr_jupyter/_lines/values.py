@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -197,9 +197,21 @@ class ValuesAt:
         }
         return {address: chip for address, chip in found.items() if chip is not None}
 
+    def chip_of(self, part: Any, name: str) -> Chip:
+        """The chip of another value of the same iterations, at the cursor.
+
+        Args:
+            part: The value, as a recording has it; of the example alone if there is a cursor on it.
+            name: Its name.
+        """
+        rows = _Rows(part)
+        rows.curve = rows.made_curve(rows.iterations)
+        return rows.chip(name, self.iteration) or Chip(name, "no elements", "", "", None)
+
     def values(self) -> list[str]:
-        """The addresses of the values that have chips, without cotangents."""
-        return [address for address in self.chips if not address.startswith(COTANGENT)]
+        """The addresses of the values that have numbers, without cotangents."""
+        there = (address for address, rows in self._rows.items() if rows.table is not None)
+        return [address for address in there if not address.startswith(COTANGENT)]
 
     def __getitem__(self, name: str) -> list[Chip]:
         """The chips of a variable, of a tag, or of an address: one for each value.
@@ -289,6 +301,12 @@ class _Rows:
             return None
         table, ran = self.table, self.ran
         means, wrong = list[float](), list[int]()
+        if table.shape[1] == 1 and iterations <= POINTS:  # the same, quicker
+            there = ran[:iterations, 0]
+            rows = table[:iterations, 0]
+            means = [*np.where(there, rows[:, 2], np.nan), *[np.nan] * (iterations - len(rows))]
+            wrong = np.flatnonzero(there & (rows[:, 4:] > 0).any(-1)).tolist()
+            return _curve(np.array(means), wrong, iterations)
         groups = np.array_split(np.arange(iterations), min(POINTS, iterations))
         for k, group in enumerate(groups):
             there = group[group < len(table)]
@@ -299,15 +317,17 @@ class _Rows:
             means.append(float(mean))
             if len(rows) and rows[:, 4:].any():
                 wrong.append(k)
-        known = np.array(means)
-        finite = known[np.isfinite(known)]
-        low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
-        width = high / 2 - low / 2  # the whole may be no float
-        places = (
-            (known / 2 - low / 2) / width if width else np.where(np.isfinite(known), 0.5, known)
-        )
-        points = tuple(None if np.isnan(one) else round(float(one), 3) for one in places)
-        return Curve(points, tuple(wrong), iterations)
+        return _curve(np.array(means), wrong, iterations)
+
+
+def _curve(known: Any, wrong: Sequence[int], iterations: int) -> Curve:
+    """The curve through means, with gaps at NaN."""
+    finite = known[np.isfinite(known)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+    width = high / 2 - low / 2  # the whole may be no float
+    places = (known / 2 - low / 2) / width if width else np.where(np.isfinite(known), 0.5, known)
+    points = tuple(None if np.isnan(one) else round(float(one), 3) for one in places)
+    return Curve(points, tuple(wrong), iterations)
 
 
 def _iterations(one: taxpr.questions.Recorded) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Literal, NotRequired, TypedDict
 
-from taxpr_jupyter._messages.recorded_values import RecordedValues, ValueCurve
+from taxpr_jupyter._messages.recorded_values import RecordedValues, ValueCurve, WatchedExpression
 from taxpr_jupyter._messages.run_results import Idle, Progress, Results, RunStrip, Said, StatesTab
 from taxpr_jupyter._messages.selected import Controls, Empty, Facts, SelectedNode, Several, Tag
 from taxpr_jupyter._messages.source_tab import (
@@ -71,6 +71,7 @@ class Traits(TypedDict):
     source_run: dict[str, list[LineMark]]  # what runs say of lines, by their numbers
     recorded: RecordedValues | Empty
     curves: dict[str, ValueCurve]  # of recorded values in loops, by address
+    expressions: list[WatchedExpression]
     cotangents: bool  # whether they can be recorded
     held: dict[str, str]  # for elements of the picture the recorded value that each gives
     source_heat: SourceHeat | Empty

@@ -20,6 +20,16 @@ class ValueCurve(TypedDict):
     iterations: int
 
 
+class WatchedExpression(TypedDict):
+    """An expression over recorded values, and why it cannot be computed; or empty.
+
+    Its chip and its curve have the key ``"= "`` and its text.
+    """
+
+    text: str
+    mistake: str
+
+
 class RecordedValues(TypedDict):
     """The chips of values at an iteration and an example, by their addresses.
 

@@ -10,7 +10,7 @@ class Plain(TypedDict):
 
 
 class At(TypedDict):
-    """A request about an address, or about a name: of a state, an array, a view, a kind of heat.
+    """A request about an address, an expression, or a name: of a state, a view, a kind of heat.
 
     A line of source is called by its file and number: ``model.py:12``.
     """
@@ -34,6 +34,8 @@ class At(TypedDict):
         "keepView",
         "view",
         "dropView",
+        "watchExpression",
+        "unwatchExpression",
     ]
     address: str
 

@@ -64,8 +64,9 @@ class EditsFile:
         """Writes the picture, the text (.txt), the code (.py) or the edits (.json) to a file.
 
         The edits are tags, injectors with their numbers, lines that were typed over, watched
-        states, initial values that were set, kept views, and whether you chose that runs follow
-        new values (`live`); `load` makes them again. Functions are saved by their names.
+        states and expressions, initial values that were set, kept views, and whether you chose that
+        runs follow new values (`live`); `load` makes them again. Functions are saved by their
+        names.
 
         Args:
             path: The file. For the picture it ends as for `Drawing.save`: .svg, .png, .pdf,
@@ -150,6 +151,7 @@ class EditsFile:
             "states": dict(self._initial()),
             "watched": list(edits.watched),
             "live": self._following.choice,
+            "expressions": list(edits.expressions),
             "views": {
                 name: {
                     "unfolded": None if view.unfolded is None else sorted(view.unfolded),
@@ -204,6 +206,8 @@ class EditsFile:
         for name in data["watched"]:
             self._states.watch_state(name)
         self._following.live = data.get("live")  # older files lack it
+        with self._store.change("expressions", step=None):  # older files lack them
+            self._store.put(expressions=tuple(data.get("expressions", ())))
         with self._store.change("views"):
             self._renderer.views = {name: View(**one) for name, one in data["views"].items()}
 

@@ -7,10 +7,14 @@ from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._analysis.same_values import same_values
+from taxpr_jupyter._edits.expression import checked_expression, evaluated
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._lines.values import ValuesAt
+from taxpr_jupyter._lines.values import Chip, ValuesAt
 from taxpr_jupyter._runs.run_plan import Plan
 from taxpr_jupyter._store.store import Store
+from taxpr_jupyter._text.short import shortened
+
+NOTHING = "Nothing is recorded of the program as it is: session.watch()"
 
 
 class Kept(NamedTuple):
@@ -35,6 +39,8 @@ class Scrubber:
         self._store = store
         self._kept: dict[bool, Kept] = {}  # by whether the changes took part
         self._shown = True
+        # The recording and the example of results, by the expressions.
+        self._results: dict[str, tuple[taxpr.questions.Recording, int | None, Any]] = {}
 
     def note(self, recording: taxpr.questions.Recording, plan: Plan, changed: bool) -> None:
         """Keeps a recording.
@@ -134,8 +140,98 @@ class Scrubber:
         with self._store.change("recorded", step=None):
             values = self._current(changed)
             if values is None:
-                raise PanelError("Nothing is recorded of the program as it is: session.watch()")
+                raise PanelError(NOTHING)
             moved = values.at(iteration, example)
             self._kept[changed] = self._kept[changed]._replace(values=moved)
             self._shown = changed
         return moved
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The expressions that `watch_expression` watches."""
+        return self._store.edits.expressions
+
+    def evaluate(self, expression: str) -> Chip:
+        """Evaluates an expression over recorded values, at the cursor of `at`.
+
+        It is evaluated for each iteration of the loops and each example by itself, and its chip has
+        a curve over the iterations, as a variable's has.
+
+        Args:
+            expression: Python over the names of recorded variables, such as
+                ``"jnp.abs(h).max()"`` or ``"h - y"``, and of the notebook. A variable that is
+                bound several times means the last time; ``layer.h`` is that of a function.
+
+        Raises:
+            PanelError: Nothing is recorded of the program as it is; the expression has no recorded
+                variable, or names that mean nothing; it cannot be computed.
+
+        Example:
+            >>> import jax, jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(xs):
+            ...     def step(total, x):
+            ...         square = x * x
+            ...         return total + square, None
+            ...     return jax.lax.scan(step, 0.0, xs)[0]
+            >>> session = Session(f, (jnp.arange(3.0),), namespace={"jnp": jnp})
+            >>> recording = session.watch()
+            >>> print(session.evaluate("jnp.sqrt(square) + x"))
+            2 ± 1.63 (0 … 4)
+            >>> moved = session.at(iteration=2)
+            >>> print(session.evaluate("jnp.sqrt(square) + x"))
+            4
+        """
+        with self._store.mistakes():
+            return self._evaluated(expression)
+
+    def _evaluated(self, expression: str) -> Chip:
+        values = self.recorded
+        if values is None:
+            raise PanelError(NOTHING)
+        recording, example, part = self._results.get(expression, (None, None, None))
+        if recording is not values.recording or example != values.example:
+            part = evaluated(expression, values, self._store.namespace)
+            self._results[expression] = values.recording, values.example, part
+        return values.chip_of(part, shortened(expression, 60))
+
+    def watched_expressions(self) -> dict[str, Chip | str]:
+        """The chips of the watched expressions, or mistakes; empty before a recording."""
+        found: dict[str, Chip | str] = {}
+        for one in self.expressions if self.recorded else ():
+            try:
+                found[one] = self._evaluated(one)
+            except PanelError as error:
+                found[one] = str(error)
+        return found
+
+    def watch_expression(self, expression: str) -> None:
+        """Shows an expression over recorded values in the panel from now on; see `evaluate`.
+
+        Args:
+            expression: The expression.
+
+        Raises:
+            PanelError: It is no expression; or values are recorded, and it cannot be computed.
+        """
+        with self._store.change("expressions", step=f"watch {shortened(expression, 60)}"):
+            expression = expression.strip()
+            checked_expression(expression)
+            if self.recorded is not None:
+                self._evaluated(expression)
+            self._store.put(expressions=tuple(dict.fromkeys((*self.expressions, expression))))
+
+    def unwatch_expression(self, expression: str) -> None:
+        """Ends `watch_expression`.
+
+        Args:
+            expression: The expression.
+
+        Raises:
+            PanelError: It is not watched.
+        """
+        with self._store.change("expressions", step=f"no longer {shortened(expression, 60)}"):
+            if expression not in self.expressions:
+                raise PanelError(f"{expression!r} is not watched")
+            rest = tuple(one for one in self.expressions if one != expression)
+            self._store.put(expressions=rest)

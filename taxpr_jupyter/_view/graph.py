@@ -91,6 +91,7 @@ class Graph(anywidget.AnyWidget):
     source_run = traitlets.Dict().tag(sync=True)
     recorded: Shown[RecordedValues | Empty] = _dict()
     curves = traitlets.Dict().tag(sync=True)
+    expressions = traitlets.List().tag(sync=True)
     cotangents = traitlets.Bool(False).tag(sync=True)
     held = traitlets.Dict().tag(sync=True)
     source_heat: Shown[SourceHeat | Empty] = _dict()

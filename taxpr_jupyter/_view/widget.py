@@ -117,7 +117,9 @@ class PanelView(ipywidgets.VBox):
                 self._runs.ran()
                 self._sourcing.ran()
                 self._running.another_ended()
-            elif change == "recorded":
+            elif change in ("recorded", "expressions"):
+                if change == "expressions":
+                    showing.texts()
                 if self._recorded.refresh():
                     self._sourcing.ran()
             elif change == "error":

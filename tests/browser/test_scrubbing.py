@@ -127,3 +127,32 @@ def test_cotangents_are_beside_their_values(page, shown, scheme):
         expect(place.locator(".tx-held").nth(1)).to_have_text(f"∂{back.words}")
     assert found(page, ".taxpr-panel") == []
     it.root.screenshot(path=BUILD / f"scrubbing-cotangents-{scheme}.png")
+
+
+def test_a_watched_expression_has_the_same_chip(it):
+    before = it.root.bounding_box()["height"]
+    it.page.get_by_role("button", name="Record values").click()
+    field = it.page.get_by_role("textbox", name="Watch an expression")
+    field.fill("speed.nothing")
+    it.page.keyboard.press("Enter")
+    expect(it.page.locator(".tx-message")).to_contain_text("cannot be computed")
+    expect(field).to_have_value("speed.nothing")
+    field.fill("abs(speed) + start")
+    it.page.keyboard.press("Enter")
+    watched = it.page.get_by_role("list", name="Watched expressions").get_by_role("listitem")
+    expect(watched).to_have_count(1)
+    expect(field).to_have_value("")
+    chip = it.session.evaluate("abs(speed) + start")
+    expect(watched.locator(".tx-held")).to_have_text(chip.words + chip.wrong)
+    expect(watched.locator("svg.tx-curve")).to_have_count(1)
+    it.root.screenshot(path=BUILD / f"scrubbing-watched-{it.scheme}.png")
+    move(it, "Iteration of the loops", ["ArrowRight"])
+    move(it, "Example of jax.vmap", ["ArrowRight"])
+    expect(watched.locator(".tx-held")).to_have_text("2")  # x is 1, and the speed is -1
+    it.page.get_by_role("tab", name="Picture").click()
+    expect(watched).to_be_visible()
+    assert it.root.bounding_box()["height"] <= before + 4  # the picture makes room
+    it.root.screenshot(path=BUILD / f"scrubbing-watched-picture-{it.scheme}.png")
+    assert found(it.page, ".taxpr-panel") == []
+    watched.get_by_role("button", name="Watch abs(speed) + start no longer").click()
+    expect(watched).to_have_count(0)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import taxpr
-from taxpr_jupyter._lines.values import ValuesAt
-from taxpr_jupyter._messages.recorded_values import ValueChip, ValueCurve
+from taxpr_jupyter._lines.values import Chip, ValuesAt
+from taxpr_jupyter._messages.recorded_values import ValueChip, ValueCurve, WatchedExpression
 from taxpr_jupyter._messages.requests import Message
 from taxpr_jupyter._model.model import Node, Picture, count_of
 from taxpr_jupyter._session.session import Session
@@ -25,7 +25,9 @@ class RecordedView:
         self._session = session
         self._graph = graph
         self._jobs = jobs
-        self._shown: tuple[ValuesAt | None, bool] = None, False  # and whether there are changes
+        # The values, whether there are changes, and the expressions that are watched.
+        self._shown: tuple[ValuesAt | None, bool, tuple[str, ...]] = None, False, ()
+        self._of: tuple[str, ...] = ()  # the expressions whose curves are shown
         self.refresh()
 
     def handle(self, message: Message) -> bool:
@@ -40,6 +42,10 @@ class RecordedView:
             }:
                 iteration, example = (None if k < 0 else k for k in (iteration, example))
                 self._show(iteration, example, injectors and self._has_changes, grads)
+            case {"do": "watchExpression", "address": text}:
+                self._session.watch_expression(text)
+            case {"do": "unwatchExpression", "address": text}:
+                self._session.unwatch_expression(text)
             case _:
                 return False
         return True
@@ -65,18 +71,25 @@ class RecordedView:
         """Shows the values that the session has now; none if they are of another program.
 
         Returns:
-            Whether these are others than before.
+            Whether these are of another recording than before.
         """
         self._graph.cotangents = self._session.has_cotangents
-        now = self._session.recorded, self._has_changes
-        (before, _), (values, has_changes) = self._shown, now
+        now = self._session.recorded, self._has_changes, self._session.expressions
+        (before, *_), (values, has_changes, expressions) = self._shown, now
         if now == self._shown:
             return False
         self._shown = now
+        results = self._session.watched_expressions()
+        self._graph.expressions = [
+            WatchedExpression(text=one, mistake=found if isinstance(found, str) else "")
+            for one in expressions
+            for found in (results.get(one),)
+        ]
         if values is None:
             self._graph.show(recorded={}, curves={}, held={})
             return before is not None
-        chips = values.chips
+        computed = {f"= {text}": one for text, one in results.items() if isinstance(one, Chip)}
+        chips = {**values.chips, **computed}
         self._graph.recorded = {
             "iteration": _number(values.iteration),
             "iterations": values.iterations,
@@ -90,16 +103,18 @@ class RecordedView:
             "injectors": values.changed if has_changes else None,
             "cotangents": values.with_cotangents,
         }
-        if before is None or before.curves is not values.curves:
+        if before is None or before.curves is not values.curves or expressions != self._of:
+            self._of = expressions
+            curves = {text: one.curve for text, one in computed.items() if one.curve}
             self._graph.curves = {
                 address: ValueCurve(
                     points=list(one.points), wrong=list(one.wrong), iterations=one.iterations
                 )
-                for address, one in values.curves.items()
+                for address, one in {**values.curves, **curves}.items()
             }
-        if before is None or before.recording is not values.recording:
+        if other := before is None or before.recording is not values.recording:
             self.drawn()
-        return True
+        return other
 
     def drawn(self, change: Any = None) -> None:
         """Shows which elements of the picture give the recorded values."""

@@ -302,7 +302,7 @@ function render({ model, el }) {
     find.bring(address);
   };
   const held = new Held();
-  const scrubber = new Scrubber((asked) => send({ do: "record", ...asked }));
+  const scrubber = new Scrubber((asked) => send({ do: "record", ...asked }), send);
   const source = new SourceLines({
     choose: show,
     light: (place) => send(place ? { do: "line", address: place } : { do: "all" }),
@@ -392,7 +392,7 @@ function render({ model, el }) {
   /** The chips of recorded values, wherever they are. */
   const hold = () => {
     held.show(model.get("recorded"), model.get("curves"));
-    scrubber.show(held.recorded, model.get("cotangents"));
+    scrubber.show(held, model.get("cotangents"), model.get("expressions"));
     scrub();
     source.hold(held);
     picture.hold(held, model.get("held"));
@@ -440,6 +440,7 @@ function render({ model, el }) {
     recorded: hold,
     curves: hold,
     cotangents: hold,
+    expressions: hold,
     held: hold,
     source_heat: (measured) => source.warm(measured),
     timeline: (line) => timeline.show(line),

@@ -3,18 +3,21 @@
  * One cursor for all recorded values: sliders for the iteration and for the example, which move picture,
  * source and inspector together. What the values are there is Python's to say (`Session.at`).
  *
- * @import { Empty, RecordedValues } from "./messages.js"
+ * @import { Held } from "./held.js"
+ * @import { Message, WatchedExpression } from "./messages.js"
  * @typedef {{ slider: HTMLInputElement, words: HTMLOutputElement, label: HTMLLabelElement, one: string, all: string }} Axis
  */
 
-import { button, h } from "./dom.js";
+import { button, fill, h, textField } from "./dom.js";
 
 export class Scrubber {
   /**
    * @param {(asked: { iteration: number, example: number, injectors: boolean, cotangents: boolean }) => void} record Asks
    *   for these; -1 means all.
+   * @param {(message: Message) => void} send
    */
-  constructor(record) {
+  constructor(record, send) {
+    this.send = send;
     const go = (cotangents = false) =>
       record({ iteration: Number(this.iteration.slider.value), example: Number(this.example.slider.value), injectors: this.with.checked, cotangents });
     const axis = (/** @type {string} */ name, /** @type {string} */ one, /** @type {string} */ all) => {
@@ -32,14 +35,33 @@ export class Scrubber {
     this.with.checked = true;
     this.both = h("label", { class: "tx-unseen" }, this.with, "with the changes");
     this.of = h("span", { class: "tx-hint" });
-    this.element = h("div", { class: "tx-record", role: "group", "aria-label": "Recorded values" }, this.run, this.back, this.both, this.iteration.label, this.example.label, this.of);
+    this.field = textField({
+      "aria-label": "Watch an expression",
+      placeholder: "watch, as jnp.abs(h).max()",
+      title: "An expression of recorded variables, computed for each iteration and example",
+      // Not by a form: JupyterLab keeps Enter from submitting one.
+      keydown: (event) => event.key === "Enter" && this.field.value.trim() && send({ do: "watchExpression", address: this.field.value }),
+    });
+    this.typed = h("span", { class: "tx-unseen" }, this.field);
+    this.list = h("ul", { class: "tx-watched", "aria-label": "Watched expressions" });
+    this.element = h("div", { class: "tx-record", role: "group", "aria-label": "Recorded values" }, this.run, this.back, this.both, this.iteration.label, this.example.label, this.typed, this.list, this.of);
   }
 
-  /** @param {RecordedValues | Empty} recorded @param {boolean} differentiable Whether there are cotangents. */
-  show(recorded, differentiable) {
+  /**
+   * @param {Held} held @param {boolean} differentiable Whether there are cotangents.
+   * @param {WatchedExpression[]} expressions
+   */
+  show(held, differentiable, expressions) {
+    const { recorded } = held;
     const there = "chips" in recorded;
     this.run.textContent = there ? "Recorded" : "Record values";
     this.run.disabled = there;
+    this.typed.classList.toggle("tx-unseen", !there);
+    if (expressions.some(({ text }) => text === this.field.value.trim())) this.field.value = "";
+    fill(this.list, expressions.map(({ text, mistake }) => {
+      const gone = button("×", () => this.send({ do: "unwatchExpression", address: text }), { class: "tx-button tx-close", "aria-label": `Watch ${text} no longer` });
+      return h("li", {}, h("code", {}, text), held.chip(`= ${text}`), mistake ? h("span", { class: "tx-error" }, mistake) : null, gone);
+    }));
     this.back.hidden = !differentiable;
     this.back.disabled = there && recorded.cotangents;
     this.both.classList.toggle("tx-unseen", !there || recorded.injectors === null);
