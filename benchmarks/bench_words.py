@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 gallery: Any = importlib.import_module("gallery")
 called: Any = importlib.import_module("called_functions")  # gallery knows where tests are
 
-MOST = 40  # nodes of a first picture
+MOST = 40  # nodes of a first picture that compute
 WIDEST = 4000  # pixels
 LONGEST = 3  # times as long as wide, or as wide as long
-COMPUTING = ("eqn", "hop", "group")
+COMPUTING = ("eqn", "hop", "group")  # tags are small signs at others
 REAL = "Real programs"  # the others are small, and shown equation by equation
 
 
@@ -102,7 +102,7 @@ def main(*parts):
     goals: list[dict[str, Any]] = []
     for part, drawn in found.items():
         own, computing = (sum(row[key] for row in drawn) for key in ("own", "computing"))
-        most = max(row["nodes"] for row in drawn)
+        most = max(row["computing"] for row in drawn)
         print(
             f"{part}: {own} of {computing} titles ({own / computing:.0%}), "
             f"{most} nodes at most, {len(drawn)} programs"

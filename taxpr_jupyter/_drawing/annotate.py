@@ -15,7 +15,7 @@ from taxpr_jupyter._heat.given import Given
 from taxpr_jupyter._heat.measured import Colours, Measured
 from taxpr_jupyter._model.kinds import CostKind
 from taxpr_jupyter._model.model import Cluster, Heat, Node
-from taxpr_jupyter._tree import labels
+from taxpr_jupyter._text import titles
 from taxpr_jupyter._tree.tree import Block, Item, Lifted
 
 _DECADES = 3  # powers of ten on the scale: matmuls stand out, and differ from each other
@@ -292,7 +292,7 @@ class Annotator:
         if not addresses or node.kind not in _COMPUTING:
             return node
         found = heat.at(*addresses)
-        lines = labels.signed(node.lines, node.titled, found.signs)
+        lines = titles.signed(node.lines, node.titled, found.signs)
         moved = [f"⇄ {found.moved}"] if found.moved else []
         return replace(
             node,
@@ -339,7 +339,7 @@ def _signed(shown: Node | Cluster, traits: Sequence[Trait]) -> tuple[str, ...]:
     """A label with the signs of traits after its title, and shardings below."""
     signs = dict.fromkeys(t.sign for t in traits if t.mark != "sharded")
     specs = dict.fromkeys(t.sign for t in traits if t.mark == "sharded" and t.sign)
-    return (*labels.signed(shown.lines, shown.titled, signs), *specs)
+    return (*titles.signed(shown.lines, shown.titled, signs), *specs)
 
 
 def _joined(tooltip: str, lines: Iterable[str]) -> str:

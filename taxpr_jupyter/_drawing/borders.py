@@ -12,7 +12,7 @@ from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.kinds import NodeKind
 from taxpr_jupyter._model.model import Cluster, Node, count_of
-from taxpr_jupyter._text import paths, short
+from taxpr_jupyter._text import paths, short, titles
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, BlockEnd
 
@@ -235,7 +235,7 @@ def _hands_on(block: Block, end: BlockEnd, names: Sequence[str]) -> str:
 
 def _unused(block: Block, end: BlockEnd, node: Node) -> Node:
     """The node of arguments, which says how many of them lead only to unused results."""
-    used, roles = block.flow.graph.needed, block.nested.in_roles if block.nested else None
+    used, roles = _needed(block), block.nested.in_roles if block.nested else None
     unused = [
         i
         for i in end.indices
@@ -244,10 +244,23 @@ def _unused(block: Block, end: BlockEnd, node: Node) -> Node:
     if not unused or end.state:
         return node
     if len(unused) == len(end.indices):
-        lines = labels.signed(node.lines, 1, ["unused"])
+        lines = titles.signed(node.lines, 1, ["unused"])
         return replace(node, lines=lines, marks=(*node.marks, "unused"))
     some = labels.short_path(block.names.ins[unused[0]]) if len(unused) == 1 else len(unused)
     return replace(node, lines=(*node.lines, f"{some} unused"))
+
+
+def _needed(block: Block) -> Set[Any]:
+    """The values of a jaxpr that used results depend on."""
+    needed = block.flow.graph.needed
+    for inner, nested in block.items[0].blocks if len(block.items) == 1 else ():
+        if inner.all_of_it:  # which has no inputs of its own to say it
+            eqn, graph = block.items[0].eqn, inner.flow.graph
+            ends = zip(inner.jaxpr.invars, nested.operands, strict=True)
+            taken = [eqn.invars[k] for var, k in ends if k is not None and var in graph.needed]
+            atoms = [*taken, *block.jaxpr.outvars]
+            return {atom for atom in atoms if not introspect.is_literal(atom)}
+    return needed
 
 
 def _is_handed_on(block: Block, end: BlockEnd) -> bool:

@@ -18,14 +18,15 @@ from taxpr_jupyter._drawing.program import ProgramDrawing
 from taxpr_jupyter._drawing.subgraph import Parts
 from taxpr_jupyter._heat.measured import Colours
 from taxpr_jupyter._lines.line import ProgramLine, ProgramLines
-from taxpr_jupyter._model.model import UNMARKED, Counts, Marked, Picture
+from taxpr_jupyter._model.kinds import COMPUTING
+from taxpr_jupyter._model.model import UNMARKED, Counts, Marked, Node, Picture
 from taxpr_jupyter._text.short import Tooltips, Where, file_and_line, visible
 from taxpr_jupyter._text.variables_at import HeldVariables
 from taxpr_jupyter._tree.alike import alike
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.fold import BUDGET, MORE_THAN, Fold
 from taxpr_jupyter._tree.reveal import Revealed, path_to, reveal
-from taxpr_jupyter._tree.tree import Item
+from taxpr_jupyter._tree.tree import Item, room_of_ends
 
 
 class Builder:
@@ -144,7 +145,7 @@ class Builder:
             fold.choose(unfolded, wants, extra)
             drawing = ProgramDrawing(fold, self._folded, marked)
             drawing.program(self.program)
-            nodes = sum(not node.on for node in drawing.canvas.nodes)
+            nodes = _room(drawing.canvas.nodes)
             if nodes <= fold.most or not fold.opens_items:
                 return drawing, extra
             # Folding also removes stubs: about as large a part of them as of the others.
@@ -162,7 +163,7 @@ class Builder:
         counts = Counts(len(drawing.drawn), drawing.folded, size.total, size.tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
         picture = self._pictured(fold, drawing, counts, heat)
-        note, nodes = fold.note, sum(not node.on for node in picture.nodes)
+        note, nodes = fold.note, _room(picture.nodes)
         if unfolded is not None and nodes > self.budget and not note:
             note = MORE_THAN.format(nodes=nodes, budget=self.budget)
         return replace(picture, note=note, hidden=drawing.hidden)
@@ -266,6 +267,13 @@ class Builder:
             whole = {key: fold for key, fold in self._folds.items() if key is None}
             self._folds = {**whole, only: Fold(self.program, self.budget, self._keys, only)}
         return self._folds[only]
+
+
+def _room(nodes: Sequence[Node]) -> int:
+    """How many nodes there are, where several that only name a value count as one."""
+    drawn = [node for node in nodes if not node.on]
+    names = sum(node.kind not in COMPUTING for node in drawn)
+    return len(drawn) - names + room_of_ends(names)
 
 
 def build_picture(

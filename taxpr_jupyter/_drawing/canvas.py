@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from taxpr_jupyter._drawing.roles import Role, joined
 from taxpr_jupyter._drawing.scope import Origin, Scope, ValueUse
 from taxpr_jupyter._model.enclosing import Around
-from taxpr_jupyter._model.kinds import EdgeKind
+from taxpr_jupyter._model.kinds import COMPUTING, EdgeKind
 from taxpr_jupyter._model.model import Cluster, Edge, Node
-from taxpr_jupyter._text import paths, short
+from taxpr_jupyter._text import paths, short, titles
 from taxpr_jupyter._text.elements import literal_of
 from taxpr_jupyter._tree import labels
 
@@ -46,7 +46,7 @@ class Canvas:
         self.nodes.append(node)
         if node.kind == "state":
             self._states.add(node.id)
-        if node.kind in {"eqn", "hop", "group", "tag", "injected"}:
+        if node.kind in COMPUTING:
             (self._backward if "backward" in node.marks else self._forward).add(node.id)
         if merging:
             self._merging[node.id] = node
@@ -197,7 +197,7 @@ class Canvas:
         return [
             replace(
                 node,
-                lines=labels.signed(node.lines, node.titled, ["kept"]),
+                lines=titles.signed(node.lines, node.titled, ["kept"]),
                 tooltip=f"{node.tooltip}\nkept for the backward pass",
                 marks=(*node.marks, "kept"),
             )

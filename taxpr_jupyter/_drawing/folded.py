@@ -1,9 +1,10 @@
 """The texts of closed groups and bundles of inputs, written once for all drawings of a program."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import Address, introspect
+from taxpr_jupyter._analysis.called import calls_in
 from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._drawing.scope import Origin, ValueUse
@@ -35,6 +36,7 @@ class Folded:
 
     def __init__(self, tips: short.Tooltips, held: HeldVariables) -> None:
         self.tips, self._held = tips, held
+        self._calls: introspect.ByIdentity[Sequence[str]] = introspect.ByIdentity()
         self._frames: introspect.ByIdentity[SourceFrame | None] = introspect.ByIdentity()
         self._groups: introspect.ByIdentity[Group] = introspect.ByIdentity()
         self._uses: dict[str | None, introspect.ByIdentity[Sequence[ValueUse]]] = {}
@@ -63,14 +65,21 @@ class Folded:
 
         return self._frames.of(item, innermost)
 
-    def group(self, item: Item, size: Size, ends: InsAndOuts) -> Group:
+    def calls(self, item: Item) -> Sequence[str]:
+        """The user's functions that a closed equation calls."""
+        return self._calls.of(item, lambda item: calls_in(item.eqn))
+
+    def group(self, block: Block, item: Item, size: Size, ends: InsAndOuts) -> Group:
         """A closed group of a given size, with its inputs and outputs."""
 
         def written(item: Item) -> Group:
             if item.kind == "rest":
                 lines = [f"… {labels.content(size)}", item.title]
             else:
-                lines = labels.group_lines(item, size, ends.results, self.tips.label_type)
+                unused = dict.fromkeys(_unused(block, item.children))
+                names = [self.tips.held(value) for value, _ in ends.outs]
+                typed, names = self.tips.label_type, names if all(names) else ()
+                lines = labels.group_lines(item, size, ends.results, typed, [*unused], names)
             outs = {
                 var: Origin(item.address, value, self.tips.value(var), by=item.address)
                 for value, var in ends.outs
@@ -125,3 +134,17 @@ class Folded:
             called = labels.short_path(name) if name else self.tips.label_type(var) or end.word
             stub = Node(value, value, node.kind, (called,), f"{value}\n{shown}", None)
         return Origin(node.id, value, shown, stub=stub, name=name)
+
+
+def _unused(block: Block, items: Iterable[Item]) -> Iterator[str]:
+    """The names of the statements and modules that make what nothing uses, if not all do."""
+    items = list(items)
+    idle = [block.flow.is_unused(eqn for _, eqn in item.eqns) for item in items]
+    if all(idle):  # which a sign at what is around them says
+        return
+    for item, is_idle in zip(items, idle, strict=True):
+        if not is_idle:
+            yield from _unused(block, item.children)
+        elif item.title:
+            target, equals, _ = item.title.partition(" = ")
+            yield target if equals else item.title

@@ -13,7 +13,7 @@ from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.roles import SAME, Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.model import Cluster
-from taxpr_jupyter._text import short
+from taxpr_jupyter._text import short, titles
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, Item, Level, Lifted
 
@@ -54,7 +54,7 @@ class LiftedCalls:
         """Draw it."""
         item, lift = self._item, self._item.lift
         assert lift is not None
-        title = labels.source_lines(lift.title) or [labels.hop_title(item.eqn)]
+        title = titles.source_lines(lift.title) or [labels.hop_title(item.eqn)]
         frames = (one.lines for one in self._canvas.clusters if one.address == self._around)
         if item.is_group and any([*lines] == [labels.one_line(lift.title)] for lines in frames):
             title = [labels.group_title(item)]  # a part of the call whose frame is around it

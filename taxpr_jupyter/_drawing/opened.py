@@ -18,9 +18,10 @@ from taxpr_jupyter._drawing.roles import SAME, Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.kinds import ClusterKind
 from taxpr_jupyter._model.model import Cluster, Node
-from taxpr_jupyter._text import paths, short
+from taxpr_jupyter._text import paths, short, titles
 from taxpr_jupyter._text.elements import operands_of
 from taxpr_jupyter._tree import labels
+from taxpr_jupyter._tree.ports import ends_of
 from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
 
@@ -93,7 +94,8 @@ class Opened:
                     self._canvas.edge(source, target, tooltip=tip, head=str(k))
         for address, drawn in self._ends.items() if self._chooses else ():
             self._canvas.edge(operands_of(item.address), drawn.first, "control", into=address)
-        origins = [self._result(k) for k in range(len(eqn.outvars))]
+        joined = self._joined()
+        origins = [joined.get(k) or self._result(k) for k in range(len(eqn.outvars))]
         self._drawing.results(self._scope, item, origins)
 
     def _enter(self, block: Block, nested: introspect.Nested, bar: Mapping[int, _Operand]) -> None:
@@ -101,7 +103,7 @@ class Opened:
         item, loop = self._item, self._loop
         then, seen = None, SEEN
         first, *facts = labels.block_lines(nested)
-        told = labels.source_lines(item.title)
+        told = titles.source_lines(item.title)
         title = (labels.with_functions(first, item.eqn, [nested], told), *facts)
         if loop:
             inside = [nested for _, nested in item.blocks]
@@ -120,6 +122,10 @@ class Opened:
                 if k is not None
             }
             seen = DrawnInputs(frozenset(unused), again=again)
+        if block.all_of_it:
+            atoms = (item.eqn.invars[k] for k in nested.operands if k is not None)
+            given = {i: self._scope.origins[atom] for i, atom in enumerate(atoms)}
+            seen = DrawnInputs(frozenset(given), given)
         self._cluster(block.address, "jaxpr", title, self._outer)
         for i, (k, role) in enumerate(zip(nested.operands, nested.in_roles, strict=True)):
             if k is not None and role in SAME and not introspect.is_literal(item.eqn.invars[k]):
@@ -130,6 +136,8 @@ class Opened:
         for i, k in enumerate(nested.operands):
             if k is not None and k in bar:
                 self._stands_for(bar[k].node, block, i, drawn)
+            elif k is not None and i in seen.given:
+                self._stands_for(seen.given[i].node, block, i, drawn)
             elif k is not None and drawn.ins[i]:
                 self._scope.use(item.eqn.invars[k], drawn.ins[i], item.address, self._around)
 
@@ -179,7 +187,7 @@ class Opened:
         eqn, item = self._item.eqn, self._item
         ended = ("unfinished",) if introspect.is_unfinished(eqn) else ()
         ended = ("failed",) if introspect.failure_of(eqn) else ended
-        tip, titled = self._tips.eqn(item.address, eqn), labels.titled(title, item.title)
+        tip, titled = self._tips.eqn(item.address, eqn), titles.titled(title, item.title)
         self._canvas.clusters.append(
             Cluster(address, kind, title, tip, parent, item.address, ended, titled=titled)
         )
@@ -241,7 +249,7 @@ class Opened:
             title = paths.shared_title([names[k] for k in group])
             lines, marks = labels.bundle_lines(title, len(group)), ("bar", "many")
         if used.isdisjoint(group):
-            lines, marks = labels.signed(lines, 1, ["unused"]), (*marks, "unused")
+            lines, marks = titles.signed(lines, 1, ["unused"]), (*marks, "unused")
         texts = [f"{names[k]} = {self._tips.value(item.eqn.invars[k])}" for k in group]
         tip, name = short.tooltip([address, *texts]), operands_of(item.address, group[0])
         node = Node(name, address, "input", tuple(lines), tip, self._outer, marks)
@@ -250,28 +258,65 @@ class Opened:
             self._scope.use(atom, name, item.address, self._outer)
         return name
 
-    def _result(self, k: int) -> Origin:
-        """The origin of a result. If branches meet there, it gets a node."""
-        item = self._item
-        origins = [
+    def _joined(self) -> dict[int, Origin]:
+        """Draw the results of the branches of a choice that belong together, each group as a node.
+
+        Returns their origins by number.
+        """
+        outs = range(len(self._item.eqn.outvars)) if self._chooses else ()
+        names = [self._result_name(k) for k in outs]
+        groups = [end.indices for end in ends_of(names, "out", self._item.address, nested=True)]
+        found: dict[int, Origin] = {}
+        for group in groups:
+            if len(group) > 1:
+                found |= dict.fromkeys(group, Origin(self._meeting(group), "", ""))
+        return found
+
+    def _meeting(self, group: Sequence[int]) -> str:
+        """Draw the node of results of several branches. Returns its id."""
+        item, made = self._item, self._made
+        values = [item.address.value(k) for k in group]
+        names = [self._result_name(k) for k in group]
+        texts = [self._tips.value(item.eqn.outvars[k]) for k in group]
+        tip = short.tooltip([values[0], *texts])
+        if len(group) > 1:
+            lines, marks = labels.bundle_lines(paths.shared_title(names), len(group)), ("many",)
+            self._drawing.borders.hidden[values[0]] = tuple(values)
+        else:
+            kind = self._tips.label_type(item.eqn.outvars[group[0]])
+            lines, marks = [f"{names[0]} {kind}"], ()
+        node = Node(values[0], values[0], "result", tuple(lines), tip, self._outer, marks)
+        self._canvas.add(node, merging=len(group) > 1)
+        along: dict[tuple[str, str], list[Origin]] = {}
+        for k in group:
+            for origin in made(k):
+                tail = origin.tail.name if origin.tail and len(group) == 1 else ""
+                along.setdefault((origin.node, tail), []).append(origin)
+        for (source, tail), origins in along.items():
+            tip = short.tooltip([origin.tooltip for origin in origins])
+            tail = f"×{len(origins)}" if len(origins) > 1 else tail
+            self._canvas.edge(source, values[0], tooltip=tip, tail=tail)
+        return values[0]
+
+    def _result_name(self, k: int) -> str:
+        held = self._tips.held(self._item.address.value(k))
+        return held or (f"out {k}" if len(self._item.eqn.outvars) > 1 else "out")
+
+    def _made(self, k: int) -> list[Origin]:
+        """The origins of a result: one for each jaxpr that makes it."""
+        return [
             self._ends[block.address].outs[j]
-            for block, nested in item.blocks
+            for block, nested in self._item.blocks
             for j, result in enumerate(nested.results)
             if result == k
         ]
+
+    def _result(self, k: int) -> Origin:
+        """The origin of a result. If branches meet there, it gets a node."""
         if k in self._bare_results:
-            return Origin(operands_of(item.address), "", "")
-        if len(origins) == 1:
-            return origins[0]
-        kind = self._tips.label_type(item.eqn.outvars[k])
-        address = item.address.value(k)
-        name = self._tips.held(address) or (f"out {k}" if len(item.eqn.outvars) > 1 else "out")
-        tip = short.tooltip([address, self._tips.value(item.eqn.outvars[k])])
-        self._canvas.add(Node(address, address, "result", (f"{name} {kind}",), tip, self._outer))
-        for origin in origins:
-            tail = origin.tail.name if origin.tail else ""
-            self._canvas.edge(origin.node, address, tooltip=origin.tooltip, tail=tail)
-        return Origin(address, "", "")
+            return Origin(operands_of(self._item.address), "", "")
+        origins = self._made(k)
+        return origins[0] if len(origins) == 1 else Origin(self._meeting([k]), "", "")
 
 
 def _is_tagged(block: Block, i: int) -> bool:

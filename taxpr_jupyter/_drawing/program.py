@@ -25,10 +25,10 @@ from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.kinds import NodeKind
 from taxpr_jupyter._model.model import Cluster, Marked, Node
-from taxpr_jupyter._text import short
+from taxpr_jupyter._text import short, titles
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.fold import Fold
-from taxpr_jupyter._tree.tree import Block, Item
+from taxpr_jupyter._tree.tree import Block, Item, own_outputs
 
 _UNUSED = "nothing uses what it makes"
 
@@ -84,13 +84,7 @@ class ProgramDrawing:
         self, block: Block, nested: introspect.Nested, seen: DrawnInputs, then: Then | None
     ) -> DrawnEnds:
         """Draw a nested jaxpr in its cluster."""
-        # An output that is carried, stacked or not returned has a node of its own. The results of a
-        # call come straight from where they are made.
-        own = [
-            result is None or role != "out"
-            for result, role in zip(nested.results, nested.out_roles, strict=True)
-        ]
-        ends = self._jaxpr(block, own, nested.consts, block.address, seen, then)
+        ends = self._jaxpr(block, own_outputs(nested), nested.consts, block.address, seen, then)
         self.canvas.back(
             [ends.outs[j] for j, _ in nested.back], [ends.ins[i] for _, i in nested.back]
         )
@@ -178,7 +172,8 @@ class ProgramDrawing:
             self.foldable.add(address)
             self.folded[address] = inside.total
             typed = self.tips.label_type
-            lines = labels.hop_lines(eqn, inside, typed, item.title, name, item.rest)
+            calls = self._folded.calls(item)
+            lines = labels.hop_lines(eqn, inside, typed, item.title, name, item.rest, calls)
         else:
             lines = labels.eqn_lines(eqn, item.title, name, self.tips.label_type)
             marks += ("plumbing",) if len(lines) == 1 and labels.is_plumbing(eqn) else ()
@@ -186,13 +181,13 @@ class ProgramDrawing:
         marks += marks_of(item)
         if failure := introspect.failure_of(eqn):
             lines, marks = labels.failure_lines(failure), (*marks, "failed")
-        titled, sign = labels.titled(lines, item.title), []
+        titled, sign = titles.titled(lines, item.title), []
         if block.loss and block.loss.eqn is eqn:
             sign, tip = ["loss"], f"{tip}\n{backward.LOSS}"
         if block.flow.is_unused([eqn]):
             sign, tip = [*sign, "unused"], f"{tip}\n{_UNUSED}"
         notes = [item.note] if item.note else []
-        lines, marks = labels.signed(lines, titled, [*sign, *notes]), (*marks, *sign)
+        lines, marks = titles.signed(lines, titled, [*sign, *notes]), (*marks, *sign)
         node = Node(address, address, kind, lines, tip, cluster, marks, fold, titled=titled)
         tagged = scope.tagged(eqn) if kind in ("tag", "injected") else []
         if tagged:
@@ -242,10 +237,10 @@ class ProgramDrawing:
         self.folded[address] = size.total
         self.hidden[address] = self._fold.addresses(item)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
-        lines, tip, outs = self._folded.group(item, size, ends)
-        titled = labels.titled(lines, item.title)
+        lines, tip, outs = self._folded.group(block, item, size, ends)
+        titled = titles.titled(lines, item.title)
         if block.flow.is_unused(eqn for _, eqn in item.eqns):
-            lines, marks = labels.signed(lines, titled, ["unused"]), (*marks, "unused")
+            lines, marks = titles.signed(lines, titled, ["unused"]), (*marks, "unused")
             tip = f"{tip}\n{_UNUSED}"
         node = Node(
             *(address, address, "group", lines, tip, cluster, marks, item.opens, item.forward),

@@ -255,8 +255,9 @@ class Framed:
         self.twins[edge.id] = name = f"~{edge.id}"
         named = named_by(edge, self._at.nodes)
         if named.id == edge.target:
-            # Of a result without its type.
-            words = named.lines[0].rpartition(" ")[0] if named.kind == "result" else named.lines[0]
+            words, *more = named.lines
+            if named.kind == "result" and not more:  # its name and its type
+                words = words.rpartition(" ")[0]
             self.frames[above].parts[name] = _shortened(words)
             return WayPart(above, Piece(source, PieceEnd(name)))
         words = edge.name or named.lines[0]

@@ -20,6 +20,8 @@ NodeKind = Literal[
     "result",  # where the branches of an open equation meet again
     "empty",  # stands in a nested jaxpr that has nothing else to show
 ]
+# The nodes for equations; the others only name a value.
+COMPUTING: frozenset[NodeKind] = frozenset({"eqn", "hop", "group", "tag", "injected"})
 EdgeKind = Literal[
     "value",  # a value, from where it is made to where it is used
     "residual",  # a value that the forward pass keeps for the backward pass

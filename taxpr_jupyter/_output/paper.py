@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.model import Cluster, Node, Picture
-from taxpr_jupyter._tree.labels import short_path, wrapped
+from taxpr_jupyter._text.titles import wrapped
+from taxpr_jupyter._tree.labels import short_path
 
 STYLES = ("screen", "paper")
 _LARGER = 1.2  # times as large as on a screen, unless the width is given: text of 12 points

@@ -198,6 +198,8 @@ class Fold:
             return self._only.opens(item)
         if self._whole:
             return True
+        if not self._plain and self.root.items != [item] and self._is_inside_library(item):
+            return False
         if item.kind in ("statement", "expression"):
             return self.root.items == [item] or self._has_parts(item)
         if item.is_group:
@@ -263,6 +265,17 @@ class Fold:
         if any(place != first for place in places):  # mostly one of the first equations
             return False
         return not any(self._lifts.runs_users(eqn) for _, eqn in item.eqns)
+
+    def _is_inside_library(self, item: Item) -> bool:
+        """Whether only a library could tell what is in it: its title says as much as its parts."""
+        if item.kind not in ("statement", "expression", "function") or self._has_modules(item):
+            return False
+        several = sum(map(self._is_call, item.children)) > 1  # as in `self.norm(self.fc(x))`
+        return not several and self._of_one_call.of(item, self._is_of_one_call)
+
+    def _has_modules(self, item: Item) -> bool:
+        """Whether there are scopes in it, such as the layers of a model of a library."""
+        return any(child.kind == "scope" or self._has_modules(child) for child in item.children)
 
     def _weight(self, item: Item, level: int) -> float:
         """How much there is to see in it, for each node that it costs."""

@@ -5,6 +5,8 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import jax.extend.core.primitives as p
+
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.def_use import DefUse
@@ -40,6 +42,7 @@ class Tree:
     ) -> None:
         self._few, self._keys, self._plain = few, keys, plain
         self._only, self._limit = only, limit
+        self._alone: str | None = None  # the only equation of the program
         self._names: dict[str, Names] = {}  # of the jaxprs in the tree, by address
         self._values: dict[str, tuple[DefUse, Sequence[Item]]] = {}  # and their equations
 
@@ -47,11 +50,14 @@ class Tree:
         """The program."""
         self._held = HeldVariables(program)
         names = names_of(program, lambda k: self._held.name(f"in{k}", {"_", "args", "kwargs"}))
-        return self._block(taxpr.Address(), program, None, names)
+        root = self._block(taxpr.Address(), program, None, names)
+        self._alone = root.items[0].address if len(root.items) == 1 else None
+        return root
 
     def inside(self, item: Item) -> Sequence[tuple[Block, introspect.Nested]]:
         """The nested jaxprs of an equation, made once."""
         if not item.blocks:
+            every = introspect.nested_jaxprs(item.eqn)
             item.blocks = [
                 (
                     self._block(
@@ -65,9 +71,28 @@ class Tree:
                     ),
                     nested,
                 )
-                for nested in introspect.nested_jaxprs(item.eqn)
+                for nested in every
             ]
+            for block, _ in item.blocks if len(every) == 1 else ():
+                block.all_of_it = self._is_all(item, block)
         return item.blocks
+
+    def _is_all(self, item: Item, block: Block) -> bool:
+        """Whether a call is the whole program, and its inputs are called like the program's."""
+        nested = block.nested
+        if item.address != self._alone or self._only or not nested or "in_specs" in nested.facts:
+            return False
+        if nested.back:
+            return False
+        known = self._names[item.address.home].known
+        operands = [None if k is None else item.eqn.invars[k] for k in nested.operands]
+        jitted = item.eqn.primitive is p.jit_p  # which JAX traces from the user's own function
+        return set(nested.in_roles) <= {"arg"} and all(
+            atom is not None
+            and not introspect.is_literal(atom)
+            and (jitted or known.get(atom) == name)
+            for atom, name in zip(operands, block.names.ins, strict=True)
+        )
 
     def _names_inside(self, item: Item, nested: introspect.Nested) -> Names:
         outer = item.address.home

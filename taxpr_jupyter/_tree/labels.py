@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax.extend.core.primitives as p
+import numpy as np
 
 from taxpr import introspect
 from taxpr_jupyter._analysis.names import function_of
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._text import short
+from taxpr_jupyter._text import short, titles
 from taxpr_jupyter._text.operations import OPERATIONS, Operation
-from taxpr_jupyter._text.paths import path_parts
+from taxpr_jupyter._text.paths import path_parts, shared_title
 from taxpr_jupyter._tree.tree import SOURCE, BlockEnd, Item
 
 _PLUMBING = frozenset(
@@ -27,13 +28,7 @@ _PLUMBING = frozenset(
 # Facts about a nested jaxpr that its title says already.
 _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name", "unfinished"})
 
-_PARTS = 3  # lines that tell the parts of an optimizer
 FAILED = "✗"  # before what failed while it was traced
-_SOURCE = 36  # characters in a line of source
-_BREAK = re.compile(r"[ ,(\[]|\.(?=[^\W\d])")  # after which a line of source may end
-_WORDS = re.compile(r"[ (\[]")  # after which something may be left out
-_ENDS = re.compile(r"[,)\]]|(?<= )[^ ]")  # with which it may go on
-_TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[][(){}]""")
 _PARAM = 40  # characters of a param in the text of an equation
 
 # Integer params that only repeat the shape of the result, or that no reader asks for.
@@ -62,7 +57,7 @@ def eqn_lines(
     lines = [*operation_lines(eqn), *_result_lines(eqn, typed, name)]
     if not title and not name and len(lines) == 2 and is_plumbing(eqn):
         return [" ".join(lines)]
-    return [*source_lines(title), *lines]
+    return [*titles.source_lines(title), *lines]
 
 
 def is_plumbing(eqn: introspect.JaxprEqn) -> bool:
@@ -74,102 +69,13 @@ def is_plumbing(eqn: introspect.JaxprEqn) -> bool:
     return eqn.primitive in _PLUMBING
 
 
-def source_lines(text: str) -> list[str]:
-    """A statement or expression in two lines at most, which break between words where they can."""
-    text = short.visible(text)
-    if len(text) <= _SOURCE:
-        return [text] if text else []
-    ends = [found.end() for found in _BREAK.finditer(text, 0, _SOURCE + 1)]
-    spaces = [end for end in ends if end > _SOURCE * 2 // 3 and text[end - 1] == " "]
-    others = [end for end in ends if _SOURCE // 3 < end <= _SOURCE]
-    end = max(spaces or others, default=_SOURCE)
-    if text[end - 1 :] == "()":  # which nothing is left out of
-        return [text]
-    return [text[:end].rstrip(), _shortened_source(text[end:].lstrip(), _SOURCE)]
-
-
-def wrapped(lines: Sequence[str], width: int) -> list[str]:
-    """Source in lines, in more lines of at most so many characters where it can be broken."""
-    text = "".join(line if line[-1:] in ("(", "[", ".") else f"{line} " for line in lines).rstrip()
-    made: list[str] = []
-    while len(text) > width:
-        ends = [found.end() for found in _BREAK.finditer(text)]
-        inside = [end for end in ends if end <= width + (text[end - 1] == " ")]
-        spaces = [end for end in inside if text[end - 1] == " " and end > width // 2]
-        end = max(spaces or inside, default=min(ends, default=len(text)))
-        if not text[end:].strip():
-            break
-        made.append(text[:end].rstrip())
-        text = text[end:].lstrip()
-    return [*made, text]
-
-
-def _shortened_source(text: str, width: int) -> str:
-    """Leave out what is in a pair of brackets, as in `0.1 * jax.random.normal(…)`, or whole words.
-
-    What is left out is as short as it can be.
-    """
-    if len(text) <= width:
-        return text
-    # What is whole rather than a piece of two; arguments rather than words; as little as possible.
-    cuts = [
-        (whole, text[a - 2 : a] == ", " and text[b] in ")],", a - b, a, b)
-        for a in (found.end() for found in _WORDS.finditer(text, 0, width))
-        for b in (found.start() for found in _ENDS.finditer(text, len(text) - width))
-        if width // 3 <= a and a + 3 + len(text) - b <= width
-        if (whole := _is_whole(text[a:b])) or text[b] not in ")],"
-    ]
-    cuts += [(True, True, a - b, a, b) for a, b in _brackets(text) if len(text) - b + a < width]
-    if not cuts:
-        return short.shortened(text, width)
-    *_, a, b = max(cuts)
-    joint = "…" if text[b] in ")]," else "… "
-    return f"{text[:a]}{joint}{text[b:]}"
-
-
-def _is_whole(text: str) -> bool:
-    """Whether each bracket in a text has its partner there."""
-    depth = 0
-    for found in _TOKEN.finditer(text):
-        depth += (found[0] in "([{") - (found[0] in ")]}")
-        if depth < 0:
-            return False
-    return depth == 0
-
-
-def _brackets(text: str) -> list[tuple[int, int]]:
-    """Start and end of all text in round brackets, such as the arguments of calls."""
-    opened: list[int] = []
-    pairs: list[tuple[int, int]] = []
-    for found in _TOKEN.finditer(text):
-        if found[0] in "([{":
-            opened.append(found.end())
-        elif found[0] in ")]}" and opened:
-            start = opened.pop()
-            pairs += [(start, found.start())] if found[0] == ")" else []
-    return pairs
-
-
-def titled(lines: Sequence[str], source: str) -> int:
-    """How many lines of a label are its title, which may be the source."""
-    title = source_lines(source)
-    return len(title) if title and [*lines[: len(title)]] == title else 1
-
-
-def signed(lines: Sequence[str], titled: int, signs: Iterable[str]) -> tuple[str, ...]:
-    """A label with signs at the end of its title."""
-    end = titled - 1
-    return (
-        *lines[:end],
-        " ".join((lines[end], *(f"[{sign}]" for sign in signs))),
-        *lines[titled:],
-    )
-
-
 def failure_lines(failure: introspect.Failure) -> list[str]:
     """The label of a failed equation: its text, its operands, the error."""
     text, given = short.visible(failure.text), short.visible(failure.given)
-    lines = [*source_lines(f"{FAILED} {text or 'failed'}"), short.shortened(given, 2 * short.LINE)]
+    lines = [
+        *titles.source_lines(f"{FAILED} {text or 'failed'}"),
+        short.shortened(given, 2 * short.LINE),
+    ]
     reason = textwrap.wrap(
         short.visible(failure.reason), 2 * short.LINE, max_lines=3, placeholder=" …"
     )
@@ -286,7 +192,7 @@ def open_title(
     """
     if failure := introspect.failure_of(eqn):
         return tuple(failure_lines(failure))
-    lines, title = source_lines(source), short.visible(eqn.primitive.name)
+    lines, title = titles.source_lines(source), short.visible(eqn.primitive.name)
     return (*lines, with_functions(title, eqn, jaxprs, lines))
 
 
@@ -352,14 +258,19 @@ def _counted(items: Sequence[Any]) -> str:
 
 
 def content(size: Size) -> str:
-    """`23 equations · 2 tags · scan ×5`: how much, and the loops in it."""
+    """`23 equations · 2 tags · scan ×5 reverse`: how much, and the loops in it."""
     texts = [count_of(size.eqns, "equation")] if size.eqns or not size.tags else []
     texts += [count_of(size.tags, "tag")] if size.tags else []
     if size.loops > 1:
         texts.append(count_of(size.loops, "loop"))
     elif size.loop is not None:
-        trips = introspect.nested_jaxprs(size.loop)[-1].trips
-        texts.append(size.loop.primitive.name + (f" ×{trips}" if trips is not None else ""))
+        body = introspect.nested_jaxprs(size.loop)[-1]
+        words = (
+            size.loop.primitive.name,
+            f"×{body.trips}" if body.trips is not None else "",
+            "reverse" if body.reverse else "",
+        )
+        texts.append(" ".join(filter(None, words)))
     return " · ".join(texts)
 
 
@@ -370,35 +281,72 @@ def hop_lines(
     source: str = "",
     name: str = "",
     rest: str = "",
+    calls: Sequence[str] = (),
 ) -> list[str]:
-    """The label of a folded equation that holds so much, and is all of a statement or the rest."""
+    """The label of a folded equation that holds so much, and is all of a statement or the rest.
+
+    With the user's functions that it calls.
+    """
     if rest:
         return [rest, content(size), *_result_lines(eqn, typed, name)]
-    lines = source_lines(source)
+    lines = titles.source_lines(source)
     title = with_functions(hop_title(eqn), eqn, introspect.nested_jaxprs(eqn), lines)
     title = short.shortened(title, short.LINE)
     facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
-    return [*lines, title, *rules, content(size), *_result_lines(eqn, typed, name)]
+    told = re.findall(r"\w+", " ".join((*lines, title, *rules)))
+    calls = [call for call in calls if call not in told]
+    held = titles.list_lines(f"calls {', '.join(calls)}") if calls else []
+    return [*lines, title, *rules, content(size), *held, *_result_lines(eqn, typed, name)]
 
 
-def group_lines(item: Item, size: Size, leaving: Sequence[Any], typed: short.TypeOf) -> list[str]:
-    """The label of a folded group: its title, its note, its size, and its results."""
+def group_lines(
+    item: Item,
+    size: Size,
+    leaving: Sequence[Any],
+    typed: short.TypeOf,
+    unused: Sequence[str] = (),
+    names: Sequence[str] = (),
+) -> list[str]:
+    """The label of a folded group: its title, its note, its size, and its results.
+
+    Args:
+        item: The group.
+        size: Its size.
+        leaving: Its results.
+        typed: Writes the type of a value.
+        unused: The parts of it that make what nothing uses.
+        names: The names of its results, if all are known. Zeros are told by them.
+    """
     types = short.types_text(leaving, typed, most=1, largest=True)
-    parts = " → ".join(item.parts)
-    parts = textwrap.wrap(parts, short.LINE, max_lines=_PARTS, placeholder=" …")
+    holds = content(size)
+    if leaving and all(_is_zeros(eqn) for _, eqn in item.eqns):
+        holds = " ".join(filter(None, ("zeros", short_path(shared_title(names)) if names else "")))
+    parts = titles.list_lines(" → ".join(item.parts))
+    idle = titles.list_lines(f"unused: {', '.join(unused)}") if unused else []
     note, told, loops = ("", "", "") if item.parts else item.note.partition(", in ")
     notes = [note, f"in {loops}" if told else ""]  # each in full
     if len(item.note) <= short.LINE and told:
         notes = [item.note]
-    lines = [*filter(None, (*notes, *parts, content(size), types))]
+    lines = [*filter(None, (*notes, *parts, *idle, holds, types))]
     if item.rest:
         return [item.rest, *lines]
     if item.kind in SOURCE or item.kind == "pass":
-        return [*source_lines(item.title), *(short.shortened(line, short.LINE) for line in lines)]
+        return [
+            *titles.source_lines(item.title),
+            *(short.shortened(line, short.LINE) for line in lines),
+        ]
     lines = [*filter(None, (item.title, *lines))]
     return [short.shortened(line, short.LINE) for line in lines]
+
+
+def _is_zeros(eqn: introspect.JaxprEqn) -> bool:
+    """Whether an equation makes an array of zeros, such as the derivative by an unused input."""
+    if eqn.primitive is not p.broadcast_in_dim_p or not introspect.is_literal(eqn.invars[0]):
+        return False
+    value: Any = eqn.invars[0]
+    return not np.any(value.val)
 
 
 def group_title(item: Item) -> str:

@@ -99,8 +99,13 @@ def ends_of(
         return [part for end in made for part in parts_of(end)] if nested else made
 
     def parts_of(end: BlockEnd) -> list[BlockEnd]:
-        """The parts of a carry that is a tuple, such as the params and the optimizer's state."""
+        """The parts of a carry that is a tuple, such as the params and the optimizer's state.
+
+        But `opt_state[0]` has no parts here.
+        """
         depth = len(path_parts(end.title))
+        if depth > 1:
+            return [end]
         inside_tuple = all(
             len(paths[i]) > depth and _IN_TUPLE.fullmatch(paths[i][depth]) for i in end.indices
         )
@@ -108,7 +113,7 @@ def ends_of(
         places = {tuple(paths[i][: depth + 1]) for i in end.indices}
         if not (inside_tuple and 1 < len(end.children) == len(places) <= _PARTS):
             return [end]
-        return [part for child in end.children for part in parts_of(child)]
+        return list(end.children)
 
     of_states: list[BlockEnd] = []
     for state, indices in places:

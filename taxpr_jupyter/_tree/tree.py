@@ -32,6 +32,8 @@ GroupKind = Literal[
 
 
 SOURCE = frozenset({"loop", "statement", "expression"})  # what has a title of the user's source
+# A name of what enters or leaves computes nothing: so many take the room of a node of a picture.
+ENDS_IN_A_NODE = 2
 
 
 @dataclass(eq=False)
@@ -228,6 +230,8 @@ class Block:
         items: Its items.
         flow: The values that its groups take and give.
         names: The names of its inputs and outputs.
+        all_of_it: Whether the program is a call of it and nothing else: then its inputs are those
+            of the program, which have nodes.
     """
 
     address: taxpr.Address
@@ -239,6 +243,7 @@ class Block:
     items: Sequence[Item]
     flow: Flow
     names: Names
+    all_of_it: bool = False
     _turns: introspect.ByIdentity[list[Any]] = field(
         default_factory=introspect.ByIdentity, init=False
     )
@@ -265,9 +270,34 @@ class Block:
         ends = {id(eqn) for eqn in (self.loss.eqn, *self.loss.firsts)}
         return self._turns.of(item, lambda item: [e for _, e in item.eqns if id(e) in ends])
 
+    @functools.cached_property
+    def _own_ends(self) -> Sequence[BlockEnd]:
+        """The ends that have a node here."""
+        outs = [end for end in self.outs if not end.state]  # which are drawn where they enter
+        if self.nested:
+            own = own_outputs(self.nested)
+            outs = [end for end in outs if any(own[j] for j in end.indices)]
+        return (*self.consts, *(() if self.all_of_it else self.ins), *outs)
+
     @property
     def nodes(self) -> int:
         """About how many nodes it has when everything in it is folded."""
-        outs = (end for end in self.outs if not end.state)  # which are drawn where they enter
-        ends = sum(end.nodes for end in (*self.consts, *self.ins, *outs))
-        return sum(item.nodes for item in self.items) + ends
+        ends = sum(end.nodes for end in self._own_ends)
+        return sum(item.nodes for item in self.items) + room_of_ends(ends)
+
+
+def own_outputs(nested: introspect.Nested) -> list[bool]:
+    """Whether each output of a nested jaxpr has a node of its own.
+
+    So has one that is carried, stacked or not returned. The results of a call come straight from
+    where they are made.
+    """
+    return [
+        result is None or role != "out"
+        for result, role in zip(nested.results, nested.out_roles, strict=True)
+    ]
+
+
+def room_of_ends(number: int) -> int:
+    """How many nodes of a picture take as much room as so many inputs, constants and outputs."""
+    return -(-number // ENDS_IN_A_NODE)

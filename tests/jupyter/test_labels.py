@@ -6,6 +6,7 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import PanelError, draw
+from taxpr_jupyter._text import titles
 from taxpr_jupyter._text.short import LINE, types_text
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.labels import eqn_lines
@@ -122,7 +123,7 @@ def test_a_long_name_leaves_its_type_whole():
     ],
 )
 def test_a_statement_is_not_cut_inside_of_an_argument(text, shown):
-    assert labels.source_lines(text) == shown
+    assert titles.source_lines(text) == shown
 
 
 def test_a_long_key_keeps_the_name_of_its_module():

@@ -11,6 +11,7 @@ from jax import lax
 import taxpr
 from taxpr_jupyter._drawing.build import build_picture
 from taxpr_jupyter._drawing.roles import Role, joined, operand_roles, result_roles
+from taxpr_jupyter._text import titles
 from taxpr_jupyter._tree import labels as _labels
 
 V = np.asarray([0.3, -0.8, 1.1], np.float32)
@@ -295,7 +296,7 @@ def test_refs_end_as_results():
     ],
 )
 def test_long_titles_break_between_words(text, lines):
-    found = _labels.source_lines(text)
+    found = titles.source_lines(text)
     assert "".join(found).replace(" ", "") == text.replace(" ", "")
     assert all(len(line) <= 36 for line in found)
     if lines is None:

@@ -1,0 +1,121 @@
+"""What a first picture tells before anything is opened by hand."""
+
+import jax
+import jax.numpy as jnp
+
+from taxpr_jupyter import draw
+from taxpr_jupyter._model.kinds import COMPUTING
+
+X = jnp.ones(3)
+PARAMS = {"w": jnp.eye(3), "b": jnp.ones(3), "c": jnp.ones(3), "d": jnp.ones(3)}
+
+
+def label(picture, start):
+    """The lines of the only node whose title begins so."""
+    (found,) = (node.lines for node in picture.nodes if node.lines[0].startswith(start))
+    return found
+
+
+def test_the_inputs_of_a_program_that_is_one_call_are_drawn_once():
+    def model(params, x, mask):
+        return jnp.tanh(params["w"] @ x) + params["b"]
+
+    picture = draw(jax.jit(model), PARAMS, X, X).picture
+    inputs = [node for node in picture.nodes if node.kind == "input" and "stub" not in node.marks]
+    assert [node.address.partition("/")[0] for node in inputs] == [node.address for node in inputs]
+    mask = next(node for node in inputs if node.lines[0].startswith("mask"))
+    assert "unused" in mask.marks
+    x = next(node for node in inputs if node.lines[0] == "x")
+    assert picture.hidden[x.address] == (x.address, f"0:jit/call/{x.address}")
+    assert {edge.target for edge in picture.edges if edge.source == x.id} <= {
+        node.id for node in picture.nodes if node.address.startswith("0:jit/call/")
+    }
+
+
+def adam(params, state):
+    return jax.tree.map(lambda p, m: p - m, params, state), jax.tree.map(jnp.sin, state)
+
+
+def step(params, state, ok):
+    new_params, new_state = jax.lax.cond(ok, adam, lambda p, s: (p, s), params, state)
+    return jax.tree.map(jnp.sum, new_params), new_state
+
+
+def test_results_of_branches_are_one_node_for_each_variable():
+    picture = draw(step, PARAMS, PARAMS, True).picture
+    results = [node.lines for node in picture.nodes if node.kind == "result"]
+    assert results == [("new_params", "4 arrays"), ("new_state", "4 arrays")]
+    held = [picture.hidden[node.address] for node in picture.nodes if node.kind == "result"]
+    assert [len(values) for values in held] == [4, 4]
+
+
+def test_the_state_of_an_optimizer_is_one_carry():
+    state = {"count": jnp.zeros(()), "m": PARAMS, "v": PARAMS}
+
+    def body(carry, x):
+        params, opt = carry
+        return (jax.tree.map(lambda p: p * x, params), jax.tree.map(jnp.sin, opt)), x
+
+    picture = draw(lambda c, xs: jax.lax.scan(body, c, xs), (PARAMS, (state,)), X).picture
+    many = [node for node in picture.nodes if node.address.startswith("0:scan/body/group:")]
+    ends = [node.lines[-1] for node in many if node.kind in ("input", "output")]
+    assert ends == ["4 arrays", "9 arrays"] * 2
+
+
+def loss(params, x):
+    return jnp.sum(jnp.tanh(params["w"] @ x) ** 2)
+
+
+def test_a_folded_loop_names_the_functions_that_it_calls():
+    def train(params, xs):
+        def one(params, x):
+            value, grads = jax.value_and_grad(loss)(params, x)
+            return adam(params, grads)[0], value
+
+        return jax.lax.scan(one, params, xs)
+
+    picture = draw(train, PARAMS, jnp.ones((5, 3)), fold=["0:scan"]).picture
+    (scan,) = (node for node in picture.nodes if node.kind == "hop")
+    assert "calls loss, ∂ loss, adam" in scan.lines
+
+
+def heads(params, x):
+    h = jnp.tanh(params["w"] @ x)
+    policy = jax.nn.softmax(h * params["b"]) * 2.0 + jnp.sin(h)
+    value = jnp.sum(h * params["c"])
+    return policy, value
+
+
+def test_a_folded_part_names_what_in_it_is_unused():
+    def use(params, x):
+        _, value = heads(params, x)
+        out = [value]
+        for k in range(9):
+            out.append(jnp.cos(out[-1]) + jnp.sin(value) * k)
+        return out[-1]
+
+    picture = draw(use, PARAMS, X, budget=6).picture
+    assert "unused: policy" in label(picture, "_, value = heads(params, x)")
+
+
+def test_gradients_that_are_zero_are_named():
+    def update(params, x):
+        value, grads = jax.value_and_grad(loss)(params, x)
+        for _ in range(9):
+            value = jnp.sin(value) * jnp.cos(value)
+        return value, grads
+
+    texts = [" · ".join(node.lines) for node in draw(update, PARAMS, X).picture.nodes]
+    assert [text for text in texts if "zeros" in text or "broadcast_in_dim(0.0)" in text]
+
+
+def test_what_only_names_a_value_takes_half_of_the_room():
+    def chain(*xs):
+        y = sum(xs)
+        for k in range(30):
+            y = jnp.sin(y) + k
+        return (y, *xs)
+
+    picture = draw(chain, *[X] * 5, budget=20).picture
+    computing = sum(node.kind in COMPUTING for node in picture.nodes)
+    assert computing + (len(picture.nodes) - computing) / 2 <= 21
