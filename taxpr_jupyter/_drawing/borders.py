@@ -193,7 +193,9 @@ class Borders:
             lines, marks = labels.bundle_lines(end.title, len(indices)), ("many",)
             if end.rest:
                 lines, marks = [f"… {lines[1]}", lines[0]], ("many", "rest")
-            self.hidden[end.address] = tuple(block.address / f"{end.word}{i}" for i in indices)
+            shown = {*indices}
+            every = zip(end.indices, end.addresses, strict=True)
+            self.hidden[end.address] = tuple(address for i, address in every if i in shown)
         else:
             role = roles[end.indices[0]] if roles else None
             name = names[end.indices[0]]

@@ -132,6 +132,9 @@ class ProgramDrawing:
     def items(self, scope: Scope, block: Block, items: Sequence[Item], cluster: str | None) -> None:
         """Draw equations and groups."""
         for item in items:
+            if all(_is_left_over(eqn) for _, eqn in item.eqns):
+                self.drawn |= {address for address, _ in item.eqns}
+                continue
             at = len(self.canvas.nodes)
             if item.lift:
                 self.foldable.add(item.lift.address)
@@ -260,6 +263,13 @@ def _heads(eqn: introspect.JaxprEqn, is_hop: bool) -> Sequence[Role | None]:
     roles = _roles.operand_roles(eqn)
     # The only operand of a call needs no name.
     return [None] if len(roles) == 1 and roles[0].kind in ("", "arg") else roles
+
+
+def _is_left_over(eqn: introspect.JaxprEqn) -> bool:
+    """Whether an equation takes, makes and does nothing: a call whose content JAX has moved out."""
+    ends = (*eqn.invars, *eqn.outvars, *eqn.effects)
+    inside = introspect.nested_jaxprs(eqn)
+    return not ends and bool(inside) and not any(nested.jaxpr.eqns for nested in inside)
 
 
 def marks_of(item: Item) -> tuple[str, ...]:

@@ -202,11 +202,17 @@ class BlockEnd:
         """How many nodes it has."""
         return sum(child.nodes for child in self.children) if self.open else 1
 
-    @property
+    @functools.cached_property
     def word(self) -> str:
         """``"in"``, ``"out"`` or ``"const"``: which of these they are."""
         row = row_of(self.address)
         return row.word if row else self.address.kind
+
+    @functools.cached_property
+    def addresses(self) -> tuple[taxpr.Address, ...]:
+        """The address of each."""
+        home = self.address.home
+        return tuple(home / f"{self.word}{i}" for i in self.indices)
 
     @property
     def finals(self) -> tuple[str, ...]:

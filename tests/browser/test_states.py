@@ -69,6 +69,8 @@ def test_states_are_edited_and_shown_after_each_iteration(page, server):
     expect(cells.nth(1)).to_have_text("46")
     expect(cells.nth(2)).to_have_text("the same")
     expect(cells.nth(3)).to_contain_text("42, 44, 46")
+    # In a narrow panel results have the room of the picture.
+    panel.root.get_by_role("tab", name="Picture").click()
     panel.node(kind="tag").locator("text").first.click()
     panel.attach("scale")
     panel.field.fill("2")

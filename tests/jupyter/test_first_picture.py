@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 
+import taxpr
+from taxpr import introspect
 from taxpr_jupyter import draw
 from taxpr_jupyter._model.kinds import COMPUTING
 
@@ -119,3 +121,22 @@ def test_what_only_names_a_value_takes_half_of_the_room():
     picture = draw(chain, *[X] * 5, budget=20).picture
     computing = sum(node.kind in COMPUTING for node in picture.nodes)
     assert computing + (len(picture.nodes) - computing) / 2 <= 21
+
+
+def test_a_call_that_jax_has_emptied_is_not_drawn():
+    def body(c, x):
+        return jnp.where(x > 0.0, jax.nn.silu(c), c) * x, c
+
+    def run(c, xs):
+        return jax.lax.scan(body, c, xs)[0].sum()
+
+    program = taxpr.trace(jax.grad(run))(X, jnp.ones((5, 3)))
+    nothing = [
+        address
+        for address, eqn in taxpr.iter_eqns(program)
+        if not eqn.invars and not eqn.outvars and introspect.is_hop(eqn)
+    ]
+    assert nothing, "JAX leaves none: this test shows nothing"
+    picture = draw(program).picture
+    assert not [node for node in picture.nodes if "0 equations" in node.lines]
+    assert picture.counts.drawn + sum(picture.counts.folded.values()) == picture.counts.total
