@@ -2,10 +2,8 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from typing import Any
-
-import jax.extend.core.primitives as p
 
 import taxpr
 from taxpr import introspect
@@ -43,6 +41,7 @@ class Tree:
         self._few, self._keys, self._plain = few, keys, plain
         self._only, self._limit = only, limit
         self._alone: str | None = None  # the only equation of the program
+        self._states: Set[Any] = frozenset()  # the program's inputs that are values of states
         self._names: dict[str, Names] = {}  # of the jaxprs in the tree, by address
         self._values: dict[str, tuple[DefUse, Sequence[Item]]] = {}  # and their equations
 
@@ -52,6 +51,9 @@ class Tree:
         names = names_of(program, lambda k: self._held.name(f"in{k}", {"_", "args", "kwargs"}))
         root = self._block(taxpr.Address(), program, None, names)
         self._alone = root.items[0].address if len(root.items) == 1 else None
+        # Their names are paths of objects, and inside of a call those of its arguments.
+        numbers = itertools.chain.from_iterable(state.ins for state in states_of(program))
+        self._states = {program.invars[i] for i in numbers}
         return root
 
     def inside(self, item: Item) -> Sequence[tuple[Block, introspect.Nested]]:
@@ -86,11 +88,10 @@ class Tree:
             return False
         known = self._names[item.address.home].known
         operands = [None if k is None else item.eqn.invars[k] for k in nested.operands]
-        jitted = item.eqn.primitive is p.jit_p  # which JAX traces from the user's own function
         return set(nested.in_roles) <= {"arg"} and all(
             atom is not None
             and not introspect.is_literal(atom)
-            and (jitted or known.get(atom) == name)
+            and (known.get(atom) == name or atom in self._states)
             for atom, name in zip(operands, block.names.ins, strict=True)
         )
 

@@ -270,7 +270,7 @@ def test_what_kept_means(opened):
                 x = jnp.tanh(jnp.sin(x @ w) * jnp.cos(x @ w))
         return jnp.sum(x**2)
 
-    drawing = draw(jax.grad(loss), [jnp.ones((3, 3))] * 4, jnp.ones((2, 3)), budget=30)
+    drawing = draw(jax.grad(loss), [jnp.ones((3, 3))] * 4, jnp.ones((2, 3)), budget=22)
     kept = [node for node in drawing.picture.nodes if "kept" in node.marks]
     assert kept
     page = opened(drawing)

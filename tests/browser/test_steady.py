@@ -47,7 +47,7 @@ def loss(params, x):
 
 def session():
     w = {"up": jnp.ones((4, 16)), "down": jnp.ones((16, 4))}
-    opened = Session(jax.grad(loss), ([w, w, w], jnp.ones((6, 4))), budget=24)
+    opened = Session(jax.grad(loss), ([w, w, w], jnp.ones((6, 4))), budget=18)
     opened.unfold("group:in0-5")  # the picture does not begin at the left border of the stage
     return opened
 

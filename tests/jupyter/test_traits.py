@@ -29,6 +29,6 @@ def test_each_trait_is_declared():
 def test_each_message_is_sent_and_handled(do):
     scripts = "".join(file.read_text("utf-8") for file in VIEW.glob("static/*.js"))
     modules = "".join(file.read_text("utf-8") for file in VIEW.rglob("*.py"))
-    sent, taken = rf'\bdo: [^,}}]*"{do}"', rf'case {{"do": [^,}}]*"{do}"'
+    sent, taken = rf'\bdo: [^,}}]*"{do}"', rf'case {{\s*"do": [^,}}]*"{do}"'
     assert re.search(sent, scripts), f"no module in _view/static sends {{do: {do!r}}}"
     assert re.search(taken, modules), f"no `handle` in _view has a case for {{do: {do!r}}}"
