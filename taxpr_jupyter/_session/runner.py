@@ -32,6 +32,7 @@ from taxpr_jupyter._store.store import Store
 T = TypeVar("T")
 
 _KEPT = 50  # runs without a name
+_SOON = 0.05  # seconds until a caller that waits for a live run looks again
 _WHOLE = 10  # runs that keep arrays, as far as there is room for them
 
 
@@ -56,6 +57,7 @@ class Runner:
     count: int = dataclasses.field(default=0, init=False)
     ready: bool = dataclasses.field(default=False, init=False)
     _under_way: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
+    _follows: bool = dataclasses.field(default=False, init=False)  # whether that is a live run
 
     def __post_init__(self) -> None:
         _checked_bytes(self._kept_bytes)
@@ -188,7 +190,7 @@ class Runner:
             >>> print(run.baseline, run.outputs)
             1.0 3.0
         """
-        with self._alone():
+        with self._alone(live):
             last = self.last
             again = live and last is not None and last.live and not last.name
             left = self._settled(on_phase, cancel)
@@ -286,9 +288,14 @@ class Runner:
     # ---- within ------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        if not self._under_way.acquire(blocking=False):
-            raise UnderWayError("A run is under way: wait for it, or cancel it")
+    def _alone(self, live: bool = False) -> Iterator[None]:
+        free = self._under_way.acquire(blocking=False)
+        while not free:
+            # Nobody asked for a live run, and it is short: who asks for another waits for it.
+            if live or not self._follows:
+                raise UnderWayError("A run is under way: wait for it, or cancel it")
+            free = self._under_way.acquire(timeout=_SOON)
+        self._follows = live
         try:
             yield
         finally:

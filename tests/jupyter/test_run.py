@@ -770,6 +770,32 @@ def test_one_run_at_a_time(session):
     assert not session.running
 
 
+def test_a_run_that_is_asked_for_waits_for_one_that_only_follows(session):
+    session.attach("h", "scale")
+    assert session.run().ok
+    started, go_on, seen = threading.Event(), threading.Event(), []
+
+    def wait(phase):
+        started.set()
+        assert go_on.wait(timeout=10)
+
+    follow = threading.Thread(target=lambda: session.run(on_phase=wait, live=True))
+    follow.start()
+    assert started.wait(timeout=10)
+    with pytest.raises(PanelError, match="A run is under way"):
+        session.run(live=True)
+    asked = threading.Thread(target=lambda: seen.append(session.run()))
+    asked.start()
+    asked.join(timeout=0.2)
+    assert asked.is_alive()
+    assert seen == []
+    go_on.set()
+    for thread in (follow, asked):
+        thread.join(timeout=30)
+    assert [run.ok for run in seen] == [True]
+    assert not session.running
+
+
 def test_the_session_can_be_changed_while_it_runs(session):
     session.attach("h", "scale")
 

@@ -15,6 +15,7 @@ from picture_quality import quality_of
 import taxpr
 from taxpr import scale, var
 from taxpr_jupyter import draw
+from taxpr_jupyter._model.kinds import COMPUTING
 
 # Warnings of the libraries themselves, and of a factor in a program that differentiates.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -59,7 +60,9 @@ def test_the_first_picture_names_the_functions_that_the_program_calls(name):
     program = made(name)
     drawing = draw(program.fun, *program.args)
     assert hidden_functions(drawing.builder.program, drawing.picture) == []
-    assert len(drawing.picture.nodes) <= 40
+    computing = [node for node in drawing.picture.nodes if node.kind in COMPUTING]
+    assert len(computing) <= 40
+    assert len(drawing.picture.nodes) <= 70  # with the names of what enters and leaves
     size = quality_of(drawing.svg())
     assert size.width <= 4000
     assert size.aspect <= 3
