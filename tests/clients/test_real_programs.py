@@ -11,6 +11,7 @@ from real_programs import PROGRAMS
 
 import taxpr
 from taxpr_jupyter import draw
+from taxpr_jupyter._model.kinds import COMPUTING
 from taxpr_jupyter._tree.fold import BUDGET
 
 
@@ -22,7 +23,8 @@ def test_it_is_drawn_within_the_budget(name):
     picture = drawing.picture
     counts = picture.counts
     assert counts.drawn + sum(counts.folded.values()) == counts.total > 0
-    assert len(picture.nodes) <= BUDGET
+    assert sum(node.kind in COMPUTING for node in picture.nodes) <= BUDGET
+    assert len(picture.nodes) <= 2 * BUDGET  # with the names of what enters and leaves
     assert picture.note == ""
     svg = drawing.svg()
     assert misread(picture, svg) == []
