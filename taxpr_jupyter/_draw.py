@@ -56,8 +56,8 @@ def draw(
             finished part of the program is drawn, and the failure is marked.
         *args: Example arguments of the function: arrays, numbers, `jax.ShapeDtypeStruct`, PyTrees
             of them. Strings and functions among them are static.
-        budget: About how many nodes to show. With more than the default, a program that has no
-            more equations than that is drawn whole.
+        budget: About how many nodes to show; two names of inputs or outputs count as one. With more
+            than the default, a program that has no more equations than that is drawn whole.
         unfold: Addresses to open in addition to the budget's choice, in this order.
         fold: Addresses to close.
         timeout: Seconds that a layout may take.
