@@ -163,8 +163,8 @@ class Builder:
         counts = Counts(len(drawing.drawn), drawing.folded, size.total, size.tags)
         assert counts.drawn + sum(counts.folded.values()) == counts.total, counts
         picture = self._pictured(fold, drawing, counts, heat)
-        note, nodes = fold.note, _room(picture.nodes)
-        if unfolded is not None and nodes > self.budget and not note:
+        note, nodes = fold.note, sum(not node.on for node in picture.nodes)
+        if unfolded is not None and _room(picture.nodes) > self.budget and not note:
             note = MORE_THAN.format(nodes=nodes, budget=self.budget)
         return replace(picture, note=note, hidden=drawing.hidden)
 

@@ -77,6 +77,12 @@ def checked_expression(text: str) -> ast.expr:
     return expression_of(text, shortened(repr(text), 200), _HOW)
 
 
+def names_in(tree: ast.AST) -> list[str]:
+    """The names in an expression, in their order."""
+    names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return list(dict.fromkeys(names))
+
+
 class _Names(ast.NodeTransformer):
     """Finds the recorded variables in an expression, and puts names of its own in their place."""
 
@@ -86,11 +92,24 @@ class _Names(ast.NodeTransformer):
         self._bound: set[str] = set()  # by lambdas and comprehensions
 
     def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.Lambda):
-            self._bound |= {one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)}
-        if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp):
-            stored = (one for one in ast.walk(node) if isinstance(one, ast.Name))
-            self._bound |= {one.id for one in stored if isinstance(one.ctx, ast.Store)}
+        around = self._bound
+        try:
+            if isinstance(node, ast.Lambda):
+                self.generic_visit(node.args)  # defaults, which see the names around
+                given = {one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)}
+                self._bound = around | given
+                node.body = self.visit(node.body)
+                return node
+            if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp):
+                first = node.generators[0]
+                seen, first.iter = self.visit(first.iter), ast.Constant(None)  # sees these, too
+                stored = (one for one in ast.walk(node) if isinstance(one, ast.Name))
+                self._bound = around | {one.id for one in stored if isinstance(one.ctx, ast.Store)}
+                self.generic_visit(node)
+                first.iter = seen
+                return node
+        finally:
+            self._bound = around
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
             found = self._recorded(ast.unparse(node))
             if found is not None:

@@ -58,6 +58,7 @@ class Runner:
     ready: bool = dataclasses.field(default=False, init=False)
     _under_way: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
     _follows: bool = dataclasses.field(default=False, init=False)  # whether that is a live run
+    _runs_on: int = dataclasses.field(default=0, init=False)  # the thread
 
     def __post_init__(self) -> None:
         _checked_bytes(self._kept_bytes)
@@ -179,7 +180,7 @@ class Runner:
             became of states. The user's own states stay as they are, see `write_states`.
 
         Raises:
-            PanelError: A run is under way.
+            PanelError: A run is under way. One that only follows a new value is waited for.
 
         Example:
             >>> import jax.numpy as jnp
@@ -190,7 +191,7 @@ class Runner:
             >>> print(run.baseline, run.outputs)
             1.0 3.0
         """
-        with self._alone(live):
+        with self._alone(live, cancel):
             last = self.last
             again = live and last is not None and last.live and not last.name
             left = self._settled(on_phase, cancel)
@@ -233,7 +234,7 @@ class Runner:
         def ask() -> T:
             return self._executor.asked(plan, device or self._device, question(plan))
 
-        with self._alone():
+        with self._alone(cancel=cancel):
             plan = self._plan(again=True)
             try:
                 return stoppable(ask, cancel and cancel.is_set, python=False)
@@ -288,14 +289,15 @@ class Runner:
     # ---- within ------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _alone(self, live: bool = False) -> Iterator[None]:
-        free = self._under_way.acquire(blocking=False)
+    def _alone(self, live: bool = False, cancel: threading.Event | None = None) -> Iterator[None]:
+        free, here = self._under_way.acquire(blocking=False), threading.get_ident()
         while not free:
             # Nobody asked for a live run, and it is short: who asks for another waits for it.
-            if live or not self._follows:
+            stopped = cancel is not None and cancel.is_set()
+            if live or stopped or not self._follows or self._runs_on == here:
                 raise UnderWayError("A run is under way: wait for it, or cancel it")
             free = self._under_way.acquire(timeout=_SOON)
-        self._follows = live
+        self._follows, self._runs_on = live, here
         try:
             yield
         finally:

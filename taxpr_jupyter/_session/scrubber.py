@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import taxpr
 from taxpr_jupyter._analysis.same_values import same_values
-from taxpr_jupyter._edits.expression import checked_expression, evaluated
+from taxpr_jupyter._edits.expression import checked_expression, evaluated, names_in
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._lines.values import Chip, ValuesAt
 from taxpr_jupyter._runs.run_plan import Plan
@@ -40,7 +40,8 @@ class Scrubber:
         self._kept: dict[bool, Kept] = {}  # by whether the changes took part
         self._shown = True
         # The recording and the example of results, by the expressions.
-        self._results: dict[str, tuple[taxpr.questions.Recording, int | None, Any]] = {}
+        # By expression: the example, the recording and the notebook's values; and the part.
+        self._results: dict[str, tuple[tuple[int | None, list[Any]], Any]] = {}
 
     def note(self, recording: taxpr.questions.Recording, plan: Plan, changed: bool) -> None:
         """Keeps a recording.
@@ -189,10 +190,17 @@ class Scrubber:
         values = self.recorded
         if values is None:
             raise PanelError(NOTHING)
-        recording, example, part = self._results.get(expression, (None, None, None))
-        if recording is not values.recording or example != values.example:
-            part = evaluated(expression, values, self._store.namespace)
-            self._results[expression] = values.recording, values.example, part
+        namespace = self._store.namespace
+        # What the notebook calls so may be something else by now.
+        named = [namespace.get(name) for name in names_in(checked_expression(expression))]
+        key, part = self._results.get(expression, (None, None))
+        now = [values.recording, *named]
+        same = key is not None and key[0] == values.example and len(key[1]) == len(now)
+        if key is None or not same or any(a is not b for a, b in zip(key[1], now, strict=True)):
+            part = evaluated(expression, values, namespace)
+            kept = self._results.items()
+            self._results = {text: one for text, one in kept if one[0][1][0] is values.recording}
+            self._results[expression] = (values.example, now), part
         return values.chip_of(part, shortened(expression, 60))
 
     def watched_expressions(self) -> dict[str, Chip | str]:

@@ -14,6 +14,7 @@ from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import CANCELLED, RUN, TRIAL, Jobs
 
 QUICK = 0.05  # seconds of a live run that is shown together with the value that it follows
+AGAIN = 0.2  # seconds until Live tries once more where the session records or answers
 REST = 0.5  # seconds without another value, after which a live run is looked at as a whole
 
 
@@ -25,6 +26,8 @@ class Running:
         self._jobs = jobs
         self._device: str | None = None  # where it ran last
         self._wanted = False  # whether Live has to run once more
+        self._live = False  # whether the run under way only follows a value
+        self._asked = False  # whether one that was asked for comes after it
 
     @property
     def follows(self) -> bool:
@@ -46,7 +49,9 @@ class Running:
         with self._jobs.lock:
             self._device = device
             if task := self._jobs.of(RUN):
-                self._jobs.say("A run is under way.")
+                self._asked = self._live
+                if not self._live:
+                    self._jobs.say("A run is under way.")
                 return task
             return self._start(live=False)
 
@@ -60,7 +65,7 @@ class Running:
 
     def another_ended(self) -> None:
         """Runs the live run that had to wait while a cell ran the session."""
-        if self._wanted and self._jobs.of(RUN) is None:
+        if self._wanted and self._jobs.of(RUN) is None and not self._jobs.closed:
             self.live()
 
     def _settle(self, session: Session, task: Task) -> None:
@@ -105,15 +110,22 @@ class Running:
                 if not live:
                     raise
                 self._wanted = True
+                again = threading.Timer(AGAIN, self.another_ended)
+                again.daemon = True
+                again.start()
                 return None
 
         run = None
         try:
             while True:
                 with self._jobs.lock:
-                    self._wanted = False
+                    self._wanted, self._live = False, live
                 run = self._jobs.attempt(run_once)
                 with self._jobs.lock:
+                    if self._asked and not task.cancelled.is_set():
+                        self._asked = live = False
+                        continue
+                    self._asked = False
                     wanted = self._wanted and self.follows and not task.cancelled.is_set()
                     if wanted and not self._jobs.session.running:
                         self._graph.go_on()

@@ -47,6 +47,8 @@ def session():
         ("(lambda y: y + 1)(x)", "x + 1"),
         ("sum(one for one in [x, x])", "x + x"),
         ("xs * x", "xs * x"),
+        ("(lambda x: x + 1)(x) * x", "(x + 1) * x"),
+        ("sum(x * 2 for x in xs) + x", "xs.sum() * 2 + x"),
     ],
 )
 def test_it_is_what_the_function_would_compute_there(session, text, numpy):
@@ -168,6 +170,16 @@ def test_watched_expressions_are_steps_and_are_saved(session, tmp_path):
     later = Session(jax.vmap(walk), (XS,), names=True)
     later.take_over(again)
     assert later.expressions == again.expressions
+
+
+def test_what_the_notebook_calls_so_now_is_meant(session):
+    session.watch()
+    session.at(0, 0)
+    session.watch_expression("start * half")
+    first = session.evaluate("start * half").words
+    session.namespace = {**session.namespace, "half": 2.0}
+    assert (first, session.evaluate("start * half").words) == ("1.5", "6")
+    assert session.watched_expressions()["start * half"].words == "6"
 
 
 def test_the_panel_watches_them(session):

@@ -165,7 +165,7 @@ def ordered(x):
     return h.sum()
 
 
-@pytest.mark.parametrize("function", [printed, ordered])
+@pytest.mark.parametrize("function", [printed, called, ordered])
 def test_what_has_effects_is_not_run_without_being_asked(shown, function, capsys):
     session = made(function)
     view = shown(session)
@@ -220,3 +220,35 @@ def test_a_cancelled_run_is_not_followed():
     stop.set()
     assert session.run(cancel=stop).cancelled
     assert not session.live
+
+
+def test_a_run_that_is_asked_for_comes_after_the_one_that_follows(shown, monkeypatch):
+    session = made()
+    view = shown(session)
+    assert session.run().ok
+    assert session.live
+    kinds, real = [], session.run
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(*args, **kwargs):
+        kinds.append(bool(kwargs.get("live")))
+        started.set()
+        assert go_on.wait(timeout=SECONDS)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(session, "run", slow)
+    session.set_value("h", "factor", 0.75)
+    assert started.wait(timeout=SECONDS)
+    view.graph._handle_custom_msg({"do": "run", "device": None}, [])
+    go_on.set()
+    assert view.wait(SECONDS)
+    assert kinds == [True, False]
+    assert not session.last.live
+    assert view.graph.message["text"] != "A run is under way."
+
+
+def test_a_slow_program_stays_slow_when_its_results_are_known():
+    session = Session(lambda x: jnp.sin(x) * 2.0, (jnp.ones(3),))  # nothing to record
+    first, second = session.run(), session.run()
+    assert first.own > 0.0
+    assert second.own == first.own

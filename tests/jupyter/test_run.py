@@ -770,6 +770,39 @@ def test_one_run_at_a_time(session):
     assert not session.running
 
 
+def test_a_run_within_one_that_only_follows_is_refused(session):
+    session.attach("h", "scale")
+    assert session.run().ok
+    refused = []
+
+    def again(phase):
+        with pytest.raises(PanelError, match="A run is under way") as caught:
+            session.run()
+        refused.append(caught.value)
+
+    session.run(on_phase=again, live=True)
+    assert refused
+
+
+def test_who_waits_for_a_run_that_only_follows_can_give_up(session):
+    session.attach("h", "scale")
+    assert session.run().ok
+    started, go_on, cancel = threading.Event(), threading.Event(), threading.Event()
+
+    def wait(phase):
+        started.set()
+        assert go_on.wait(timeout=10)
+
+    follow = threading.Thread(target=lambda: session.run(on_phase=wait, live=True))
+    follow.start()
+    assert started.wait(timeout=10)
+    cancel.set()
+    with pytest.raises(PanelError, match="A run is under way"):
+        session.run(cancel=cancel)
+    go_on.set()
+    follow.join(timeout=30)
+
+
 def test_a_run_that_is_asked_for_waits_for_one_that_only_follows(session):
     session.attach("h", "scale")
     assert session.run().ok
