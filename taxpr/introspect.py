@@ -23,6 +23,7 @@ from taxpr._compat import (
     with_settings,
 )
 from taxpr._compat import Var as Var
+from taxpr._compat import callbacks as callbacks  # which JAX does not export
 from taxpr._compat import is_jaxpr as is_jaxpr
 from taxpr._compat import open_jaxpr as open_jaxpr
 from taxpr._compat import pvary_p as pvary_p  # which JAX does not export

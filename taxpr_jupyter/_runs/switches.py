@@ -43,7 +43,7 @@ def values_of(attached: Attached, ctx: Mapping[str, Any]) -> dict[str, Any]:
 def calls_out(program: taxpr.Program) -> int:
     """The number of equations that call the host, as `jax.debug.print` does, or hold one."""
     return sum(
-        bool(eqn.effects) or eqn.primitive.name == "pure_callback"  # which has no effect for JAX
+        bool(eqn.effects) or eqn.primitive in introspect.callbacks  # a pure one has no effect
         for _, eqn in introspect.iter_eqns(program)
     )
 

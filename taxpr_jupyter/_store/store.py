@@ -136,8 +136,8 @@ class Store:
         ``what`` is ``"tags"``, ``"injectors"``, ``"tried"`` (see `settle`), ``"values"``,
         ``"program"`` where its source was changed, ``"folding"``, ``"views"``, ``"view"``,
         ``"run"``, ``"recorded"`` where other recorded values are shown, ``"expressions"``,
-        ``"named"`` where a run has another name, ``"divided"`` where a run has shown how results
-        are divided among devices, ``"states"``, ``"error"`` or ``"closed"``.
+        ``"live"``, ``"named"`` where a run has another name, ``"divided"`` where a run has shown
+        how results are divided among devices, ``"states"``, ``"error"`` or ``"closed"``.
 
         Args:
             callback: The function to call.

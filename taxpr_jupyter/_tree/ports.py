@@ -101,7 +101,7 @@ def ends_of(
     def parts_of(end: BlockEnd) -> list[BlockEnd]:
         """The parts of a carry that is a tuple, such as the params and the optimizer's state.
 
-        But `opt_state[0]` has no parts here.
+        A part of a variable, such as `opt_state[0]`, stays one.
         """
         depth = len(path_parts(end.title))
         if depth > 1:
