@@ -12,15 +12,16 @@ import taxpr
 from taxpr_jupyter._cli import arguments
 from taxpr_jupyter._cli import target as _target
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._states.trace_pure import Names
 from taxpr_jupyter._tracing.trace import static_words, traced, traced_before
 
 
-def program_of(options: argparse.Namespace, names: bool | None = None) -> taxpr.Program:
+def program_of(options: argparse.Namespace, names: Names = None) -> taxpr.Program:
     """The program of the call that the options say.
 
     Args:
         options: The options of the command.
-        names: Whether its variables have names, as for `taxpr.trace`.
+        names: As for `taxpr.trace`.
     """
     found, args, kwargs = _given(options)
     if isinstance(found, taxpr.Program):

@@ -17,6 +17,7 @@ from taxpr_jupyter._layout.layout import TIMEOUT
 from taxpr_jupyter._lines.source import SourceRows
 from taxpr_jupyter._model.kinds import DRAWN_KINDS
 from taxpr_jupyter._output.drawing import Drawing
+from taxpr_jupyter._states.trace_pure import unchanging
 from taxpr_jupyter._tracing.tracebacks import users_frames
 from taxpr_jupyter._tree.fold import BUDGET
 
@@ -134,7 +135,8 @@ def _parser() -> argparse.ArgumentParser:
         type=_positive(int),
         default=BUDGET,
         metavar="N",
-        help="show at most about this many nodes (%(default)s)",
+        help="about how many nodes to show; two names of inputs or outputs count as one "
+        "(%(default)s)",
     )
     for flag, what in (("--unfold", "open"), ("--fold", "closed")):
         draw.add_argument(
@@ -150,6 +152,17 @@ def _parser() -> argparse.ArgumentParser:
         help="colour by operations, bytes moved, or as XLA has compiled it, not by kind",
     )
     draw.add_argument(
+        "--paper",
+        action="store_true",
+        help="for papers and slides: larger type, no types, nothing counted in folded nodes",
+    )
+    draw.add_argument(
+        "--width", metavar="LENGTH", help="the width on paper, such as 8.5cm, 85mm, 3.3in or 240pt"
+    )
+    draw.add_argument(
+        "--types", action="store_true", default=None, help="with --paper: the types of values, too"
+    )
+    draw.add_argument(
         "--timeout",
         type=_positive(float),
         default=TIMEOUT,
@@ -157,9 +170,17 @@ def _parser() -> argparse.ArgumentParser:
         help="how long the layout may take (%(default)g)",
     )
     about = "Print a function's equations as text, with the addresses that --unfold takes."
-    _command(commands, "text", "print a function's equations", about, _text)
+    text = _command(commands, "text", "print a function's equations", about, _text)
     about = "Print a function's source: types of variables, equations and FLOPs of each line."
-    _command(commands, "source", "print a function's source with notes", about, _source)
+    source = _command(commands, "source", "print a function's source with notes", about, _source)
+    for command in (draw, text, source):
+        command.add_argument(
+            "--names",
+            action="extend",
+            type=_modules,
+            metavar="MODULES",
+            help="show functions of these libraries as if they were yours, such as brax,jax_md",
+        )
     check = _command(commands, "check", "say what is suspicious in a function", _CHECK, _check)
     check.add_argument(
         "--ignore",
@@ -222,6 +243,16 @@ def _positive(kind: Any) -> Any:
     return read
 
 
+def _modules(text: str) -> list[str]:
+    modules = [one.strip() for one in text.split(",") if one.strip()]
+    if not modules:
+        raise ValueError(text)
+    return modules
+
+
+_modules.__name__ = "list of modules"  # what argparse says of a wrong one
+
+
 def _draw(options: argparse.Namespace) -> int:
     drawing, error = _drawing(
         options,
@@ -230,6 +261,9 @@ def _draw(options: argparse.Namespace) -> int:
         fold=options.fold,
         timeout=options.timeout,
         heat=options.heat,
+        style="paper" if options.paper else "screen",
+        width=options.width,
+        types=options.types,
     )
     file = drawing.save(options.out)
     until = ", until an error" if error else ""
@@ -246,7 +280,7 @@ def _text(options: argparse.Namespace) -> int:
 
 
 def _source(options: argparse.Namespace) -> int:
-    _print(SourceRows(program_of(options, names=True)).text())
+    _print(SourceRows(program_of(options, names=options.names or True)).text())
     return 0
 
 
@@ -283,7 +317,7 @@ def _print(text: str) -> None:
 def _drawing(options: argparse.Namespace, **more: Any) -> tuple[Drawing, Exception | None]:
     """The drawing of a function, or of its program until an error, and the error."""
     try:
-        return draw(program_of(options), **more), None
+        return draw(program_of(options, unchanging(options.names)), **more), None
     except Exception as error:
         if taxpr.until_error(error) is None:
             raise

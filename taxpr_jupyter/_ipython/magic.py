@@ -45,7 +45,7 @@ class TaxprMagics(Magics):
 
     shell: Any  # for type checkers, to which it may be None
 
-    budget = Int(BUDGET, help="Draw at most about this many nodes.").tag(config=True)
+    budget = Int(BUDGET, help="About how many nodes to show.").tag(config=True)
     timeout = Float(TIMEOUT, help="Seconds that a layout may take.").tag(config=True)
     text = Bool(False, help="Show text and a table of the tags, no picture.").tag(config=True)
     kept_bytes = Float(

@@ -69,7 +69,12 @@ OPTIONS = (
     ),
     Option("--unfold", "address of an equation drawn open (repeatable)", "ADDRESS", repeated=True),
     Option("--fold", "address of an equation drawn closed (repeatable)", "ADDRESS", repeated=True),
-    Option("--budget", "draw at most about this many nodes", "NODES", int),
+    Option(
+        "--budget",
+        "about how many nodes to show; two names of inputs or outputs count as one",
+        "NODES",
+        int,
+    ),
     Option("--timeout", "seconds that the layout may take", "SECONDS", float),
     Option("--heat", f"colour nodes by {', '.join(ASKED_KINDS)}", "WHAT"),
     Option("--device", "where Run runs, such as cpu:0", "DEVICE"),

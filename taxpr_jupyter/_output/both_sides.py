@@ -22,7 +22,7 @@ class BothSides:
     Args:
         diff: The difference of the two programs.
         divided: How their values are divided among devices.
-        budget: Draw at most about this many nodes on each side.
+        budget: About how many nodes to show on each side, as for `draw`.
     """
 
     def __init__(self, diff: Diff, divided: Sequence[introspect.Divisions], budget: int) -> None:

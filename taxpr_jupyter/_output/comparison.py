@@ -57,7 +57,7 @@ def compare(
         before: The one side.
         after: The other.
         *args: Example arguments, or `jax.ShapeDtypeStruct`, for each side that is a bare function.
-        budget: Draw at most about this many nodes on each side.
+        budget: About how many nodes to show on each side, as for `draw`.
         timeout: Seconds that the layout of a side may take.
         compiled: Whether XLA compiles both, which may take long: then it is known of all values how
             they are divided among devices.
@@ -92,7 +92,7 @@ class Comparison:
     Args:
         before: The one program.
         after: The other.
-        budget: Draw at most about this many nodes on each side.
+        budget: About how many nodes to show on each side, as for `draw`.
         timeout: Seconds that the layout of a side may take.
         compiled: As for `compare`.
 

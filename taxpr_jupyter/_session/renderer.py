@@ -41,7 +41,7 @@ class Renderer:
     The last drawing and the last layout are kept.
 
     Attributes:
-        budget: Draw at most about this many nodes.
+        budget: About how many nodes to show, as for `draw`.
         timeout: Seconds that a layout may take.
         views: The views that were kept, by their names.
     """

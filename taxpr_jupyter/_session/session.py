@@ -64,7 +64,7 @@ class Session:
         name: The name of the program; by default the function's name.
         static_argnums: Positions of arguments that are not traced.
         static_argnames: Names of arguments that are not traced.
-        budget: Draw at most about this many nodes.
+        budget: About how many nodes to show, as for `draw`.
         timeout: Seconds that a layout may take.
         device: Where `run` runs unless told otherwise; by default where JAX would.
         text_only: Show text, no picture.

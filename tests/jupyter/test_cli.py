@@ -127,6 +127,49 @@ def test_the_help_says_what_a_newcomer_needs(capsys):
     assert f"({BUDGET})" in said
 
 
+def test_on_paper(folder, capsys):
+    paper = ["--paper", "--width", "8.5cm", "--types"]
+    assert main(["draw", *LOSS, *paper, "-o", "out.svg"]) == 0
+    from model import loss
+
+    shapes = [jax.ShapeDtypeStruct(s, "float32") for s in ((64, 32), (8, 64))]
+    expected = draw(loss, *shapes, style="paper", width="8.5cm", types=True)
+    assert (folder / "out.svg").read_text() == expected.save(folder / "expected.svg").read_text()
+    assert main(["draw", *LOSS, *paper[1:], "-o", "out.svg"]) == 2
+    assert "is for pictures on paper" in capsys.readouterr().err
+
+
+def test_a_library_as_if_it_were_yours(folder, capsys, monkeypatch):
+    site = folder / "site-packages"
+    site.mkdir()
+    (site / "lib_of_cli.py").write_text(
+        "import jax.numpy as jnp\ndef attend(x):\n    scores = jnp.sin(x)\n    return scores * 2\n"
+    )
+    (site / "other_of_cli.py").write_text("def scale(x):\n    factor = x + 1\n    return factor\n")
+    (folder / "mine.py").write_text(
+        "import lib_of_cli, other_of_cli\n"
+        "def f(x):\n    y = lib_of_cli.attend(x)\n    return other_of_cli.scale(y)\n"
+    )
+    monkeypatch.syspath_prepend(site)
+    call = ["mine.py:f", "--args", "f32[3]"]
+    for command in (["text"], ["draw", "-o", "out.dot"]):
+        assert main([*command, *call]) == 0
+    without = capsys.readouterr().out + (folder / "out.dot").read_text()
+    assert "scores" not in without
+    names = ["--names", "lib_of_cli,", "--names=other_of_cli"]
+    assert main(["text", *call, *names]) == 0
+    assert {"scores", "factor"} <= set(capsys.readouterr().out.split())
+    assert main(["draw", *call, *names, "-o", "out.dot"]) == 0
+    assert "scores: f32[3]" in (folder / "out.dot").read_text()
+    assert main(["source", *call]) == 0
+    assert "scores" not in capsys.readouterr().out
+    assert main(["source", *call, *names]) == 0
+    assert "scores" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["text", *call, "--names", ","])
+    assert "invalid list of modules value: ','" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("target", "arguments", "name"),
     [
