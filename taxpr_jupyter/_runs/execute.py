@@ -16,7 +16,6 @@ import numpy as np
 import taxpr
 from taxpr_jupyter._analysis.stateful import states_of
 from taxpr_jupyter._edits.attach import noted_already
-from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._edits.sites import SiteRow
 from taxpr_jupyter._errors import PanelError, one_line
 from taxpr_jupyter._runs.callback_errors import callback_message
@@ -24,20 +23,15 @@ from taxpr_jupyter._runs.clock import Clock, OnPhase
 from taxpr_jupyter._runs.devices import device_named, devices, placed_on
 from taxpr_jupyter._runs.gradients import Slopes, slopes_of
 from taxpr_jupyter._runs.looked import Computed, looked_at
-from taxpr_jupyter._runs.ready import Of, ReadyPrograms
+from taxpr_jupyter._runs.ready import Of, Ready, ReadyPrograms, Recorders, Start, start_of
 from taxpr_jupyter._runs.run import LEFT, PHASES, Run
 from taxpr_jupyter._runs.run_plan import Plan
-from taxpr_jupyter._runs.switches import calls_out, switched_off, with_switch
+from taxpr_jupyter._runs.switches import calls_out, switched_off
 from taxpr_jupyter._runs.totals import Compiled
 from taxpr_jupyter._stoppable import STOPPING, CancelledError, InterruptedWait
 from taxpr_jupyter._text.hints import hint
-from taxpr_jupyter._tracing.closure_key import reads
 
 T = TypeVar("T")
-
-_WRITES = 256  # the most values to keep of a state that is written in a while loop,
-_WRITTEN_BYTES = 2**26  # and the most bytes of them
-_KEPT_CTX = 2**20  # the most bytes of a first context that is kept between runs
 
 
 class Executor:
@@ -51,7 +45,7 @@ class Executor:
         self._slopes: dict[Any, list[Any]] = {}  # the gradients of the untouched program
         self._states: Mapping[str, Any] = {}  # of these outputs
         self._programs = ReadyPrograms()
-        self._recorders: dict[Any, _Recorder] = {}  # of the tags of the last run
+        self._recorders: Recorders = {}  # of the tags of the last run
 
     def run(
         self,
@@ -79,7 +73,11 @@ class Executor:
         )
         try:
             clock.check()
-            computed = self._computed(plan, device, clock)
+            self._refuse(plan)
+            target = self._target(device)
+            start = self._start(plan, target)
+            run = dataclasses.replace(run, key=start.key)
+            computed = self._computed(plan, start, target, clock)
             look = functools.partial(looked_at, plan, run, computed)
 
             def whole() -> Run:
@@ -101,11 +99,27 @@ class Executor:
             run = dataclasses.replace(run, code=plan.write_code())
         return dataclasses.replace(run, times=clock.times, reused=clock.reused)
 
+    def compiled(self, plan: Plan, device: str | None) -> Any:
+        """The key of the program that `run` would run; None if `run` would compile anything."""
+        try:
+            self._refuse(plan)
+            target = self._target(device)
+            start = self._start(plan, target)
+        except Exception:  # as in `run`, which says it
+            return None
+        ready, untouched = self._programs.get(start.key), ("untouched", target)
+        if ready is None and not (start.key == untouched and self._baseline(plan, target)):
+            return None
+        if ready is None or not _needs_untouched(plan) or self._baseline(plan, target):
+            return start.key
+        off = _off(plan, start.ctx, ready) is not None
+        return start.key if off or self._programs.get(untouched) else None
+
     def asked(self, plan: Plan, device: str | None, question: Callable[..., T]) -> T:
         """The answer of a question such as ``taxpr.watch(f)`` for the states and arguments."""
         self._refuse_shapes()
         target = self._target(device)
-        with jax.default_device(target) if target else contextlib.nullcontext():
+        with _on(target):
             inputs = self._inputs_with(plan)
             args, kwargs = jax.device_put(inputs, target) if target else inputs
             return question(*args, **kwargs, **plan.numbers)
@@ -123,26 +137,21 @@ class Executor:
         self._baselines, self._slopes, self._programs = {}, {}, ReadyPrograms()
         self._recorders = {}
 
-    def _computed(self, plan: Plan, device: str | None, clock: Clock) -> Computed:
+    def _refuse(self, plan: Plan) -> None:
         broken = next((a for a in plan.attached.values() if a.error), None)
         if broken is not None:
             raise PanelError(f"Nothing was run. {broken.error}")
         self._refuse_shapes()
-        target = self._target(device)
-        # Use the site itself: the name of a tag may equal the address of another one.
-        written_at = {key for pairs in plan.edits.watched.values() for _, key in pairs}
-        rows = [row for row in plan.sites if not row.refused]
-        recorders = self._recorders = {
-            row.site: self._recorder(row.site, _slots(row) if row.key in written_at else None)
-            for row in rows
-        }
-        own = {row.site: _own_injectors(row) for row in rows}
-        watched = {site: [*own[site], one.injector] for site, one in recorders.items()}
-        ctx = {
-            site.address: (*(each.initial([site]) for each in own[site]), one.ctx())
-            for site, one in recorders.items()
-        }
-        with jax.default_device(target) if target else contextlib.nullcontext():
+
+    def _start(self, plan: Plan, target: Any) -> Start:
+        with _on(target):
+            start = start_of(plan, target, self._recorders)
+        self._recorders = start.recorders
+        return start
+
+    def _computed(self, plan: Plan, start: Start, target: Any, clock: Clock) -> Computed:
+        watched, ctx = start.watched, start.ctx
+        with _on(target):
             inputs = self._inputs_with(plan)
             args, kwargs = jax.device_put(inputs, target) if target else inputs
             found = self._baselines.pop(target, None)
@@ -164,7 +173,6 @@ class Executor:
             ctx = jax.device_put(ctx, target) if target else ctx
             numbers = jax.device_put(plan.numbers, target) if target else plan.numbers
             given = {**kwargs, **numbers}
-            key = (target, id(plan.program), plan.tags, _structure(plan.attached, ctx))
             whole = functools.partial(
                 self._programs.ready,
                 program=lambda: _injected(plan, watched),
@@ -172,14 +180,9 @@ class Executor:
                 clock=clock,
                 alive=(plan.attached, plan.program),
             )
-            injected = whole(("injected", *key))
-            if found is None and (
-                plan.rewritten or any(not one.injector.observes for one in plan.attached.values())
-            ):
-                attached = {site.address: site.injector for site in plan.sites if site.injector}
-                # While they are off, injectors still compute: a call to the host would be made.
-                computes = injected.calls_out == calls_out(plan.program) and not plan.rewritten
-                off = switched_off(ctx, attached) if computes else None
+            injected = whole(start.key)
+            if found is None and _needs_untouched(plan):
+                off = _off(plan, ctx, injected)
                 if off is None:
                     clock.expects(len(PHASES), "untouched")
                     found = self._untouched(plan, target, (args, kwargs), clock)
@@ -187,7 +190,7 @@ class Executor:
                     clock.expects(1, "untouched")
                     found = clock.computed(injected.call, args, kwargs, off)[0], None
                 clock.program = "injected"
-            start, ran = ctx, clock.times["run"]
+            first, ran = ctx, clock.times["run"]
             outputs, ctx = clock.computed(injected.call, args, given, ctx)
             own = clock.times["run"] - ran
             # Without an injector that changes values, these are the untouched outputs, too.
@@ -199,7 +202,7 @@ class Executor:
                 (args, kwargs),
                 clock,
                 lambda of: clock.computed(
-                    whole(("gradient", *key), of=of).call, args, given, start
+                    whole(("gradient", *start.key), of=of).call, args, given, first
                 ),
             )
         baseline, of_untouched = found
@@ -254,11 +257,6 @@ class Executor:
             return Slopes(note=one_line(error))
         return dataclasses.replace(found, before=before, after=after)
 
-    def _recorder(self, site: taxpr.program.Site, slots: int | None) -> _Recorder:
-        """The recorder of a tag, if possible the one from the last run."""
-        found = self._recorders.get(site)
-        return found if found is not None and found.slots == slots else _Recorder(site, slots)
-
     def _refuse_shapes(self) -> None:
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(self._inputs)):
             raise PanelError(
@@ -276,12 +274,22 @@ class Executor:
         args, kwargs = self._inputs
         if not states_of(plan.program):
             return args, kwargs
-        now, before = jax.tree.leaves(plan.states), jax.tree.leaves(dict(self._states))
-        if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
+        if not self._same_states(plan):
             self._baselines.clear()
             self._slopes.clear()
             self._states = plan.states
         return (dict(plan.states), *args), kwargs
+
+    def _same_states(self, plan: Plan) -> bool:
+        """Whether the last run had the same states."""
+        now, before = jax.tree.leaves(plan.states), jax.tree.leaves(dict(self._states))
+        return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
+
+    def _baseline(self, plan: Plan, target: Any) -> bool:
+        """Whether the outputs of the untouched program are known."""
+        return target in self._baselines and (
+            not states_of(plan.program) or self._same_states(plan)
+        )
 
     def _target(self, device: str | None) -> Any:
         """The device to move everything to; None to leave everything where it is."""
@@ -299,6 +307,23 @@ def _names(sites: Iterable[SiteRow]) -> dict[str, str]:
     return {key: name if times[name] == 1 else f"{name}, {key}" for key, name in names.items()}
 
 
+def _needs_untouched(plan: Plan) -> bool:
+    """Whether the outputs of the untouched program may be others than the run's own."""
+    return plan.rewritten or any(not one.injector.observes for one in plan.attached.values())
+
+
+def _off(plan: Plan, ctx: Any, injected: Ready) -> Any:
+    """Contexts that switch all injectors off; None if one has no switch."""
+    attached = {site.address: site.injector for site in plan.sites if site.injector}
+    # While they are off, injectors still compute: a call to the host would be made.
+    computes = injected.calls_out == calls_out(plan.program) and not plan.rewritten
+    return switched_off(ctx, attached) if computes else None
+
+
+def _on(target: Any) -> contextlib.AbstractContextManager[Any]:
+    return jax.default_device(target) if target else contextlib.nullcontext()
+
+
 def _own_copy(leaf: Any) -> Any:
     """A copy, so that later writes to a NumPy array of the notebook do not change an argument."""
     return leaf.copy() if isinstance(leaf, np.ndarray) and leaf.flags.writeable else leaf
@@ -307,55 +332,6 @@ def _own_copy(leaf: Any) -> Any:
 def _injected(plan: Plan, watched: Any) -> taxpr.Program:
     with noted_already():
         return dataclasses.replace(plan.edited, arranged=None).inject(watched)
-
-
-def _slots(row: SiteRow) -> int | None:
-    """The number of values of a state to keep; None for all, if their number is known."""
-    if row.trips is not None:
-        return None
-    size = sum(x.size * getattr(x.dtype, "itemsize", 8) for x in jax.tree.leaves(row.site.avals))
-    return max(1, min(_WRITES, _WRITTEN_BYTES // max(1, size)))
-
-
-def _own_injectors(row: SiteRow) -> list[taxpr.injectors.Injector]:
-    """The injector of a tag, if it has one that the traced program runs."""
-    if row.injector is None or row.injector.edits:
-        return []
-    return [with_switch(row.injector, row.site)]
-
-
-class _Recorder:
-    """Records the value of a tag after its injector.
-
-    Attributes:
-        slots: How many values it keeps, as `taxpr.record` takes it.
-        injector: Of `taxpr.record`.
-    """
-
-    def __init__(self, site: taxpr.program.Site, slots: int | None) -> None:
-        self.slots = slots
-        self.injector = taxpr.record(slots=slots)
-        self._site = site
-        self._ctx: Any = None
-
-    def ctx(self) -> Any:
-        """Its first context, which is always the same. Only a small one is kept."""
-        if self._ctx is not None:
-            return self._ctx
-        made = self.injector.initial([self._site])
-        if sum(leaf.nbytes for leaf in jax.tree.leaves(made)) <= _KEPT_CTX:
-            self._ctx = made
-        return made
-
-
-def _structure(attached: Mapping[str, Attached], ctx: Any) -> Any:
-    """The part of the injectors that is fixed when tracing: everything but their values."""
-    makers = tuple(
-        (key, id(a.source), reads(a.source), tuple(sorted(a.injector.options.items())))
-        for key, a in attached.items()
-    )
-    leaves, tree = jax.tree.flatten(ctx)
-    return makers, tree, tuple(jax.typeof(leaf) for leaf in leaves)
 
 
 def _message(error: BaseException) -> str:

@@ -129,6 +129,7 @@ class Run(Differing):
         records: The record of each tag, by key.
         times: Seconds for each phase, for both programs together; 0 if it was not needed.
         own: Seconds of the program with injectors alone, once compiled.
+        key: Tells the compiled program that ran from others; None if nothing ran.
         calls_out: The number of its equations that have effects: that print, call the host, or
             change arrays in place.
         reused: Whether both programs had been compiled before.
@@ -187,6 +188,7 @@ class Run(Differing):
     edition: int = dataclasses.field(default=0, repr=False, compare=False)
     own: float = dataclasses.field(default=0.0, repr=False, compare=False)
     calls_out: int = dataclasses.field(default=0, repr=False, compare=False)
+    key: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     def whole(self) -> Run:
         """The same run with all records and differences. Nothing is computed again."""

@@ -43,7 +43,6 @@ class Runner:
     Attributes:
         kept: The last runs, oldest first.
         count: The number of the last run.
-        ready: Whether the compiled programs of the last run are kept.
     """
 
     _store: Store
@@ -55,7 +54,7 @@ class Runner:
     _kept_bytes: float
     kept: tuple[Run, ...] = dataclasses.field(default=(), init=False)
     count: int = dataclasses.field(default=0, init=False)
-    ready: bool = dataclasses.field(default=False, init=False)
+    _ran_on: str | None = dataclasses.field(default=None, init=False)
     _under_way: threading.Lock = dataclasses.field(default_factory=threading.Lock, init=False)
     _follows: bool = dataclasses.field(default=False, init=False)  # whether that is a live run
     _runs_on: int = dataclasses.field(default=0, init=False)  # the thread
@@ -102,6 +101,14 @@ class Runner:
         return rewritten and is_loss(self._store.untouched) and not calls_out(program)
 
     @property
+    def compiled(self) -> Any:
+        """The key of the program that a live run would run; None if it would compile anything."""
+        with self._store.lock:
+            if not self._trials.settled:
+                return None
+            return self._executor.compiled(self._plan(again=True), self._ran_on)
+
+    @property
     def stale(self) -> bool:
         """Whether tags, injectors, their values or states were changed after the last run began."""
         last = self.last
@@ -140,8 +147,8 @@ class Runner:
         """
         with self._store.lock:
             self._executor.release()
-            self.ready = False
             self.kept = tuple(trimmed(self.kept, -1, keep_last=False))
+        self._store.tell("live")
 
     def run(
         self,
@@ -162,7 +169,8 @@ class Runner:
         `Run.exception` is the exception itself.
 
         Args:
-            device: One of `devices`; by default where JAX would run it.
+            device: One of `devices`; by default where JAX would run it, and with ``live`` where the
+                run before ran.
             on_phase: Called before each phase.
             cancel: Set it from another thread to stop within a second. XLA goes on with a
                 program that it runs, and what comes of that is thrown away; see `Run.left`. So it
@@ -199,10 +207,10 @@ class Runner:
                 self._plan(again),
                 gradients=not live and (self.differentiable if gradients is None else gradients),
             )
-            run = self._executor.run(plan, device or self._device, on_phase, cancel, live)
+            self._ran_on = device or (self._ran_on if live else self._device)
+            run = self._executor.run(plan, self._ran_on, on_phase, cancel, live)
             run = dataclasses.replace(run, left=run.left or left)
         with self._store.change("run"):
-            self.ready = True
             if again and self.kept[-1].name:  # it got one meanwhile
                 again, self.count = False, self.count + 1
                 run = dataclasses.replace(run, number=self.count)

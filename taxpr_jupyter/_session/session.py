@@ -144,7 +144,7 @@ class Session:
         self._runner = runner = Runner(
             store, trials, states, renderer, executor, device, kept_bytes
         )
-        self._following = following = Following(store, lambda: runner.kept if runner.ready else ())
+        self._following = following = Following(store, lambda: runner.kept, lambda: runner.compiled)
         self._file = EditsFile(
             store, renderer, self._editor, self._ordering, self._rewriter, states, following
         )

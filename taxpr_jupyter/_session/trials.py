@@ -250,16 +250,29 @@ class Trials:
             self._store.steps.forget(self._store.edited)
             return True
 
+    @property
+    def settled(self) -> bool:
+        """Whether everything was tried out, and nothing has to be tried again."""
+        with self._store.lock:
+            return not (self.untried or self._outdated())
+
     def refresh(self) -> None:
         """Takes up functions that were defined anew, and globals that fix an injector.
 
         Marks them as untried; `settle` tries them.
         """
         with self._store.lock:
-            for one in self._store.edits.attached.values():
-                new = refreshed(one, self._store.namespace)
-                if new is not None or one.error or (one.edits and self._tracer.outdated):
-                    self._store.place(self.pending(new or one))
+            for one in self._outdated():
+                self._store.place(self.pending(one))
+
+    def _outdated(self) -> list[Attached]:
+        """The injectors to try again, made anew from their names."""
+        found = []
+        for one in self._store.edits.attached.values():
+            new = refreshed(one, self._store.namespace)
+            if new is not None or one.error or (one.edits and self._tracer.outdated):
+                found.append(new or one)
+        return found
 
 
 @contextlib.contextmanager

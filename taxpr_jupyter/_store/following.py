@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-
-from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._store.store import Store
@@ -20,15 +17,20 @@ class Following:
 
     Args:
         store: The present edits.
-        runs: Gives the runs whose compiled programs are kept, oldest first.
+        runs: Gives the runs that are kept, oldest first.
+        compiled: Gives the key of the program that a live run would run; None if it would compile
+            anything.
 
     Attributes:
         choice: The user's choice; None without one.
     """
 
-    def __init__(self, store: Store, runs: Callable[[], Sequence[Run]]) -> None:
+    def __init__(
+        self, store: Store, runs: Callable[[], Sequence[Run]], compiled: Callable[[], Any]
+    ) -> None:
         self._store = store
         self._runs = runs
+        self._compiled = compiled
         self.choice: bool | None = None
 
     @property
@@ -56,9 +58,7 @@ class Following:
             >>> session.live
             False
         """
-        if self.choice is not None:
-            return self.choice
-        return self._measured is not None and not self.why_not_live
+        return self.choice if self.choice is not None else not self.why_not_live
 
     @live.setter
     def live(self, choice: bool | None) -> None:
@@ -69,41 +69,25 @@ class Following:
 
     @property
     def why_not_live(self) -> str:
-        """Why `live` is not True by itself although the program ran as it is; may be empty."""
-        run = self._measured
-        if run is None or self.choice is not None:
-            return ""
+        """Why `live` is False, in words; empty if it is True.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> Session(jnp.sin, (0.5,)).why_not_live
+            'the program has not run yet'
+        """
+        if self.choice is not None:
+            return "" if self.choice else "it was switched off"
+        runs = self._runs()
+        if not runs:
+            return "the program has not run yet"
+        if runs[-1].cancelled:
+            return "the last run was cancelled"
+        key = self._compiled()
+        run = next((run for run in reversed(runs) if run.ok and run.key == key), None)
+        if key is None or run is None:
+            return "the program with its changes has to be compiled first: run it once"
         if run.calls_out:
             return "the program prints, calls the host or changes arrays in place"
         return f"the last run took {run.own:.2g} s" if run.own >= QUICK else ""
-
-    @property
-    def _measured(self) -> Run | None:
-        """The last run of the compiled program that would run now."""
-        runs = self._runs()
-        if not runs or runs[-1].cancelled:
-            return None
-        run = next((run for run in reversed(runs) if run.ok), None)
-        edits = self._store.edits
-        alike = run is not None and (
-            run.program is self._store.program
-            and run.edits.tags == edits.tags
-            and run.edits.watched == edits.watched
-            and run.edits.written == edits.written
-            and _compiled(run.edits.attached) == _compiled(edits.attached)
-        )
-        return run if alike else None
-
-
-def _compiled(attached: Mapping[str, Attached]) -> Any:
-    """The injectors without their numbers, which are arguments of the compiled program."""
-    return {
-        key: [(id(part.source), part.name, part.off, _types(part)) for part in (one, *one.each)]
-        for key, one in attached.items()
-        if not one.idle
-    }
-
-
-def _types(one: Attached) -> list[Any]:
-    """The types of the ctx that the user gave."""
-    return [jax.typeof(leaf) for leaf in jax.tree.leaves(one.ctx)] if one.asks_ctx else []

@@ -13,9 +13,10 @@ from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 
-TRIAL, EDITING, RUN, RECORDING, ASKING = "trial", "editing", "run", "recording", "asking"
+TRIAL, EDITING, RUN, LIVE = "trial", "editing", "run", "live run"
+RECORDING, ASKING = "recording", "asking"
 LAYOUT, COMPARING, READING, RUNS = "layout", "comparing", "reading", "runs"
-KINDS = TRIAL, EDITING, RUN, RECORDING, ASKING, LAYOUT, COMPARING, READING, RUNS
+KINDS = TRIAL, EDITING, RUN, LIVE, RECORDING, ASKING, LAYOUT, COMPARING, READING, RUNS
 CANCELLING = "Cancelling."
 CANCELLED = "Cancelled."
 GONE = "The session of this panel is gone: run the cell again."
@@ -142,7 +143,7 @@ class Jobs:
                 self.report(task)
             if session := self.known():
                 session.give_up()
-            if self.of(RUN) or self.of(TRIAL):
+            if self.of(RUN) or self.of(LIVE) or self.of(TRIAL):
                 self.say(CANCELLING)
 
     def close(self) -> None:

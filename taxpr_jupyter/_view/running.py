@@ -1,7 +1,12 @@
-"""Runs and trials of a panel, on threads of their own, so that messages are still handled."""
+"""Runs and trials of a panel, on threads of their own, so that messages are still handled.
+
+A run that was asked for and one that follows a new value are two jobs. Which of them is first is
+the session's to say: see `Session.run`.
+"""
 
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from taxpr_jupyter._edits.attached import Attached
@@ -11,7 +16,7 @@ from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
-from taxpr_jupyter._view.jobs import CANCELLED, RUN, TRIAL, Jobs
+from taxpr_jupyter._view.jobs import CANCELLED, LIVE, RUN, TRIAL, Jobs
 
 QUICK = 0.05  # seconds of a live run that is shown together with the value that it follows
 AGAIN = 0.2  # seconds until Live tries once more where the session records or answers
@@ -24,10 +29,7 @@ class Running:
     def __init__(self, graph: Graph, jobs: Jobs) -> None:
         self._graph = graph
         self._jobs = jobs
-        self._device: str | None = None  # where it ran last
         self._wanted = False  # whether Live has to run once more
-        self._live = False  # whether the run under way only follows a value
-        self._asked = False  # whether one that was asked for comes after it
 
     @property
     def follows(self) -> bool:
@@ -47,25 +49,29 @@ class Running:
     def start(self, device: str | None = None) -> Task:
         """Runs the program; the run that is under way is not disturbed. Returns the task."""
         with self._jobs.lock:
-            self._device = device
             if task := self._jobs.of(RUN):
-                self._asked = self._live
-                if not self._live:
-                    self._jobs.say("A run is under way.")
+                self._jobs.say("A run is under way.")
                 return task
-            return self._start(live=False)
+            self._jobs.say("")
+            return self._jobs.start(
+                RUN, functools.partial(self._run, device), "starting", said=True
+            )
 
     def live(self) -> None:
         """Runs what is there now if Live is on; the run under way is followed by another one."""
         with self._jobs.lock:
-            if self.follows:
-                self._wanted = True
-                if self._jobs.of(RUN) is None:
-                    self._start(live=True)
+            self._wanted = self.follows
+            if self._wanted and not self._jobs.of(RUN) and not self._jobs.of(LIVE):
+                self._jobs.say("")
+                last = self._jobs.session.last
+                if last is not None and last.ok and last.own < QUICK:
+                    # One message less: a page takes longer for each than such a run takes.
+                    self._graph.wait()
+                self._jobs.start(LIVE, self._follow, "starting")
 
     def another_ended(self) -> None:
-        """Runs the live run that had to wait while a cell ran the session."""
-        if self._wanted and self._jobs.of(RUN) is None and not self._jobs.closed:
+        """Runs the live run that had to wait for a run of a cell, or for one asked for here."""
+        if self._wanted and not self._jobs.closed:
             self.live()
 
     def _settle(self, session: Session, task: Task) -> None:
@@ -84,56 +90,36 @@ class Running:
                 if said or (current and task.cancelled.is_set()):
                     self._jobs.say(said or CANCELLED)
 
-    def _start(self, live: bool) -> Task:
-        self._jobs.say("")
-        work = functools.partial(self._run, live)
-        last = self._jobs.session.last
-        if live and last is not None and last.ok and last.own < QUICK:
-            # One message less: a page takes longer for each than such a run takes.
-            self._graph.wait()
-        # That a live run goes on could not be read before it is over.
-        return self._jobs.start(RUN, work, "starting", said=not live)
-
-    def _run(self, live: bool, task: Task) -> None:
-        def on_phase(phase: Any) -> None:
-            task.label = f"{phase.program} · {phase.name}"
-            task.fraction = (phase.step - 1) / phase.steps
-
-        def run_once() -> Run | None:
-            try:
-                asked = {"gradients": self._graph.gradients == "on"}
-                more = {"live": True} if live else asked if self._graph.gradients else {}
-                return self._jobs.session.run(
-                    self._device, on_phase=on_phase, cancel=task.cancelled, **more
-                )
-            except UnderWayError:  # a cell's run
-                if not live:
-                    raise
-                self._wanted = True
-                again = threading.Timer(AGAIN, self.another_ended)
-                again.daemon = True
-                again.start()
-                return None
-
+    def _run(self, device: str | None, task: Task) -> None:
+        asked = {"gradients": self._graph.gradients == "on"} if self._graph.gradients else {}
         run = None
         try:
-            while True:
+            run = self._jobs.attempt(self._once, task, device=device, **asked)
+        finally:
+            self._ended(task, run, self.another_ended)
+
+    def _follow(self, task: Task) -> None:
+        def once() -> Run | None:
+            try:
+                return self._once(task, live=True)
+            except UnderWayError:  # one that was asked for is first
+                self._wanted = True
+                later = threading.Timer(AGAIN, self.another_ended)
+                later.daemon = True
+                later.start()
+                return None
+
+        run, again = None, True
+        try:
+            while again:
                 with self._jobs.lock:
-                    self._wanted, self._live = False, live
-                run = self._jobs.attempt(run_once)
+                    self._wanted = False
+                run = self._jobs.attempt(once)
                 with self._jobs.lock:
-                    if self._asked and not task.cancelled.is_set():
-                        self._asked = live = False
-                        continue
-                    self._asked = False
-                    wanted = self._wanted and self.follows and not task.cancelled.is_set()
-                    if wanted and not self._jobs.session.running:
-                        self._graph.go_on()
-                        live = True
-                        continue
-                    self._wanted = wanted  # when the cell's run has ended
-                    self._ended(task, run)
-                    break
+                    self._wanted &= self.follows and not task.cancelled.is_set()
+                    first = self._jobs.of(RUN) or self._jobs.session.running
+                    again = self._wanted and not first
+                    self._graph.go_on()
         finally:
             self._ended(task, run)
         if run is not None and run.finish:
@@ -141,10 +127,17 @@ class Running:
             rest.daemon = True
             rest.start()
 
-    def _ended(self, task: Task, run: Run | None) -> None:
+    def _once(self, task: Task, **choice: Any) -> Run:
+        def on_phase(phase: Any) -> None:
+            task.label = f"{phase.program} · {phase.name}"
+            task.fraction = (phase.step - 1) / phase.steps
+
+        return self._jobs.session.run(on_phase=on_phase, cancel=task.cancelled, **choice)
+
+    def _ended(self, task: Task, run: Run | None, then: Callable[[], None] | None = None) -> None:
         with self._jobs.lock:
             self._graph.go_on()
-            if not self._jobs.end(task):
+            if not self._jobs.end(task, then):
                 return
             if task.cancelled.is_set() and not self._graph.message.get("error"):
                 late = run is not None and not run.cancelled
@@ -154,7 +147,8 @@ class Running:
     def _finish(self, run: Run) -> None:
         """Shows all of a live run, unless another one has come since."""
         with self._jobs.lock:
-            current = self._jobs.of(RUN) is None and not self._jobs.closed
+            busy = self._jobs.of(RUN) or self._jobs.of(LIVE)
+            current = not busy and not self._jobs.closed
         session = self._jobs.known()
         if current and session is not None and session.last is run:
             self._jobs.attempt(session.finish, run)

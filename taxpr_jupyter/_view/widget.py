@@ -15,7 +15,7 @@ from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import interrupts
 from taxpr_jupyter._view.actions import Messages
 from taxpr_jupyter._view.graph import Graph
-from taxpr_jupyter._view.jobs import Jobs
+from taxpr_jupyter._view.jobs import LIVE, Jobs
 from taxpr_jupyter._view.parts.asking import AskView
 from taxpr_jupyter._view.parts.choosing import SeveralView
 from taxpr_jupyter._view.parts.comparing import CompareView
@@ -55,8 +55,9 @@ class PanelView(ipywidgets.VBox):
         self._pages: int | None = None  # that show it; None before the first one does
         self._lock = threading.RLock()
         self._looked: tuple[str, list[str]] | None = None  # what was selected when it was shown
+        self._live = session.live  # as it was shown last
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
-        self.graph = graph = Graph(self._lock, devices=session.devices(), live=session.live, **kept)
+        self.graph = graph = Graph(self._lock, devices=session.devices(), live=self._live, **kept)
         self.jobs = jobs = Jobs(session, graph, self._lock)
         known = weakref.proxy(session)  # which the parts of the panel get
         finding = FindView(known, graph.show)
@@ -144,6 +145,8 @@ class PanelView(ipywidgets.VBox):
                 self._recorded.refresh()
                 self._asking.changed("injectors")
                 graph.stale = session.stale
+            elif change == "live":
+                pass  # which is shown after every change
             elif change == "named":
                 self._runs.again()
             elif change == "views":
@@ -170,9 +173,12 @@ class PanelView(ipywidgets.VBox):
 
     def _show_live(self, change: str) -> None:
         """Shows whether runs follow new values, and why they do no longer."""
-        session, graph = self.session, self.graph
-        was, graph.live = graph.live, session.live
-        if was and change == "run" and not graph.live and (why := session.why_not_live):
+        if change in ("values", "states") and self.jobs.of(LIVE):
+            return  # which shows it when it has ended
+        was, self._live = self._live, self.session.live
+        self.graph.live = self._live
+        if was and change in ("run", "values", "states") and not self._live:
+            why = self.session.why_not_live
             self.jobs.say(f"Live is off: {why}. Switch it on to run with each new value.")
 
     # What the browser changes
@@ -180,7 +186,7 @@ class PanelView(ipywidgets.VBox):
     def _on_live(self, change: Any) -> None:
         """Keeps the user's own choice."""
         with self._lock:
-            if change.new != self.session.live:
+            if change.new != self._live:
                 # pyright takes a delegated property to be one of its own class.
                 self.session.live = change.new  # pyright: ignore[reportAttributeAccessIssue]
                 self._running.live()

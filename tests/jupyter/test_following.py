@@ -82,6 +82,7 @@ def test_a_quick_run_is_followed_by_others_and_nothing_compiles(shown, compiled)
     session.set_value("h", "factor", 0.25)
     assert view.wait(SECONDS)
     assert (session.last, session.live, view.graph.live) == (None, False, False)  # not asked for
+    assert session.why_not_live == "the program has not run yet"
     session.run()
     assert (session.live, view.graph.live) == (True, True)
     set_and_run(session, 0.125)  # what compares arrays, and shows them
@@ -208,7 +209,7 @@ def test_a_program_that_has_to_be_compiled_is_not_run_without_being_asked(change
     assert session.live
     change(session)
     assert not session.live
-    assert session.why_not_live == ""
+    assert "has to be compiled first" in session.why_not_live
     assert session.run().ok
     assert session.live
 
@@ -227,16 +228,17 @@ def test_a_run_that_is_asked_for_comes_after_the_one_that_follows(shown, monkeyp
     view = shown(session)
     assert session.run().ok
     assert session.live
-    kinds, real = [], session.run
+    executor = session._runner._executor
+    kinds, real = [], executor.run
     started, go_on = threading.Event(), threading.Event()
 
-    def slow(*args, **kwargs):
-        kinds.append(bool(kwargs.get("live")))
+    def slow(plan, device, on_phase, cancel, live):
+        kinds.append(live)
         started.set()
         assert go_on.wait(timeout=SECONDS)
-        return real(*args, **kwargs)
+        return real(plan, device, on_phase, cancel, live)
 
-    monkeypatch.setattr(session, "run", slow)
+    monkeypatch.setattr(executor, "run", slow)
     session.set_value("h", "factor", 0.75)
     assert started.wait(timeout=SECONDS)
     view.graph._handle_custom_msg({"do": "run", "device": None}, [])
@@ -252,3 +254,176 @@ def test_a_slow_program_stays_slow_when_its_results_are_known():
     first, second = session.run(), session.run()
     assert first.own > 0.0
     assert second.own == first.own
+
+
+# ---- what has to be compiled, by the executor's own key ------------------------------
+
+STEP = 2.0
+
+
+def stepped(ctx, token, params, *, factor=1.0, power=1):
+    return STEP * factor * token**power, ctx
+
+
+@taxpr.injector(factor=taxpr.Param(1))
+def times_factor(token, factor):
+    return jnp.asarray(factor, token.dtype) * token
+
+
+def times_ctx(ctx, token, params):
+    return ctx.astype(token.dtype) * token, ctx
+
+
+def with_function(injector, **more):
+    session = Session(f, (jnp.ones(3),), namespace=globals())
+    session.attach("h", injector, **more)
+    session.run()
+    assert session.live
+    return session
+
+
+def live_run(session, compiled):
+    """A live run that Live makes by itself, which compiles nothing."""
+    before = compiled()
+    assert session.live
+    run = session.run(live=True)
+    assert run.ok, run.error
+    assert (run.reused, compiled()) == (True, before)
+    return run
+
+
+def compiling_run(session, compiled):
+    """A run that Live does not make by itself, since it compiles."""
+    before = compiled()
+    assert not session.live
+    assert "has to be compiled first" in session.why_not_live
+    assert compiled() == before
+    run = session.run(live=True)
+    assert run.ok, run.error
+    assert not run.reused
+    assert compiled() > before
+    assert session.live
+    return run
+
+
+def test_a_global_that_an_injector_reads_has_changed(compiled, monkeypatch):
+    session = with_function(stepped, factor=1.0)
+    assert live_run(session, compiled).outputs == pytest.approx(6 * math.sin(1.0))
+    monkeypatch.setitem(globals(), "STEP", 3.0)
+    assert compiling_run(session, compiled).outputs == pytest.approx(9 * math.sin(1.0))
+    monkeypatch.setitem(globals(), "STEP", 2.0)  # that program is still there
+    assert live_run(session, compiled).outputs == pytest.approx(6 * math.sin(1.0))
+
+
+def test_a_function_was_defined_anew(compiled, monkeypatch):
+    session = with_function("stepped", factor=1.0)
+    monkeypatch.setitem(globals(), "stepped", lambda ctx, token, params: (-token, ctx))
+    assert compiling_run(session, compiled).outputs == pytest.approx(-3 * math.sin(1.0))
+
+
+def test_a_context_of_another_dtype_compiles(compiled):
+    session = with_function(times_ctx, ctx=jnp.float32(2.0))
+    session.set_ctx("h", jnp.float32(3.0))
+    assert live_run(session, compiled).outputs == pytest.approx(9 * math.sin(1.0))
+    session.set_ctx("h", jnp.int32(3))
+    assert compiling_run(session, compiled).outputs == pytest.approx(9 * math.sin(1.0))
+
+
+def test_a_number_of_another_dtype_compiles(compiled):
+    session = with_function(times_factor(1))
+    session.set_value("h", "factor", 3)
+    assert live_run(session, compiled).outputs == pytest.approx(9 * math.sin(1.0))
+    session.set_value("h", "factor", 1.5)
+    assert compiling_run(session, compiled).outputs == pytest.approx(4.5 * math.sin(1.0))
+
+
+def test_a_number_that_is_fixed_when_traced_compiles(compiled):
+    session = with_function(stepped)
+    session.set_value("h", "factor", 3.0)
+    assert live_run(session, compiled).outputs == pytest.approx(18 * math.sin(1.0))
+    session.set_value("h", "power", 2)
+    assert compiling_run(session, compiled).outputs == pytest.approx(18 * math.sin(1.0) ** 2)
+
+
+def test_a_live_run_goes_where_the_run_before_it_went(compiled):
+    session = made()
+    session.run()
+    (device,) = session.devices()
+    assert not session.run(device).reused  # where arrays are moved to it, a program of its own
+    session.set_value("h", "factor", 0.75)
+    assert live_run(session, compiled).device == device
+
+
+def test_what_was_undone_is_not_compiled_again(compiled):
+    session = made()
+    session.run()
+    session.tag("in0")
+    assert not session.live
+    session.undo()
+    assert live_run(session, compiled).outputs == pytest.approx(1.5 * math.sin(1.0))
+
+
+def test_an_injector_that_cannot_be_tried_is_no_error_of_live(compiled):
+    session = made()
+    session.run()
+    with session.later():
+        session.attach("h", lambda ctx, token, params: (token[:1], ctx))
+    assert not session.live
+
+
+def test_live_says_in_the_panel_that_it_would_compile(shown, compiled, monkeypatch):
+    session = with_function(stepped, factor=1.0)
+    view = shown(session)
+    assert view.graph.live
+    monkeypatch.setitem(globals(), "STEP", 3.0)
+    before, number = compiled(), session.last.number
+    session.set_value("h", "factor", 2.0)
+    assert view.wait(SECONDS)
+    assert (compiled(), session.last.number, view.graph.live) == (before, number, False)
+    assert "Live is off: the program with its changes has" in view.graph.message["text"]
+
+
+def test_live_that_is_unticked_where_nothing_is_compiled_any_more_stays_off(shown, monkeypatch):
+    session = made()
+    session.run()
+    view = shown(session)
+    session.release()
+    assert (session.live, view.graph.live) == (False, False)
+    session.run()
+    assert view.graph.live
+    with monkeypatch.context() as patch:
+        patch.setattr(session._store, "tell", lambda what: None)  # the page has not heard of it
+        session.release()
+    assert (session.live, view.graph.live) == (False, True)
+    view.graph.set_state({"live": False})
+    session.run()
+    assert (session.live, view.graph.live) == (False, False)
+    assert session.why_not_live == "it was switched off"
+
+
+def test_a_live_run_waits_for_one_that_a_cell_asked_for(shown, monkeypatch):
+    session = made()
+    view = shown(session)
+    session.run()
+    executor = session._runner._executor
+    kinds, real = [], executor.run
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(plan, device, on_phase, cancel, live):
+        kinds.append(live)
+        started.set()
+        assert go_on.wait(timeout=SECONDS)
+        return real(plan, device, on_phase, cancel, live)
+
+    monkeypatch.setattr(executor, "run", slow)
+    cell = threading.Thread(target=session.run)
+    cell.start()
+    assert started.wait(timeout=SECONDS)
+    session.set_value("h", "factor", 0.75)
+    go_on.set()
+    cell.join(SECONDS)
+    wait_for(lambda: not session.stale and not session.last.live)
+    assert kinds[0] is False
+    assert kinds[1:] == [True]
+    assert session.last.outputs == pytest.approx(2.25 * math.sin(1.0))
+    assert view.wait(SECONDS)

@@ -952,6 +952,12 @@ TWO_DEVICES = """
             assert run.device == f"cpu:{number}", run.device
             assert where((run.outputs, run.baseline)) == {jax.devices()[number]}
         assert session.run().device == "cpu:0"
+        session.live = None
+        assert session.run("cpu:1").ok
+        session.set_value(next(iter(session.injectors)), "factor", 3.0)
+        assert not session.why_not_live.startswith("the program with its changes")
+        live = session.run(live=True)
+        assert (live.device, live.reused) == ("cpu:1", True), live.device
     assert Session(jnp.sin, (1.0,), device="cpu:1").run().device == "cpu:1"
     np.testing.assert_array_equal(run.outputs, [6.0, 6.0])
 
