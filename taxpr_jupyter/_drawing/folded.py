@@ -4,9 +4,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taxpr import Address, introspect
-from taxpr_jupyter._analysis.called import calls_in
 from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
+from taxpr_jupyter._closed.called import calls_in
 from taxpr_jupyter._drawing.scope import Origin, ValueUse
 from taxpr_jupyter._drawing.value_words import ValueWords
 from taxpr_jupyter._model.model import Node

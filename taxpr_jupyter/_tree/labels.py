@@ -11,7 +11,8 @@ import numpy as np
 
 from taxpr import introspect
 from taxpr_jupyter._analysis.names import function_of
-from taxpr_jupyter._analysis.sizes import Size
+from taxpr_jupyter._analysis.sizes import Size, is_loop
+from taxpr_jupyter._closed import loops
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short, titles
 from taxpr_jupyter._text.operations import OPERATIONS, Operation
@@ -29,6 +30,7 @@ _PLUMBING = frozenset(
 _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name", "unfinished"})
 
 FAILED = "✗"  # before what failed while it was traced
+_HOLDS = 36  # characters of the line that says how much is in a folded node
 _PARAM = 40  # characters of a param in the text of an equation
 
 # Integer params that only repeat the shape of the result, or that no reader asks for.
@@ -257,21 +259,32 @@ def _counted(items: Sequence[Any]) -> str:
     return ", ".join(f"{number}×{text}" if number > 1 else text for text, number in runs)
 
 
-def content(size: Size) -> str:
-    """`23 equations · 2 tags · scan ×5 reverse`: how much, and the loops in it."""
+def content(size: Size, within: Iterable[introspect.JaxprEqn] = ()) -> str:
+    """`23 equations · 2 tags · scan ×5 reverse`: how much, and the loops in these equations."""
+    return " · ".join(_contents(size, within))
+
+
+def _contents(size: Size, within: Iterable[introspect.JaxprEqn]) -> list[str]:
     texts = [count_of(size.eqns, "equation")] if size.eqns or not size.tags else []
     texts += [count_of(size.tags, "tag")] if size.tags else []
     if size.loops > 1:
         texts.append(count_of(size.loops, "loop"))
     elif size.loop is not None:
-        body = introspect.nested_jaxprs(size.loop)[-1]
-        words = (
-            size.loop.primitive.name,
-            f"×{body.trips}" if body.trips is not None else "",
-            "reverse" if body.reverse else "",
-        )
-        texts.append(" ".join(filter(None, words)))
-    return " · ".join(texts)
+        texts.append(loops.words(size.loop, within))
+    return texts
+
+
+def _content_lines(size: Size, within: Iterable[introspect.JaxprEqn]) -> list[str]:
+    """The same in a label: long words for the loop have a line of their own, as its arrays have."""
+    *texts, last = _contents(size, within)
+    together = " · ".join([*texts, last])
+    lines = [together] if len(together) <= _HOLDS or not texts else [" · ".join(texts), last]
+    return [*lines, *(_kept_lines(size.loop) if size.loops == 1 else ())]
+
+
+def _kept_lines(loop: introspect.JaxprEqn) -> list[str]:
+    lines = [f"keeps {kept}" for kept in loops.kept_in(loop)]
+    return [short.shortened(line, short.LINE) for line in lines]
 
 
 def hop_lines(
@@ -287,18 +300,25 @@ def hop_lines(
 
     With the user's functions that it calls.
     """
+    own = [loops.words(eqn)] if rest and is_loop(eqn) else []
     if rest:
-        return [rest, content(size), *_result_lines(eqn, typed, name)]
+        holds = [*own, *_kept_lines(eqn), *_content_lines(size, [eqn])]
+        return [rest, *holds, *_result_lines(eqn, typed, name)]
     lines = titles.source_lines(source)
     title = with_functions(hop_title(eqn), eqn, introspect.nested_jaxprs(eqn), lines)
     title = short.shortened(title, short.LINE)
+    if condition := loops.condition_of(eqn):
+        own += titles.source_lines(f"while {condition}")
+    if bound := loops.bound_of(eqn):
+        own.append(f"{bound.words} iteration{'' if bound.most == 1 else 's'}")
     facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
     told = re.findall(r"\w+", " ".join((*lines, title, *rules)))
     calls = [call for call in calls if call not in told]
     held = titles.list_lines(f"calls {', '.join(calls)}") if calls else []
-    return [*lines, title, *rules, content(size), *held, *_result_lines(eqn, typed, name)]
+    holds = [*own, *_kept_lines(eqn), *_content_lines(size, [eqn]), *held]
+    return [*lines, title, *rules, *holds, *_result_lines(eqn, typed, name)]
 
 
 def group_lines(
@@ -320,25 +340,26 @@ def group_lines(
         names: The names of its results, if all are known. Zeros are told by them.
     """
     types = short.types_text(leaving, typed, most=1, largest=True)
-    holds = content(size)
+    holds = _content_lines(size, (eqn for _, eqn in item.eqns))
     if leaving and all(_is_zeros(eqn) for _, eqn in item.eqns):
-        holds = " ".join(filter(None, ("zeros", short_path(shared_title(names)) if names else "")))
+        of = short_path(shared_title(names)) if names else ""
+        holds = [" ".join(filter(None, ("zeros", of)))]
     parts = titles.list_lines(" → ".join(item.parts))
     idle = titles.list_lines(f"unused: {', '.join(unused)}") if unused else []
     note, told, loops = ("", "", "") if item.parts else item.note.partition(", in ")
     notes = [note, f"in {loops}" if told else ""]  # each in full
     if len(item.note) <= short.LINE and told:
         notes = [item.note]
-    lines = [*filter(None, (*notes, *parts, *idle, holds, types))]
+    lines = [
+        *(short.shortened(line, short.LINE) for line in (*notes, *parts, *idle) if line),
+        *(short.shortened(line, _HOLDS) for line in holds),
+        *([short.shortened(types, short.LINE)] if types else []),
+    ]
     if item.rest:
         return [item.rest, *lines]
     if item.kind in SOURCE or item.kind == "pass":
-        return [
-            *titles.source_lines(item.title),
-            *(short.shortened(line, short.LINE) for line in lines),
-        ]
-    lines = [*filter(None, (item.title, *lines))]
-    return [short.shortened(line, short.LINE) for line in lines]
+        return [*titles.source_lines(item.title), *lines]
+    return [short.shortened(item.title, short.LINE), *lines] if item.title else lines
 
 
 def _is_zeros(eqn: introspect.JaxprEqn) -> bool:

@@ -177,19 +177,29 @@ def _statement(item: Item) -> str:
 
 
 def _rest_of(level: Level, title: str) -> str:
-    """`rest of diffrax`: by the library that has the called function.
+    """`rest of diffrax`: by the library that has the function which the user called.
 
-    Where the title names none of them, by the one that most in the outermost equation is from.
+    It is the outermost one that the user's statement names; if it names none, it is the library
+    that most in the outermost equation is from.
     """
-    eqns = (*level.block.jaxpr.eqns, level.item.eqn)
+    eqns = (level.item.eqn, *level.block.jaxpr.eqns)
     stacks = [introspect.statements_of(eqn, libraries=True) for eqn in eqns]
-    words = {*re.findall(r"\w+", title)}
-    named = (one for stack in stacks for one in stack if one.function.split(".")[-1] in words)
-    called = [library for one in named if (library := _library(one.file))]
-    outermost = (_library(one.file) for stack in stacks for one in stack[:1])
-    names = collections.Counter(called or outermost)
-    name = next((name for name, _ in names.most_common() if name), "the library")
+    users = (one.text for one in stacks[0] if not one.of_library)
+    named = (_named(stacks, text) for text in (title, next(users, "")))
+    name = next(filter(None, named), "")
+    if not name:
+        outermost = (_library(one.file) for stack in stacks for one in stack[:1])
+        names = collections.Counter(outermost)
+        name = next((name for name, _ in names.most_common() if name), "the library")
     return f"rest of {name}"
+
+
+def _named(stacks: Sequence[Sequence[introspect.Statement]], text: str) -> str:
+    """The library of the outermost function that a text of the user's names, or ""."""
+    words = {*re.findall(r"\w+", text)}
+    frames = (one for stack in stacks for one in reversed(stack) if one.of_library)
+    named = (one for one in frames if one.function.split(".")[-1] in words)
+    return next(filter(None, (_library(one.file) for one in named)), "")
 
 
 def _library(file: str) -> str:

@@ -12,6 +12,7 @@ from client_checks import all_of, assert_same_bits, check_identity, check_scale,
 
 import taxpr
 from taxpr_jupyter import Session, draw
+from taxpr_jupyter._closed import loops
 from taxpr_jupyter._view.parts.line_marks import line_marks
 
 X = jax.random.normal(jax.random.key(1), (4, 8))
@@ -260,3 +261,20 @@ def test_a_session_whose_module_has_states_and_static_leaves():
     out = run.outputs[0] if isinstance(run.outputs, tuple) else run.outputs
     assert out["by"] is jnp.tanh
     assert jax.tree.structure(out["norm"]) == jax.tree.structure(norm)
+
+
+@pytest.mark.parametrize("kind", ["lax", "checkpointed"])
+def test_a_bounded_loop_says_its_bound(kind):
+    def run(x):
+        def body(state):
+            i, y = state
+            return i + 1, jnp.sin(y)
+
+        def go_on(state):
+            return jnp.abs(state[1]).max() > 0.1
+
+        return equinox.internal.while_loop(go_on, body, (0, x), max_steps=64, kind=kind)[1]
+
+    program = taxpr.trace(run)(X)
+    found = [eqn for _, eqn in taxpr.iter_eqns(program) if eqn.primitive.name == "while"]
+    assert [loops.bound_of(eqn, program.eqns) for eqn in found] == [loops.Bound(64, exact=False)]

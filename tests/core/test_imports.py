@@ -21,9 +21,9 @@ ROOMS = {
         _memory _profile _summary _derivatives _sweep _differences _training _states _drop_in
         _libraries libraries program questions introspect""",
     "taxpr_jupyter": """
-        _errors _stoppable _text _messages _model _analysis _tree _lines _heat _diff _drawing
-        _layout _svg _search _states _tracing _output _edits _runs _code _store _session _draw _view
-        _panel _ipython _cli __main__""",
+        _errors _stoppable _text _messages _model _analysis _closed _tree _lines _heat _diff
+        _drawing _layout _svg _search _states _tracing _output _edits _runs _code _store _session
+        _draw _view _panel _ipython _cli __main__""",
 }
 MOST = 16  # modules in one folder
 

@@ -1,0 +1,360 @@
+"""How often a while loop runs, and which arrays it fills, as far as its jaxprs are certain."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.extend.core.primitives as p
+import numpy as np
+
+from taxpr import introspect
+from taxpr_jupyter._text import short
+
+_TOLD = 2  # kept buffers, the largest ones
+# What is False everywhere if its only operand is.
+_AS_FALSE = frozenset(
+    {p.convert_element_type_p, p.broadcast_in_dim_p, p.reshape_p, p.squeeze_p, p.reduce_or_p}
+)
+_SAME = frozenset({p.convert_element_type_p, p.copy_p})
+# A comparison with a limit: whether it ends a count upwards, and the limit is the last one.
+_LIMITS: Mapping[Any, tuple[bool, bool]] = {
+    p.lt_p: (True, False),
+    p.le_p: (True, True),
+    p.gt_p: (False, False),
+    p.ge_p: (False, True),
+}
+_IDENTITY = re.compile(r"@main\(%arg0:[^\n]*\{\n\s*return %arg0 :")
+
+
+class Bound(NamedTuple):
+    """The number of iterations of a while loop.
+
+    Attributes:
+        most: It runs no more often.
+        exact: Whether it runs just as often.
+    """
+
+    most: int
+    exact: bool
+
+    @property
+    def words(self) -> str:
+        """`at most 256`, `256`."""
+        return f"{'' if self.exact else 'at most '}{self.most:,}"
+
+
+class _WhileParts(NamedTuple):
+    """The parts of a while loop.
+
+    Attributes:
+        eqn: The equation.
+        condition: Its condition.
+        body: Its body.
+        around: The calls around it, outermost first, each with its jaxpr.
+    """
+
+    eqn: introspect.JaxprEqn
+    condition: introspect.Nested
+    body: introspect.Nested
+    around: Sequence[tuple[introspect.JaxprEqn, introspect.Nested]] = ()
+
+    def known(self, i: int) -> int | None:
+        """The integer that an input of the condition is in each iteration; None if unknown."""
+        k = self.condition.operands[i]
+        carried = self.carry(i)
+        if carried and self.body.jaxpr.outvars[carried[1]] is not self._input(carried[0]):
+            return None
+        return None if k is None else self.given(k)
+
+    def given(self, k: int) -> int | None:
+        """The integer that an operand of the loop is, also as an operand of a call around it."""
+        atom = self.eqn.invars[k]
+        for eqn, nested in reversed(self.around):
+            inside = nested.jaxpr.invars
+            i = None if introspect.is_literal(atom) or atom not in inside else inside.index(atom)
+            operand = None if i is None else nested.operands[i]
+            if operand is None:
+                break
+            atom = eqn.invars[operand]
+        return _integer(atom)
+
+    def carry(self, i: int) -> tuple[int, int] | None:
+        """The numbers in the body of the input and output that an input of the condition is."""
+        k = self.condition.operands[i]
+        pairs = ((to, j) for j, to in self.body.back if self.body.operands[to] == k)
+        return next(pairs, None) if k is not None else None
+
+    def _input(self, i: int) -> introspect.Var:
+        return self.body.jaxpr.invars[i]
+
+
+def words(eqn: introspect.JaxprEqn, within: Iterable[introspect.JaxprEqn] = ()) -> str:
+    """`scan ×5 reverse`, `while, at most 256`: a loop and how often it runs.
+
+    The equations that it is in may be given: a call around it may say how it begins.
+    """
+    body = introspect.nested_jaxprs(eqn)[-1]
+    name, times = eqn.primitive.name, f"×{body.trips}" if body.trips is not None else ""
+    if bound := bound_of(eqn, within):
+        name, times = (name, f"×{bound.most}") if bound.exact else (f"{name},", bound.words)
+    return " ".join(filter(None, (name, times, "reverse" if body.reverse else "")))
+
+
+def bound_of(eqn: introspect.JaxprEqn, within: Iterable[introspect.JaxprEqn] = ()) -> Bound | None:
+    """How often a while loop runs at most; None if that is not certain, or no while loop.
+
+    It is if an integer of its carry begins with a known number, changes by the same number in each
+    iteration, and the loop ends at the latest when it reaches another known number.
+
+    Args:
+        eqn: The loop.
+        within: Equations with no other loop than this one, but for those in it.
+    """
+    if (loop := _parts(eqn)) is None:
+        return None
+    loop = loop._replace(around=_way(within, eqn) or ())
+    [predicate] = loop.condition.jaxpr.outvars
+    found = [
+        Bound(trips, exact)
+        for i, upwards, limit, exact in _limits(loop, predicate)
+        if (trips := _trips(loop, i, upwards, limit)) is not None
+    ]
+    return min(found, default=None)
+
+
+def condition_of(eqn: introspect.JaxprEqn) -> str:
+    """The condition of a while loop as the user wrote it, `k < 10`; "" if they did not."""
+    if (loop := _parts(eqn)) is None:
+        return ""
+    source = getattr(loop.condition.jaxpr.debug_info, "func_src_info", None) or ""
+    name, _, place = source.partition(" at ")
+    file, _, line = place.rpartition(":")
+    made = _makers(loop.condition.jaxpr)
+    [predicate] = loop.condition.jaxpr.outvars
+    if not place or introspect.is_library_file(file, eqn) or predicate not in made:
+        return ""
+    stack = introspect.statements_of(made[predicate])
+    own = [one for one in stack if (one.file, str(one.begins)) == (file, line)]
+    if not own or own[0].function.rpartition(".")[2] != name:
+        return ""
+    text = own[0].text
+    if name == "<lambda>":
+        return text
+    return text.removeprefix("return ") if text.startswith("return ") else ""
+
+
+def kept_in(eqn: introspect.JaxprEqn) -> list[str]:
+    """The largest arrays that a while loop fills part by part: `22 × f32[16,2]`."""
+    if (loop := _parts(eqn)) is None:
+        return []
+    jaxpr = loop.body.jaxpr
+    made = _makers(jaxpr)
+    found: dict[str, int] = {}
+    for j, i in loop.body.back:
+        aval: Any = jaxpr.invars[i].aval
+        if not getattr(aval, "shape", ()):
+            continue
+        root, axes = _filled(jaxpr.outvars[j], made)
+        if root is jaxpr.invars[i] and len(axes) == 1 and (axis := min(axes)) >= 0:
+            text = f"{aval.shape[axis]} × {_without(aval, axis)}"
+            found[text] = max(found.get(text, 0), introspect.n_bytes(aval))
+    return sorted(found, key=found.__getitem__, reverse=True)[:_TOLD]
+
+
+def _parts(eqn: introspect.JaxprEqn) -> _WhileParts | None:
+    if eqn.primitive is not p.while_p:
+        return None
+    bodies = {bool(nested.back): nested for nested in introspect.nested_jaxprs(eqn)}
+    return _WhileParts(eqn, bodies[False], bodies[True]) if len(bodies) == 2 else None
+
+
+def _way(
+    eqns: Iterable[introspect.JaxprEqn], loop: introspect.JaxprEqn
+) -> list[tuple[introspect.JaxprEqn, introspect.Nested]] | None:
+    """The calls from some equations down to a loop that is the only one in them."""
+    for eqn in eqns:
+        if eqn is loop:
+            return []
+        for nested in introspect.nested_jaxprs(eqn):
+            if (found := _way(nested.jaxpr.eqns, loop)) is not None:
+                return [(eqn, nested), *found]
+    return None
+
+
+def _makers(jaxpr: Any) -> dict[introspect.Var, introspect.JaxprEqn]:
+    return {var: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+def _limits(loop: _WhileParts, predicate: introspect.Atom) -> Iterator[tuple[int, bool, int, bool]]:
+    """The comparisons that end the loop, whatever the rest of the predicate says.
+
+    Yields for each the number of its input of the condition, whether this counts upwards, the first
+    number that ends the loop, and whether the comparison is all of the predicate.
+    """
+    jaxpr = loop.condition.jaxpr
+    made, inputs = _makers(jaxpr), {var: i for i, var in enumerate(jaxpr.invars)}
+
+    def known(atom: introspect.Atom) -> int | None:
+        if introspect.is_literal(atom):
+            return _integer(atom)
+        return loop.known(inputs[atom]) if atom in inputs else None
+
+    def below(atom: introspect.Atom, exact: bool) -> Iterator[tuple[int, bool, int, bool]]:
+        eqn = None if introspect.is_literal(atom) else made.get(atom)
+        if eqn is None:
+            return
+        if eqn.primitive is p.and_p:
+            for one in eqn.invars:
+                yield from below(one, exact=False)
+        elif eqn.primitive in _AS_FALSE or _is_identity(eqn):
+            yield from below(eqn.invars[0], exact)
+        elif eqn.primitive in _LIMITS:
+            upwards, last = _LIMITS[eqn.primitive]
+            count, limit = eqn.invars
+            if known(limit) is None:
+                count, limit, upwards = limit, count, not upwards
+            number = known(limit)
+            if number is not None and not introspect.is_literal(count) and count in inputs:
+                yield inputs[count], upwards, number + last * (1 if upwards else -1), exact
+
+    yield from below(predicate, exact=True)
+
+
+def _trips(loop: _WhileParts, i: int, upwards: bool, limit: int) -> int | None:
+    """How many iterations it takes an input of the condition from its start to a limit."""
+    k, carried = loop.condition.operands[i], loop.carry(i)
+    start = None if k is None else loop.given(k)
+    if start is None or carried is None:
+        return None
+    to, j = carried
+    step = _step(loop.body.jaxpr, loop.body.jaxpr.outvars[j])
+    if step is None or step[0] is not loop.body.jaxpr.invars[to]:
+        return None
+    by, way = (step[1], limit - start) if upwards else (-step[1], start - limit)
+    return max(0, -(-way // by)) if by > 0 else None
+
+
+def _step(jaxpr: Any, atom: introspect.Atom) -> tuple[introspect.Atom, int] | None:
+    """The input that a value of a jaxpr is but for an added number, and this number."""
+    made, added = _makers(jaxpr), 0
+    while not introspect.is_literal(atom) and (eqn := made.get(atom)) is not None:
+        if eqn.primitive in (p.add_p, p.sub_p):
+            first, second = eqn.invars
+            if eqn.primitive is p.add_p and introspect.is_literal(first):
+                first, second = second, first
+            number = _integer(second)
+            if number is None:
+                return None
+            atom, added = first, added + (number if eqn.primitive is p.add_p else -number)
+        elif eqn.primitive is p.copy_p:
+            atom = eqn.invars[0]
+        elif (call := _call(eqn)) is not None:
+            inner = _step(call.jaxpr, call.jaxpr.outvars[call.results.index(_at(eqn, atom))])
+            if inner is None or inner[0] not in call.jaxpr.invars:
+                return None
+            operand = call.operands[call.jaxpr.invars.index(inner[0])]
+            if operand is None:
+                return None
+            atom, added = eqn.invars[operand], added + inner[1]
+        else:
+            return None
+    return atom, added
+
+
+def _call(eqn: introspect.JaxprEqn) -> introspect.Nested | None:
+    """The jaxpr that an equation runs once, with all of its results; None if it does more."""
+    nested = introspect.nested_jaxprs(eqn)
+    if len(nested) != 1 or nested[0].back or nested[0].conditional or nested[0].trips != 1:
+        return None
+    plain = {*nested[0].in_roles} <= {"arg"} and {*nested[0].out_roles} <= {"out"}
+    return nested[0] if plain and None not in nested[0].results else None
+
+
+def _at(eqn: introspect.JaxprEqn, atom: introspect.Atom) -> int:
+    return next(k for k, var in enumerate(eqn.outvars) if var is atom)
+
+
+def _integer(atom: introspect.Atom) -> int | None:
+    """The integer that a literal is."""
+    if not introspect.is_literal(atom) or np.shape(atom.val) != ():
+        return None
+    return int(atom.val) if np.issubdtype(np.asarray(atom.val).dtype, np.integer) else None
+
+
+def _is_identity(eqn: introspect.JaxprEqn) -> bool:
+    """Whether a library's own primitive hands a bool on: then XLA gets a function that does.
+
+    Equinox has one around the condition of its loops, which only says something under `vmap`.
+    """
+    avals: list[Any] = [atom.aval for atom in (*eqn.invars, *eqn.outvars)]
+    if len(eqn.invars) != 1 or len(eqn.outvars) != 1 or eqn.effects or introspect.is_hop(eqn):
+        return False
+    if not all(aval.shape == () and aval.dtype == bool for aval in avals):
+        return False
+    given = jax.ShapeDtypeStruct((), bool)
+    try:
+        lowered = jax.jit(lambda x: eqn.primitive.bind(x, **eqn.params)).lower(given)
+        return bool(_IDENTITY.search(lowered.as_text()))
+    except Exception:  # a library's rule may raise anything
+        return False
+
+
+# --- buffers --------------------------------------------------------------------------------------
+
+
+def _filled(atom: introspect.Atom, made: Mapping[Any, Any]) -> tuple[Any, frozenset[int]]:
+    """The value that an array is but for parts written into it, and along which axes those are."""
+    axes: frozenset[int] = frozenset()
+    while not introspect.is_literal(atom) and (eqn := made.get(atom)) is not None:
+        if eqn.primitive in (p.dynamic_update_slice_p, p.scatter_p):
+            axes |= _written(eqn)
+            atom = eqn.invars[0]
+        elif eqn.primitive is p.copy_p:
+            atom = eqn.invars[0]
+        elif eqn.primitive is p.select_n_p:
+            cases = [_filled(case, made) for case in eqn.invars[1:]]
+            if any(root is not cases[0][0] for root, _ in cases):
+                break
+            atom, axes = cases[0][0], axes.union(*(more for _, more in cases))
+        elif (call := _call(eqn)) is not None:
+            inner = call.jaxpr
+            root, more = _filled(inner.outvars[call.results.index(_at(eqn, atom))], _makers(inner))
+            at = [i for i, var in enumerate(inner.invars) if var is root]
+            if not at or (operand := call.operands[at[0]]) is None:
+                break
+            atom, axes = eqn.invars[operand], axes | more
+        else:
+            break
+    return atom, axes
+
+
+def _written(eqn: introspect.JaxprEqn) -> frozenset[int]:
+    """The axes of an array along which an equation writes one place; -1 where it writes more."""
+    given: Any = eqn.invars[0].aval
+    if eqn.primitive is p.dynamic_update_slice_p:
+        new: Any = eqn.invars[1].aval
+        sizes = list(new.shape)
+    else:
+        numbers: Any = eqn.params["dimension_numbers"]
+        new = eqn.invars[2].aval
+        if new.ndim > len(numbers.update_window_dims) + len(numbers.operand_batching_dims):
+            return frozenset({-1})
+        window = iter(new.shape[k] for k in numbers.update_window_dims)
+        own = set(numbers.inserted_window_dims)
+        batched = set(numbers.operand_batching_dims)
+        sizes = [
+            1 if k in own else size if k in batched else next(window)
+            for k, size in enumerate(given.shape)
+        ]
+    parts = [(k, sizes[k]) for k, size in enumerate(given.shape) if sizes[k] != size]
+    return frozenset(k if size == 1 else -1 for k, size in parts)
+
+
+def _without(aval: Any, axis: int) -> str:
+    """A type without one axis."""
+    shape = [str(size) for k, size in enumerate(aval.shape) if k != axis]
+    return f"{short.aval_text(aval).partition('[')[0]}[{','.join(shape)}]"

@@ -1,0 +1,239 @@
+"""What a closed loop, branch or derivative tells of what is in it."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+from taxpr import introspect
+from taxpr_jupyter import draw
+from taxpr_jupyter._closed import loops
+
+X = jnp.linspace(0.1, 0.9, 3)
+
+
+def labels_of(fun, *args, fold):
+    picture = draw(fun, *args, fold=fold).picture
+    return {node.address: [*node.lines] for node in picture.nodes}
+
+
+# --- while loops ----------------------------------------------------------------------------------
+
+
+def counts_up(x):
+    return jax.lax.while_loop(lambda s: s[0] < 7, lambda s: (s[0] + 1, jnp.sin(s[1])), (0, x))[1]
+
+
+def in_steps(x):
+    def body(s):
+        return s[0] + 3, jnp.sin(s[1])
+
+    return jax.lax.while_loop(lambda s: s[0] <= 10, body, (2, x))[1]
+
+
+def counts_down(x):
+    return jax.lax.while_loop(lambda s: s[0] >= 3, lambda s: (s[0] - 2, s[1] * 2), (9, x))[1]
+
+
+def and_not_yet(x):
+    def go_on(s):
+        i, y = s
+        return (i < 50) & (jnp.abs(y).max() > 0.2)
+
+    return jax.lax.while_loop(go_on, lambda s: (s[0] + 1, s[1] * 0.7), (0, x))[1]
+
+
+def limit_in_the_carry(x):
+    def body(s):
+        i, n, y = s
+        return i + 1, n, jnp.sin(y)
+
+    return jax.lax.while_loop(lambda s: s[0] < s[1], body, (0, 6, x))[2]
+
+
+def inside_of_a_jit(x):
+    step = jax.jit(lambda i, y: (i + 2, jnp.sin(y)))
+    return jax.lax.while_loop(lambda s: s[0] < 7, lambda s: step(*s), (0, x))[1]
+
+
+def never(x):
+    return jax.lax.while_loop(lambda s: s[0] < 0, lambda s: (s[0] + 1, jnp.sin(s[1])), (3, x))[1]
+
+
+def or_not_yet(x):
+    def go_on(s):
+        return (s[0] < 4) | (jnp.abs(s[1]).max() > 0.2)
+
+    return jax.lax.while_loop(go_on, lambda s: (s[0] + 1, s[1] * 0.7), (0, x))[1]
+
+
+def any_steps(x):
+    def body(s):
+        return s[0] + jnp.where(s[1][0] > 0.5, 1, 2), s[1] * 0.9
+
+    return jax.lax.while_loop(lambda s: s[0] < 9, body, (0, x))[1]
+
+
+def moving_limit(x):
+    def body(s):
+        i, n, y = s
+        return i + 1, n - 1, y * 0.9
+
+    return jax.lax.while_loop(lambda s: s[0] < s[1], body, (0, 6, x))[2]
+
+
+def any_start(x):
+    start = (x[0] * 5).astype(jnp.int32)
+    return jax.lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] + 1, s[1] * 2), (start, x))[1]
+
+
+def swapped(x):
+    def body(s):
+        i, k, y = s
+        return k + 1, i + 1, y * 0.9
+
+    return jax.lax.while_loop(lambda s: s[0] < 6, body, (0, 3, x))[2]
+
+
+def away(x):
+    def body(s):
+        return s[0] - 1, s[1] * 0.5
+
+    return jax.lax.while_loop(lambda s: (s[0] < 5) & (s[1][0] > 0.01), body, (0, x))[1]
+
+
+BOUNDED = [counts_up, in_steps, counts_down, and_not_yet, limit_in_the_carry, inside_of_a_jit]
+BOUNDED += [never]
+UNKNOWN = [or_not_yet, any_steps, moving_limit, any_start, swapped, away]
+
+
+def while_of(program):
+    (found,) = (eqn for _, eqn in taxpr.iter_eqns(program) if eqn.primitive.name == "while")
+    return found
+
+
+def trips_of(fun, monkeypatch):
+    """How often the loop of a function runs, by Python."""
+    trips = 0
+
+    def while_loop(cond, body, state):
+        nonlocal trips
+        while cond(state):
+            state, trips = body(state), trips + 1
+        return state
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jax.lax, "while_loop", while_loop)
+        fun(X)
+    return trips
+
+
+@pytest.mark.parametrize("fun", BOUNDED, ids=lambda fun: fun.__name__)
+def test_a_bound_is_what_python_counts(fun, monkeypatch):
+    bound = loops.bound_of(while_of(taxpr.trace(fun)(X)))
+    assert bound is not None
+    trips = trips_of(fun, monkeypatch)
+    assert bound.exact == (fun is not and_not_yet)
+    assert trips == bound.most if bound.exact else trips < bound.most == 50
+
+
+@pytest.mark.parametrize("fun", UNKNOWN, ids=lambda fun: fun.__name__)
+def test_no_bound_where_none_is_certain(fun):
+    assert loops.bound_of(while_of(taxpr.trace(fun)(X))) is None
+
+
+@pytest.mark.parametrize("fun", [counts_up, limit_in_the_carry])
+def test_a_bound_of_many_examples_bounds_each(fun):
+    batched = taxpr.trace(jax.vmap(fun))(jnp.ones((4, 3)))
+    one = taxpr.trace(fun)(X)
+    assert loops.bound_of(while_of(batched)) == loops.bound_of(while_of(one))
+
+
+def test_a_closed_loop_says_its_condition_and_bound():
+    found = labels_of(and_not_yet, X, fold=["0:while"])["0:while"]
+    assert " ".join(found[1:3]) == "while (i < 50) & (jnp.abs(y).max() > 0.2)"
+    assert found[3] == "at most 50 iterations"
+    found = labels_of(counts_up, X, fold=["0:while"])["0:while"]
+    assert found[1:3] == ["while s[0] < 7", "7 iterations"]
+
+
+def test_a_group_says_the_bound_of_its_loop():
+    def model(x):
+        for k in range(30):
+            x = jnp.sin(x) + k
+        return and_not_yet(x) + 1.0
+
+    texts = [line for node in draw(model, X, budget=4).picture.nodes for line in node.lines]
+    assert any("while, at most 50" in text for text in texts)
+
+
+def test_a_condition_of_several_lines_is_that_of_the_return():
+    def go_on(s):
+        i, y = s
+        small = jnp.abs(y).max() < 0.2
+        return ~small & (i < 5)
+
+    def run(x):
+        return jax.lax.while_loop(go_on, lambda s: (s[0] + 1, s[1] * 0.7), (0, x))[1]
+
+    assert loops.condition_of(while_of(taxpr.trace(run)(X))) == "~small & (i < 5)"
+
+
+def test_a_loop_of_jax_has_no_condition_of_the_users():
+    def run(x, n):
+        return jax.lax.fori_loop(0, n, lambda i, y: jnp.sin(y) * i, x)
+
+    loop = while_of(taxpr.trace(run)(X, 5))
+    assert loops.condition_of(loop) == ""
+    assert loops.bound_of(loop) is None
+
+
+def fills(x):
+    def body(s):
+        i, y, seen, whole = s
+        y = jnp.sin(y)
+        return i + 1, y, seen.at[i].set(y), whole.at[:, i].set(y)
+
+    state = 0, x, jnp.zeros((8, 3)), jnp.zeros((3, 9))
+    return jax.lax.while_loop(lambda s: s[0] < 8, body, state)[2:]
+
+
+def test_a_loop_says_what_it_fills_row_by_row():
+    loop = while_of(taxpr.trace(fills)(X))
+    assert loops.kept_in(loop) == ["9 × f32[3]", "8 × f32[3]"]
+    batched = while_of(taxpr.trace(jax.vmap(fills))(jnp.ones((5, 3))))
+    assert loops.kept_in(batched) == ["9 × f32[5,3]", "8 × f32[5,3]"]
+    assert "keeps 9 × f32[3]" in labels_of(fills, X, fold=["2:while"])["2:while"]
+
+
+def replaces(x):
+    def body(s):
+        i, y, z = s
+        return i + 1, jnp.roll(y, 1) + 1.0, jnp.zeros_like(z).at[i].set(1.0)
+
+    return jax.lax.while_loop(lambda s: s[0] < 8, body, (0, x, jnp.zeros(8)))[1:]
+
+
+def test_an_array_that_is_made_anew_is_not_kept():
+    assert loops.kept_in(while_of(taxpr.trace(replaces)(X))) == []
+
+
+def test_several_rows_at_once_are_not_one():
+    def body(s):
+        i, y = s
+        return i + 1, y.at[jnp.array([0, 2])].set(i * 1.0)
+
+    def run(x):
+        return jax.lax.while_loop(lambda s: s[0] < 8, body, (0, x))[1]
+
+    assert loops.kept_in(while_of(taxpr.trace(run)(X))) == []
+
+
+def test_words_of_loops():
+    words = {fun: loops.words(while_of(taxpr.trace(fun)(X))) for fun in BOUNDED + UNKNOWN}
+    assert words[counts_up] == "while ×7"
+    assert words[and_not_yet] == "while, at most 50"
+    assert words[or_not_yet] == "while"
+    scan = taxpr.trace(lambda xs: jax.lax.scan(lambda c, x: (c + x, c), 0.0, xs, reverse=True))(X)
+    (loop,) = (eqn for _, eqn in taxpr.iter_eqns(scan) if introspect.nested_jaxprs(eqn))
+    assert loops.words(loop) == "scan ×3 reverse"
