@@ -32,14 +32,14 @@ class _Table:
         self.brought: set[Kind] = set()  # by others
         self._fixed: set[Kind] = set()
         self._later: list[Entries] = []
-        self._without: set[Kind] = set()
+        self.without: set[Kind] = set()  # known to have no entry
         self._lock = threading.RLock()
 
     def add(self, entries: Mapping[Kind, Hop], *, fixed: bool = False) -> None:
         with self._lock:
             self._fixed.update(entries if fixed else ())
             self.hops = {**self.hops, **entries}
-            self._without = self._without - entries.keys()
+            self.without = self.without - entries.keys()
             self.changes += 1
 
     def bring(self, kind: Kind, hop: Hop) -> bool:
@@ -53,7 +53,7 @@ class _Table:
     def add_later(self, entries: Entries) -> None:
         with self._lock:
             self._later.append(entries)
-            self._without = set()
+            self.without = set()
 
     def add_loaded(self) -> None:
         with self._lock:
@@ -66,13 +66,13 @@ class _Table:
     def get(self, kind: Kind) -> Hop | None:
         """The entry of a kind; None without one, as for all kinds that hold no jaxpr."""
         hop = self.hops.get(kind)
-        if hop is not None or kind in self._without:
+        if hop is not None or kind in self.without:
             return hop
         with self._lock:
             # A module that is imported later has primitives that nobody has seen yet.
             self.add_loaded()
             if kind not in self.hops:
-                self._without.add(kind)
+                self.without.add(kind)
             return self.hops.get(kind)
 
 
@@ -130,10 +130,18 @@ def nested_jaxprs(eqn: JaxprEqn) -> tuple[Nested, ...]:
         >>> [nested.title for nested in nested_jaxprs(program.eqns[0])]
         ['scan body']
     """
-    hop = _entry(eqn)
+    kind, params = _compat.kind_of(eqn), eqn.params
+    # Most equations hold none, and are asked again and again: for them, without further calls.
+    if kind in _TABLE.without and _compat.HIDING_PARAM not in params:
+        for value in params.values():
+            if value.__class__ not in _PLAIN_TYPES:
+                break
+        else:
+            return ()
+    hop = _TABLE.get(kind)
     if hop is not None:
         return tuple(hop.nested(eqn))
-    if _compat.HIDING_PARAM in eqn.params or not _is_plain(eqn.params.values()):
+    if _compat.HIDING_PARAM in params or not _is_plain(params.values()):
         return found_in_params(eqn)
     return ()
 

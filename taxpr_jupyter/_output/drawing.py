@@ -41,6 +41,7 @@ class Layouts:
     def __init__(self) -> None:
         self.kept = RecentLayouts()
         self._last: tuple[Picture, LaidOut[Layout]] | None = None  # one thing, for several threads
+        self._finished: tuple[Layout, str] | None = None
 
     @property
     def last(self) -> LaidOut[Layout] | None:
@@ -58,6 +59,13 @@ class Layouts:
         if cancel is None or not cancel.is_set():
             self._last = picture, laid_out
         return laid_out
+
+    def finished(self, layout: Layout, picture: Picture) -> str:
+        """The SVG of a picture with this layout; the last one is kept."""
+        found = self._finished
+        if found is None or found[0] is not layout:
+            found = self._finished = layout, finish_svg(layout, picture)
+        return found[1]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -165,7 +173,7 @@ class Drawing:
         laid_out = self.layouts.of(self.picture, self.timeout, cancel)
         if laid_out.layout is None:
             raise PanelError(laid_out.note)
-        svg = finish_svg(laid_out.layout, self.picture)
+        svg = self.layouts.finished(laid_out.layout, self.picture)
         return self.paper.sized(svg) if self.paper else svg
 
     def text(self, limit: int | None = None) -> str:

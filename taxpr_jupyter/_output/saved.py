@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._output.shell import SVG, running_shell
 from taxpr_jupyter._svg.in_cells import as_image
 
@@ -53,9 +54,10 @@ def publish(shown: Any) -> None:
     shell = running_shell()
     if getattr(shell, "kernel", None) is None:
         raise NotImplementedError
-    bundle = shown._repr_mimebundle_()
-    data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-    if SVG not in data:
-        raise NotImplementedError
-    for part, about in outputs(data, metadata):
-        shell.display_pub.publish(part, about)
+    with without_collection():  # which would go through the program before it is shown
+        bundle = shown._repr_mimebundle_()
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        if SVG not in data:
+            raise NotImplementedError
+        for part, about in outputs(data, metadata):
+            shell.display_pub.publish(part, about)

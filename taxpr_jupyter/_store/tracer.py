@@ -140,7 +140,8 @@ class Tracer:
         """The program with the changes of an older session, and those that do not fit it."""
         written: list[Written] = []
         lost: list[str] = []
-        files = dict.fromkeys(part.file for part in self._store.program.listing().parts)
+        parts = self._store.program.listing().parts if old.edits.written else ()
+        files = dict.fromkeys(part.file for part in parts)
         for one in old.edits.written:
             now = one.among(files)
             if now is None or not self._can((*written, now), ()):

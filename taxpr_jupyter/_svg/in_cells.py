@@ -6,6 +6,7 @@ colours, lines and fonts as attributes. JupyterLab and Notebook show images but 
 notebook is not trusted.
 """
 
+import functools
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -66,7 +67,7 @@ def for_outputs(svg: str) -> str:
     style = root.find("style")
     if style is not None:
         root.remove(style)
-        _CellSheet(style.text or "").apply(root)
+        _sheet(style.text or "").apply(root)
     for element in root.iter():
         for name in list(element.attrib):
             if name == "class" or name.startswith("data-"):
@@ -110,34 +111,36 @@ def _written(root: Element) -> str:
 
 
 class _CellPlace(NamedTuple):
-    """The properties of an element that our selectors can test."""
+    """The properties of an element that our selectors can test.
 
-    tag: str
+    A simple selector, such as ``text:first-of-type``, has the same form.
+    """
+
+    tag: str  # of a selector that takes any: ""
     classes: frozenset[str]
     first: bool  # of its kind in its parent
 
-    def fits(self, simple: str) -> bool:
-        """Whether a simple selector, such as ``text:first-of-type``, matches it."""
-        name, _, pseudo = simple.partition(":")
-        tag, *classes = name.split(".")
-        if pseudo not in ("", "first-of-type"):
-            raise ValueError(f"a selector that this does not know: {simple}")
-        named = tag in ("", self.tag) and self.classes.issuperset(classes)
-        return named and (self.first or not pseudo)
+    def fits(self, simple: "_CellPlace") -> bool:
+        """Whether a simple selector matches it."""
+        return (
+            simple.classes <= self.classes
+            and simple.tag in ("", self.tag)
+            and (self.first or not simple.first)
+        )
 
 
 class _CellRule(NamedTuple):
     weight: tuple[int, int]  # of classes and of names
-    parts: list[str]  # of the selector, from the outside in
+    outer: list[_CellPlace]  # of the selector, from the inside out
+    last: _CellPlace
     says: dict[str, str]
 
     def fits(self, places: tuple[_CellPlace, ...]) -> bool:
         """Whether the rule matches the last of these nested elements."""
-        *outer, last = self.parts
-        if not places[-1].fits(last):
+        if not places[-1].fits(self.last):
             return False
         around = iter(places[-2::-1])
-        return all(any(place.fits(part) for place in around) for part in reversed(outer))
+        return all(any(place.fits(part) for place in around) for part in self.outer)
 
 
 class _CellSheet:
@@ -171,6 +174,12 @@ class _CellSheet:
             tags.add(part.tag)
 
 
+@functools.lru_cache(maxsize=8)
+def _sheet(text: str) -> _CellSheet:
+    """The parsed style sheet; most pictures share one, with the properties found so far."""
+    return _CellSheet(text)
+
+
 def _rules(text: str) -> Iterator[_CellRule]:
     for selectors, body in _RULE.findall(text):
         pairs = (line.partition(":")[::2] for line in body.split(";"))
@@ -178,7 +187,17 @@ def _rules(text: str) -> Iterator[_CellRule]:
         for selector in selectors.split(","):
             parts = selector.split()
             names = sum(not part.startswith(".") for part in parts)
-            yield _CellRule((selector.count(".") + selector.count(":"), names), parts, says)
+            weight = selector.count(".") + selector.count(":"), names
+            last, *outer = map(_simple, reversed(parts))
+            yield _CellRule(weight, outer, last, says)
+
+
+def _simple(selector: str) -> _CellPlace:
+    name, _, pseudo = selector.partition(":")
+    tag, *classes = name.split(".")
+    if pseudo not in ("", "first-of-type"):
+        raise ValueError(f"a selector that this does not know: {selector}")
+    return _CellPlace(tag, frozenset(classes), bool(pseudo))
 
 
 def _classes(element: Element) -> frozenset[str]:

@@ -22,7 +22,7 @@ def _panel_of(session: Session) -> Any:
     return view_for(session)
 
 
-def mimebundle(session: Session, **choice: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def mimebundle(session: Session, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Data and metadata for IPython: always text, a picture and a panel where they can be shown."""
     shell = running_shell()
     plain = session.text_only or not shows(shell, SVG)
@@ -31,15 +31,16 @@ def mimebundle(session: Session, **choice: Any) -> tuple[dict[str, Any], dict[st
     metadata: dict[str, Any] = {}
     notes = list(session.notes)
     if not plain:
-        svg = session.svg()
-        if session.layout_note:
-            notes.append(session.layout_note)
+        no_panel = ""
         if getattr(shell, "kernel", None) is not None:
+            # First, since the browser reads the code of the panel while the picture is laid out.
             try:
-                data, metadata = _panel_of(session)._repr_mimebundle_(**choice)
+                data, metadata = _panel_of(session).as_output()
             except Exception as error:  # a panel that fails must not take the picture with it
                 LOG.warning("There is no panel for %r", session, exc_info=True)
-                notes.append(f"There is no panel: {one_line(error)}")
+                no_panel = f"There is no panel: {one_line(error)}"
+        svg = session.svg()
+        notes += filter(None, [session.layout_note, no_panel])
         if svg is not None:
             data[SVG] = for_outputs(svg)
     parts = [session.text(color=color, limit=_LINES), session.tags_table(color=color), *notes]

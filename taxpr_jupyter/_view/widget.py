@@ -85,7 +85,11 @@ class PanelView(ipywidgets.VBox):
         graph.observe(self._keep, KEPT)
         graph.on_msg(lambda _, content, buffers: messages.take(content))
         self._unsubscribe = session.on_change(self._on_change)
-        self.showing.picture(session.svg())
+        try:
+            self.showing.picture(session.svg())
+        except BaseException:  # an interrupt of the layout
+            self.close()
+            raise
         self.showing.program()
         self.showing.run()
         self._runs.ran()
@@ -238,12 +242,15 @@ class PanelView(ipywidgets.VBox):
     def _repr_mimebundle_(  # pyright: ignore[reportIncompatibleMethodOverride] - as anywidget's
         self, **kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any]]:
+        data, metadata = self.as_output()
+        return {**data, "text/plain": self.session.text(limit=TEXT_LINES)}, metadata
+
+    def as_output(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Data and metadata for front ends that show widgets."""
         self._held = self.session
         # anywidget's own pair: on Colab the metadata name the widget manager to load.
         data, metadata = self.graph._repr_mimebundle_() or ({}, {})
-        view = {**data[WIDGET_MIME], "model_id": self.model_id}
-        text = self.session.text(limit=TEXT_LINES)
-        return {**data, WIDGET_MIME: view, "text/plain": text}, metadata
+        return {**data, WIDGET_MIME: {**data[WIDGET_MIME], "model_id": self.model_id}}, metadata
 
     def close(self) -> None:
         """Takes the panel away; the session keeps everything."""

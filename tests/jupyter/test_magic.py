@@ -435,7 +435,7 @@ def test_a_terminal_gets_coloured_text(with_f, monkeypatch, is_terminal):
 
 
 class _View:
-    def _repr_mimebundle_(self, **choice):
+    def as_output(self):
         return {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}}, {"m": 1}
 
 
