@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 Point = tuple[float, float]
@@ -20,12 +21,15 @@ class LineGrid:
 
     def __init__(self, paths: Sequence[Sequence[Point]]):
         # By cell; of each part of a line also its bounds, which tell most of them apart from a box.
-        self._cells: dict[tuple[int, int], list[tuple[int, Point, Point, Box]]] = {}
+        found: defaultdict[tuple[int, int], list[tuple[int, Point, Point, Box]]]
+        found = defaultdict(list)
         for number, path in enumerate(paths):
             for start, end in itertools.pairwise(path):
                 bounds = _bounds(start, end)
+                part = number, start, end, bounds
                 for cell in _cells(bounds):
-                    self._cells.setdefault(cell, []).append((number, start, end, bounds))
+                    found[cell].append(part)
+        self._cells = dict(found)
 
     def through(self, box: Box) -> set[int]:
         """The numbers of the lines that run through a box."""

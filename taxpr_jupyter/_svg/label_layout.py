@@ -93,7 +93,7 @@ def placed(picture: Picture, layout: Layout) -> Placed:
     places = Places([*nodes, *across], layout.view, theme.SMALL, paths)
     labels = _labels(picture, places, paths, layout.twins)
     taken = [(name, label.box) for name, its in labels.items() for label in its if label.box]
-    badges = _badges(picture, layout, [*nodes, *across, *(box for _, box in taken)], paths)
+    badges = _badges(picture, layout, [*nodes, *across, *(box for _, box in taken)], places.lines)
     others = [grown(box, *_ROOM) for box in (*across, *badges.values())]
     texts = [(name, box, grown(box, *_ROOM)) for name, box in taken]
     # A text is beside its own line, or on it.
@@ -137,13 +137,12 @@ def _labels(
 
 
 def _badges(
-    picture: Picture, layout: Layout, taken: Sequence[Box], paths: Sequence[Sequence[Point]]
+    picture: Picture, layout: Layout, taken: Sequence[Box], lines: LineGrid
 ) -> dict[str, Box]:
     """The names of badges: each beside its node, if possible where no line and no border is."""
     found: dict[str, Box] = {}
     badges = [node for node in picture.nodes if node.on]
     several = Counter(node.on for node in badges)
-    lines = LineGrid(paths if badges else [])
     for node in badges:
         left, _, right, bottom = layout.nodes[node.on]
         (x, y), wide = middle_of(layout.nodes[node.id]), text_width(node.lines[0], theme.SMALL)

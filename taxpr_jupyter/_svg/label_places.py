@@ -68,6 +68,9 @@ class Places:
         bounds: The box of the picture.
         size: The font size.
         paths: The points on each line, up to the tip of its arrow.
+
+    Attributes:
+        lines: The lines.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class Places:
         self._taken = taken
         self._bounds = bounds
         self._size = size
-        self._lines = LineGrid(paths)
+        self.lines = LineGrid(paths)
         self._ends = [(k, end) for k, path in enumerate(paths) for end in (*path[:1], *path[-1:])]
 
     def of(self, texts: Sequence[Text]) -> list[Point | None]:
@@ -111,7 +114,7 @@ class Places:
                 continue
             if not place.upon and any_within(box, others, away_from(box, end)):
                 continue
-            beside = self._lines.alone(text.edge, box, _CLEAR)
+            beside = self.lines.alone(text.edge, box, _CLEAR)
             if beside is not None and beside <= _ASIDE + _OWN:
                 yield place._replace(cost=place.cost + _OVER * over)
 
@@ -122,7 +125,7 @@ class Places:
             if distance > half:
                 return
             (x, y), (dx, dy) = _at(path, distance)
-            if self._lines.alone(text.edge, (x, y, x, y), _ASIDE) is None:
+            if self.lines.alone(text.edge, (x, y, x, y), _ASIDE) is None:
                 continue  # nor is it alone beside a text
             cost = _FAR * distance
             # Beside the line, at a distance that depends on the direction of the line.
