@@ -30,6 +30,14 @@ export class Boxes {
     this.known.clear();
   }
 
+  /** Measures all of these now, in one layout of the page: later ones would each wait for what was written. */
+  measure(/** @type {Iterable<Element>} */ items) {
+    for (const item of items) {
+      this.of(item);
+      this.title(item);
+    }
+  }
+
   /** @param {Element} element @returns {Box} */
   of(element) {
     const before = this.known.get(element);

@@ -44,6 +44,15 @@ export function prepare(svg) {
     for (const text of texts) text.after(" "); // else its lines are one word for a reader
     item.setAttribute("data-lm-suppress-shortcuts", "true");
   }
+  // Lines are together, so that all fade in as one.
+  for (const first of svg.querySelectorAll(":not(.edge) + .edge, .edge:first-child")) {
+    const edges = [first];
+    for (let next = first.nextElementSibling; next?.matches(".edge"); next = next.nextElementSibling) edges.push(next);
+    const group = document.createElementNS(svg.namespaceURI ?? "", "g");
+    group.classList.add("tx-edges");
+    first.before(group);
+    group.append(...edges);
+  }
 }
 
 /**

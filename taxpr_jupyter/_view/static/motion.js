@@ -3,7 +3,7 @@
  * How a picture becomes another one: what is in both goes from where it was to where it is, and what is
  * new grows out of the node that was opened. Nothing waits for it, and who wants less motion sees none.
  *
- * @import { Box, Boxes } from "./boxes.js"
+ * @import { Box, Boxes, Point } from "./boxes.js"
  * @import { View } from "./picture.js"
  */
 
@@ -42,37 +42,47 @@ export function places(items, boxes, place) {
  * Shows the way from these places to the new ones.
  * @param {Map<string, Box>} before @param {SVGSVGElement} svg @param {Element[]} items
  * @param {Boxes} boxes @param {View} place @param {Box | undefined} from where new elements come from
+ * @param {HTMLElement} stage What is out of its sight before and after does not move.
  */
-export function move(before, svg, items, boxes, place, from) {
+export function move(before, svg, items, boxes, place, from, stage) {
   if (!before.size || items.length > MOST) return;
-  const timing = { duration: TIME, easing: "ease-out" };
+  const { clientWidth, clientHeight } = stage;
+  const inSight = (/** @type {Box | undefined} */ box) =>
+    box && box.x + box.width > 0 && box.y + box.height > 0 && box.x < clientWidth && box.y < clientHeight;
   const unit = place.scale * (4 / 3); // pixels of the screen in one of the picture's coordinates
+  const shift = (/** @type {Point} */ to, /** @type {Point} */ was, half = 1) =>
+    `translate(${(was.x - to.x) / unit / half}px, ${(was.y - to.y) / unit / half}px)`;
+  const timing = { duration: TIME, easing: "ease-out" };
+  // The browser makes a layer for each element that moves, so these are few; and it reads before it writes.
+  /** @type {[Element, Keyframe][]} */
+  const moves = [];
   const seen = new Set();
   for (const item of items) {
     const name = nameOf(item);
     const is = placed(boxes.of(item), place);
     const was = before.get(name);
-    if (was && !seen.has(name)) {
-      seen.add(name);
-      const [a, b] = [middleOf(was), middleOf(is)];
-      const shift = `translate(${(a.x - b.x) / unit}px, ${(a.y - b.y) / unit}px)`;
-      const [wide, high] = [was.width / (is.width || 1), was.height / (is.height || 1)];
-      if (Math.hypot(a.x - b.x, a.y - b.y) + Math.abs(wide - 1) + Math.abs(high - 1) < 0.5) continue;
-      for (const part of item.querySelectorAll("rect, path")) {
-        const { style } = /** @type {SVGElement} */ (part);
-        style.transformBox = "fill-box";
-        style.transformOrigin = "center";
-        part.animate([{ transform: `${shift} scale(${wide}, ${high})` }, { transform: "none" }], timing);
-      }
-      const title = item.classList.contains("cluster")
-        ? `translate(${(was.x - is.x) / unit}px, ${(was.y - is.y) / unit}px)`
-        : shift;
-      for (const text of item.querySelectorAll("text")) text.animate([{ transform: title }, { transform: "none" }], timing);
-    } else if (!was) {
-      const [a, b] = [middleOf(from ?? is), middleOf(is)];
-      const start = `translate(${(a.x - b.x) / unit / 2}px, ${(a.y - b.y) / unit / 2}px)`;
-      item.animate([{ opacity: 0, transform: start }, { opacity: 1, transform: "none" }], timing);
+    if (!inSight(is) && !inSight(was)) continue;
+    if (!was) moves.push([item, { opacity: 0, transform: shift(middleOf(is), middleOf(from ?? is), 2) }]);
+    if (!was || seen.has(name)) continue;
+    seen.add(name);
+    const [a, b] = [middleOf(was), middleOf(is)];
+    const [wide, high] = [was.width / (is.width || 1), was.height / (is.height || 1)];
+    const grown = Math.abs(wide - 1) + Math.abs(high - 1);
+    if (Math.hypot(a.x - b.x, a.y - b.y) + grown < 0.5) continue;
+    if (grown < 0.01) {
+      moves.push([item, { transform: shift(b, a) }]);
+      continue;
     }
+    for (const part of item.querySelectorAll("rect, path")) {
+      moves.push([part, { transform: `${shift(b, a)} scale(${wide}, ${high})`, transformBox: "fill-box", transformOrigin: "center" }]);
+    }
+    const title = item.classList.contains("cluster") ? shift(is, was) : shift(b, a);
+    for (const text of item.querySelectorAll("text")) moves.push([text, { transform: title }]);
   }
-  for (const edge of svg.querySelectorAll(".edge")) edge.animate([{ opacity: 0 }, { opacity: 1 }], timing);
+  for (const edges of svg.querySelectorAll(".tx-edges")) moves.push([edges, { opacity: 0 }]);
+  for (const [part, { transformBox, transformOrigin, ...start }] of moves) {
+    Object.assign(/** @type {SVGElement} */ (part).style, transformBox ? { transformBox, transformOrigin } : {});
+    const end = { ..."opacity" in start && { opacity: 1 }, ..."transform" in start && { transform: "none" } };
+    part.animate([start, end], timing);
+  }
 }

@@ -128,12 +128,13 @@ export class Picture {
     this.pointed = null;
     this.select(this.selected);
     this.stage.prepend(svg);
+    if (this.stage.clientWidth) this.boxes.measure(this.items);
     this.overview.of(this.boxes, this.items);
     const anchor = anchors.find((one) => this.#again(one));
     if (anchor) this.#hold(anchor);
     else if (this.moved) this.#put(this.place, true);
     else this.fit(this.whole);
-    move(before, svg, this.items, this.boxes, this.place, anchor?.box);
+    move(before, svg, this.items, this.boxes, this.place, anchor?.box, this.stage);
     const at = keys ? addressOf(keys) : this.selected;
     const there = this.#find(at)[0] ?? this.#instead(at);
     if (there && focused) this.#focus(there, !anchor);
