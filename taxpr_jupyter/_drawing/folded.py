@@ -7,6 +7,7 @@ from taxpr import Address, introspect
 from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._closed.called import calls_in
+from taxpr_jupyter._closed.derivatives import FEW, gone_back
 from taxpr_jupyter._drawing.scope import Origin, ValueUse
 from taxpr_jupyter._drawing.value_words import ValueWords
 from taxpr_jupyter._model.model import Node
@@ -36,7 +37,7 @@ class Folded:
 
     def __init__(self, tips: short.Tooltips, held: HeldVariables) -> None:
         self.tips, self._held = tips, held
-        self._calls: introspect.ByIdentity[Sequence[str]] = introspect.ByIdentity()
+        self._calls: introspect.ByIdentity[labels.Inside] = introspect.ByIdentity()
         self._frames: introspect.ByIdentity[SourceFrame | None] = introspect.ByIdentity()
         self._groups: introspect.ByIdentity[Group] = introspect.ByIdentity()
         self._uses: dict[str | None, introspect.ByIdentity[Sequence[ValueUse]]] = {}
@@ -65,9 +66,14 @@ class Folded:
 
         return self._frames.of(item, innermost)
 
-    def calls(self, item: Item) -> Sequence[str]:
-        """The user's functions that a closed equation calls."""
-        return self._calls.of(item, lambda item: calls_in(item.eqn))
+    def calls(self, block: Block, item: Item) -> labels.Inside:
+        """The user's functions that a closed equation calls, or the variables it goes back to."""
+
+        def written(item: Item) -> labels.Inside:
+            back = _gone_back(block, item)
+            return back if back.names else labels.Inside("calls ", calls_in(item.eqn))
+
+        return self._calls.of(item, written)
 
     def group(self, block: Block, item: Item, size: Size, ends: InsAndOuts) -> Group:
         """A closed group of a given size, with its inputs and outputs."""
@@ -79,7 +85,9 @@ class Folded:
                 unused = dict.fromkeys(_unused(block, item.children))
                 names = [self.tips.held(value) for value, _ in ends.outs]
                 typed, names = self.tips.label_type, names if all(names) else ()
-                lines = labels.group_lines(item, size, ends.results, typed, [*unused], names)
+                few = size.total <= FEW
+                back = labels.NOTHING_INSIDE if few else _gone_back(block, item)
+                lines = labels.group_lines(item, size, ends.results, typed, [*unused], names, back)
             outs = {
                 var: Origin(item.address, value, self.tips.value(var), by=item.address)
                 for value, var in ends.outs
@@ -134,6 +142,13 @@ class Folded:
             called = labels.short_path(name) if name else self.tips.label_type(var) or end.word
             stub = Node(value, value, node.kind, (called,), f"{value}\n{shown}", None)
         return Origin(node.id, value, shown, stub=stub, name=name)
+
+
+def _gone_back(block: Block, item: Item) -> labels.Inside:
+    """The parts of the user's code that a closed item of a backward pass goes back through."""
+    looping = bool(block.nested and block.nested.back) and block.flow.within_backward
+    eqns = (eqn for _, eqn in item.eqns)
+    return labels.Inside("", gone_back(eqns, looping) if item.is_backward else ())
 
 
 def _unused(block: Block, items: Iterable[Item]) -> Iterator[str]:

@@ -175,7 +175,7 @@ class ProgramDrawing:
             self.foldable.add(address)
             self.folded[address] = inside.total
             typed = self.tips.label_type
-            calls = self._folded.calls(item)
+            calls = self._folded.calls(block, item)
             lines = labels.hop_lines(eqn, inside, typed, item.title, name, item.rest, calls)
         else:
             lines = labels.eqn_lines(eqn, item.title, name, self.tips.label_type)

@@ -106,6 +106,8 @@ def signed(lines: Sequence[str], titled: int, signs: Iterable[str]) -> tuple[str
     )
 
 
-def list_lines(text: str) -> list[str]:
+def list_lines(text: str, width: int = short.LINE) -> list[str]:
     """A list of names in a few lines, which ends with `…` if there are more."""
-    return textwrap.wrap(text, short.LINE, max_lines=_LINES, placeholder=" …")
+    text = text.replace("∂ ", "∂\N{NO-BREAK SPACE}")
+    lines = textwrap.wrap(text, width, max_lines=_LINES, placeholder=" …")
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

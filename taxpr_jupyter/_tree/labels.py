@@ -4,7 +4,7 @@ import itertools
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.extend.core.primitives as p
 import numpy as np
@@ -30,13 +30,28 @@ _PLUMBING = frozenset(
 _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name", "unfinished"})
 
 FAILED = "✗"  # before what failed while it was traced
-_HOLDS = 36  # characters of the line that says how much is in a folded node
+_HOLDS = 36  # characters of a line that says how much is in a folded node, or of a list of names
 _PARAM = 40  # characters of a param in the text of an equation
 
 # Integer params that only repeat the shape of the result, or that no reader asks for.
 _DULL_PARAMS = frozenset(
     {"bit_width", "broadcast_dimensions", "new_sizes", "shape", "sizes", "slice_sizes", "unroll"}
 )
+
+
+class Inside(NamedTuple):
+    """The user's names for a closed part, in a line of their own.
+
+    Attributes:
+        word: It begins with this: `calls `.
+        names: The names.
+    """
+
+    word: str
+    names: Sequence[str]
+
+
+NOTHING_INSIDE = Inside("", ())
 
 
 def ordered(eqn: introspect.JaxprEqn) -> bool:
@@ -294,7 +309,7 @@ def hop_lines(
     source: str = "",
     name: str = "",
     rest: str = "",
-    calls: Sequence[str] = (),
+    calls: Inside = NOTHING_INSIDE,
 ) -> list[str]:
     """The label of a folded equation that holds so much, and is all of a statement or the rest.
 
@@ -314,11 +329,16 @@ def hop_lines(
     facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
-    told = re.findall(r"\w+", " ".join((*lines, title, *rules)))
-    calls = [call for call in calls if call not in told]
-    held = titles.list_lines(f"calls {', '.join(calls)}") if calls else []
+    held = _untold(calls, (*lines, title, *rules))
     holds = [*own, *_kept_lines(eqn), *_content_lines(size, [eqn]), *held]
     return [*lines, title, *rules, *holds, *_result_lines(eqn, typed, name)]
+
+
+def _untold(said: Inside, told: Iterable[str]) -> list[str]:
+    """The lines of a list of names, without those that are told already."""
+    text = " ".join(told)
+    names = [one for one in said.names if not re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text)]
+    return titles.list_lines(f"{said.word}{', '.join(names)}", _HOLDS) if names else []
 
 
 def group_lines(
@@ -328,6 +348,7 @@ def group_lines(
     typed: short.TypeOf,
     unused: Sequence[str] = (),
     names: Sequence[str] = (),
+    back: Inside = NOTHING_INSIDE,
 ) -> list[str]:
     """The label of a folded group: its title, its note, its size, and its results.
 
@@ -338,6 +359,7 @@ def group_lines(
         typed: Writes the type of a value.
         unused: The parts of it that make what nothing uses.
         names: The names of its results, if all are known. Zeros are told by them.
+        back: The parts of the user's code that it goes back through.
     """
     types = short.types_text(leaving, typed, most=1, largest=True)
     holds = _content_lines(size, (eqn for _, eqn in item.eqns))
@@ -353,6 +375,7 @@ def group_lines(
     lines = [
         *(short.shortened(line, short.LINE) for line in (*notes, *parts, *idle) if line),
         *(short.shortened(line, _HOLDS) for line in holds),
+        *_untold(back, [item.title]),
         *([short.shortened(types, short.LINE)] if types else []),
     ]
     if item.rest:

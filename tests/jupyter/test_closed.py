@@ -7,7 +7,9 @@ import pytest
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter import draw
+from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._closed import loops
+from taxpr_jupyter._closed.derivatives import gone_back
 
 X = jnp.linspace(0.1, 0.9, 3)
 
@@ -237,3 +239,114 @@ def test_words_of_loops():
     scan = taxpr.trace(lambda xs: jax.lax.scan(lambda c, x: (c + x, c), 0.0, xs, reverse=True))(X)
     (loop,) = (eqn for _, eqn in taxpr.iter_eqns(scan) if introspect.nested_jaxprs(eqn))
     assert loops.words(loop) == "scan ×3 reverse"
+
+
+# --- backward passes ------------------------------------------------------------------------------
+
+
+@jax.custom_vjp
+def force(x):
+    return jnp.maximum(-x, 0.0) * 10.0
+
+
+def force_fwd(x):
+    return force(x), x
+
+
+def force_bwd(x, g):
+    soft = jax.nn.sigmoid(-x * 100.0)
+    return (jnp.clip(soft * g, -1.0, 1.0),)
+
+
+force.defvjp(force_fwd, force_bwd)
+
+
+def td_loss(w, x):
+    q = jnp.tanh(w * x).sum()
+    target = jax.lax.stop_gradient(jnp.sin(x).sum())
+    backup = jnp.cos(w).mean() * 0.9
+    td = q - backup - target
+    return td**2 * jnp.exp(td)
+
+
+def simulated(w, xs):
+    def step(pos, x):
+        push = force(pos * x)
+        vel = jnp.sin(push) * w + jnp.cos(pos)
+        pos = pos + vel * 0.1
+        return pos, None
+
+    return jax.lax.scan(step, w, xs)[0].sum()
+
+
+def backward_of(program):
+    """The equations of the backward pass at the outermost level that has one."""
+    return [eqn for eqn in program.eqns if pass_of(eqn) == "backward"]
+
+
+def test_a_backward_pass_says_the_variables_that_it_goes_back_through():
+    program = taxpr.trace(jax.grad(td_loss))(X, X)
+    names = gone_back(backward_of(program))
+    assert sorted(names) == ["∂ backup", "∂ q", "∂ td"]  # and no target
+    picture = draw(jax.grad(td_loss), X, X, budget=4).picture
+    (found,) = [node.lines for node in picture.nodes if node.lines[0].startswith("backward pass")]
+    assert any("∂ td, ∂ " in line for line in found)
+
+
+def test_a_backward_loop_says_its_variables_and_rules():
+    program = taxpr.trace(jax.grad(simulated))(X, jnp.ones((5, 3)))
+    (scan,) = [eqn for eqn in backward_of(program) if eqn.primitive.name == "scan"]
+    assert set(gone_back([scan])) == {"∂ pos", "∂ vel", "∂ push", "force_bwd: clip"}
+    (at,) = [at for at, eqn in taxpr.iter_eqns(program) if eqn is scan]
+    (lines,) = [node.lines for node in draw(program, fold=[at]).picture.nodes if node.address == at]
+    assert any("force_bwd: clip" in line for line in lines)
+    assert not any(line.startswith("calls") for line in lines)
+
+
+def inner_update(w, x):
+    loss, grads = jax.value_and_grad(td_loss)(w, x)
+    w = w - 0.1 * grads
+    return w, loss
+
+
+def meta(w, xs):
+    w, _ = jax.lax.scan(inner_update, w, xs)
+    return jnp.sum(w**2)
+
+
+def meta_unrolled(w, xs):
+    for x in xs:
+        w, _ = inner_update(w, x)
+    return jnp.sum(w**2)
+
+
+def recomputed(w, xs):
+    step = jax.checkpoint(lambda w, x: (w * jnp.sin(x) + td_loss(w, x), None))
+    return jax.lax.scan(step, w, xs)[0].sum()
+
+
+def of_a_part_recomputed(w, xs):
+    def part(w):
+        return jax.lax.scan(lambda w, x: (jax.nn.relu(w * x), None), w, xs)[0]
+
+    return jax.checkpoint(part)(jnp.sin(w)).sum()
+
+
+SECOND = [meta, meta_unrolled]
+FIRST = [simulated, recomputed, of_a_part_recomputed]
+
+
+@pytest.mark.parametrize("fun", SECOND + FIRST, ids=lambda fun: fun.__name__)
+@pytest.mark.parametrize("around", [jax.grad, lambda f: jax.jit(jax.value_and_grad(f))])
+def test_only_a_derivative_of_a_derivative_says_so(fun, around):
+    drawing = draw(around(fun), X, jnp.ones((2, 3)), budget=12)
+    texts = [" ".join(node.lines) for node in drawing.picture.nodes]
+    told = [text for text in texts if "∂ of backward pass of td_loss" in text]
+    assert bool(told) == (fun in SECOND)
+    every = drawing.unfold(*drawing.picture.foldable) if fun in FIRST else drawing
+    assert fun in SECOND or not any("∂ of" in " ".join(n.lines) for n in every.picture.nodes)
+
+
+def test_a_gradient_in_a_forward_loop_is_no_second_derivative():
+    picture = draw(jax.lax.scan, inner_update, X, jnp.ones((2, 3)), budget=4, fold=[])
+    assert not any("∂ of" in " ".join(node.lines) for node in picture.picture.nodes)
