@@ -5,41 +5,29 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.extend.core.primitives as p
 
 from taxpr import introspect
 from taxpr_jupyter._analysis.liveness import pass_of
+from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.rules import is_of_rule
-from taxpr_jupyter._tree.tree import GroupKind, Item
+from taxpr_jupyter._tree.source_steps import (
+    SourceStep,
+    common,
+    derivative_title,
+    steps_of,
+    update_by,
+)
+from taxpr_jupyter._tree.tree import Item
 
 _NUMBERS = re.compile(r"\d+(/\d+)*")
 _CHOICE = re.compile(r"\bif\b.*\belse\b", re.DOTALL)
 _DOTTED = re.compile(r"\w+(\.\w+)+")
-
-
-class SourceStep(NamedTuple):
-    """A step on the way from the traced function to an equation.
-
-    Attributes:
-        kind: ``"loop"``, ``"statement"``, ``"expression"``; ``"callback"``: a call by a library; or
-            ``"function"``: a call in code without a known source.
-        key: Tells it from others.
-        title: The source; the name of the function.
-        note: From where a function was called; may be empty.
-        function: The user's function that it is in; "" of the one that was traced.
-    """
-
-    kind: GroupKind
-    key: tuple[Any, ...]
-    title: str
-    note: str = ""
-    function: str = ""
 
 
 class Units:
@@ -60,7 +48,7 @@ class Units:
         self.starts.append(len(items))
         self.passes = _passes(self.eqns, bool(items) and items[0].within_backward)
         self.scopes = [_scopes(eqn) for eqn in self.eqns]
-        loops = [unit for unit, eqn in enumerate(self.eqns) if _is_loop(eqn)]
+        loops = [unit for unit, eqn in enumerate(self.eqns) if is_loop(eqn)]
         self._moved = self._moved_out_of(loops, libraries=False)
         self._loops = self._moved | self._moved_out_of(loops, libraries=True)
         for unit, loop in self._loops.items():  # they stand in the statement with the loop
@@ -125,7 +113,7 @@ class Units:
             found = known.get(key)
             if found is None:
                 stack = introspect.statements_of(eqn, libraries=True, rules=False)
-                made = (steps.setdefault(step, step) for step in _steps(stack, derived))
+                made = (steps.setdefault(step, step) for step in steps_of(stack, derived))
                 found = known[key] = tuple(made), derived and is_of_rule(eqn)
             paths.append(found[0])
             if found[1]:
@@ -154,7 +142,7 @@ class Units:
                     bodies.setdefault(body, []).append(loop)
         moved: dict[int, int] = {}
         for unit, eqn in enumerate(self.eqns if bodies else ()):
-            behind = () if _is_loop(eqn) else bodies.get(_outermost(eqn, libraries), ())
+            behind = () if is_loop(eqn) else bodies.get(_outermost(eqn, libraries), ())
             if (loop := next((loop for loop in behind if loop > unit), None)) is not None:
                 moved[unit] = loop
         return moved
@@ -209,7 +197,7 @@ class Units:
             for atom in self.eqns[unit].invars:
                 maker = None if introspect.is_literal(atom) else made.get(atom)
                 beside = () if maker is None else paths[maker]
-                path = path if path == beside else path[: _common(path, beside)]
+                path = path if path == beside else path[: common(path, beside)]
             paths[unit] = path
 
     def follows_rule(self, start: int, stop: int, depth: int) -> bool:
@@ -234,15 +222,15 @@ class Units:
             name = f"{name} · {kind}" if kind else name
         library = all(path[-1:] and path[-1].kind == "function" for path in self.paths[start:stop])
         if not (_DOTTED.fullmatch(name) and library):
-            return _derivative(name, derived), ""
+            return derivative_title(name, derived), ""
         steps = self.paths[start][: self.common_steps(start, stop)]
         found = [k for k, step in enumerate(steps) if step.kind in ("statement", "expression")]
         if not found:
-            return _derivative(name, derived), ""
+            return derivative_title(name, derived), ""
         at = found[-1]
         beside = [unit for unit in (start - 1, stop) if 0 <= unit < len(self)]
         if any(self.step(unit, at) == steps[at] for unit in beside):
-            return _derivative(name, derived), ""  # several modules are in this call
+            return derivative_title(name, derived), ""  # several modules are in this call
         if at - 1 in found and steps[at].kind == "expression":
             whole = all(self.step(unit, at - 1) != steps[at - 1] for unit in beside)
             at -= whole  # the expression is all of the statement
@@ -352,7 +340,7 @@ class Units:
         first, *others = self._distinct(start, stop)
         depth = len(first)
         for path in others:
-            depth = min(depth, _common(first, path))
+            depth = min(depth, common(first, path))
         return depth
 
     def moved_out(self, start: int, stop: int) -> str:
@@ -415,7 +403,7 @@ class Units:
     def updates(self, start: int, stop: int) -> Sequence[str]:
         """The parts of an optimizer: `clip_by_global_norm`, `scale_by_adam`; () of other units."""
         rows = dict.fromkeys(
-            tuple(maker for step in path if (maker := _update_by(step)))
+            tuple(maker for step in path if (maker := update_by(step)))
             for path in self._distinct(start, stop)
         )
         outer = {row[:k] for row in rows for k in range(len(row))}  # these combine others
@@ -458,27 +446,12 @@ def _runs_users(eqn: introspect.JaxprEqn) -> bool:
     )
 
 
-def _is_loop(eqn: introspect.JaxprEqn) -> bool:
-    return introspect.is_hop(eqn) and any(one.back for one in introspect.nested_jaxprs(eqn))
-
-
 def _bodies(loop: introspect.JaxprEqn, libraries: bool = False) -> Iterator[tuple[str, str]]:
     """The outermost function, and its file, of each jaxpr that a loop repeats."""
     for nested in introspect.nested_jaxprs(loop):
         inner = (_outermost(eqn, libraries) for eqn in nested.jaxpr.eqns if nested.back)
         if body := next(filter(None, inner), None):
             yield body
-
-
-def _update_by(step: SourceStep) -> str:
-    """The maker of a part of an optimizer, `scale_by_adam.<locals>.update_fn`; else ""."""
-    if step.kind == "function":
-        match str(step.key[0]).split("."):
-            case [*_, maker, "<locals>", name] if name.startswith("update"):
-                return maker
-            case _:
-                pass
-    return ""
 
 
 def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
@@ -490,105 +463,6 @@ def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:
         end = len(passes) - passes[::-1].index("backward")
         passes[end:] = [""] * (len(passes) - end)
     return passes
-
-
-def _steps(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[SourceStep]:
-    """The steps of a call stack, which is given from the inside out.
-
-    Only the last frame of a library that the user called counts.
-    """
-    library = list(itertools.takewhile(_of_library, stack))
-    own = [frame for frame in stack[len(library) :] if not _of_library(frame)]
-    # Of functions that a library calls, from where: two calls in a row are of two lines.
-    called = {
-        id(frame): tuple((by.file, by.line) for by in itertools.takewhile(_of_library, stack[k:]))
-        for k, (frame, by) in enumerate(itertools.pairwise(stack), 1)
-        if not _of_library(frame) and _of_library(by)
-        # Between two functions of the user's, what only runs another one is no caller.
-        if frame is own[-1] or not _runs_another(by, False)
-    }
-    caller: introspect.Statement | None = None
-    last: Any = None
-    handed = False
-    for frame in reversed([*library, *own]):
-        where = (caller.file, caller.line) if caller and not caller.text else ()
-        note = _place(*where) if where else ""
-        if _of_library(frame) and _runs_another(frame, handed):
-            if caller and where and not handed:  # and what it runs is a part of this function
-                yield SourceStep(
-                    "function", (caller.function, *where, derived), _name(caller), note
-                )
-            handed = True
-            continue
-        handed = False
-        if id(frame) in called:
-            key = frame.file, frame.function, derived, called[id(frame)]
-            yield SourceStep("callback", key, _derivative(_called(frame), derived))
-        if frame.text:
-            place = frame.file, frame.place
-            if place != last:  # not of a comprehension, which is a function for Python
-                for text, around in frame.loops:
-                    key = frame.file, around, derived
-                    yield SourceStep("loop", key, _derivative(text, derived))
-                text = _derivative(frame.text, derived)
-                named = frame is not own[-1] and not frame.function.endswith("<lambda>")
-                function = _called(frame) if named else ""
-                yield SourceStep("statement", (*place, derived), text, function=function)
-            if frame.expression:
-                part = (*place, frame.part, derived)
-                yield SourceStep("expression", part, _derivative(frame.expression, derived))
-            last = place
-        else:
-            yield SourceStep("function", (frame.function, *where, derived), _name(frame), note)
-            last = None
-        caller = frame
-
-
-def _name(frame: introspect.Statement) -> str:
-    return frame.function.rpartition("<locals>.")[2]
-
-
-def _called(frame: introspect.Statement) -> str:
-    """The name of a function; of a module its class, of a lambda what it computes."""
-    around, _, name = _name(frame).rpartition(".")
-    if name == "__call__" and around:
-        return around
-    return frame.text if name == "<lambda>" and frame.text else name
-
-
-def _runs_another(frame: introspect.Statement, handed: bool) -> bool:
-    """Whether it is a library's wrapper of a function, as `_VmapWrapper.__call__` of equinox.
-
-    Or, handed to such a one, a lambda of the library.
-    """
-    *_, name = names = frame.function.split(".")
-    wraps = (one[0] == "_" and two == "__call__" for one, two in itertools.pairwise(names))
-    return any(wraps) or (handed and name == "<lambda>")
-
-
-def _of_library(frame: introspect.Statement) -> bool:
-    return frame.of_library
-
-
-def _common(one: Sequence[SourceStep], other: Sequence[SourceStep]) -> int:
-    """How many steps two paths have in common."""
-    same = (a is b for a, b in zip(one, other, strict=False))
-    return sum(itertools.takewhile(bool, same))
-
-
-def _derivative(text: str, derived: bool) -> str:
-    """The title of the derivative of a statement or expression."""
-    return f"∂ {text}" if derived else text
-
-
-def _place(file: str, line: int) -> str:
-    """`from layers.py:14`, or `called in line 14` of a cell of a notebook.
-
-    The name of a cell is a new one in each kernel.
-    """
-    name = PurePath(file).name
-    told = name.endswith(".py") and "ipykernel_" not in file
-    return f"from {name}:{line}" if told else f"called in line {line}"
 
 
 def _scopes(eqn: introspect.JaxprEqn) -> tuple[str, ...]:

@@ -18,8 +18,9 @@ import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._tree.arrange import MANY, Arranger
-from taxpr_jupyter._tree.call_stacks import SourceStep, Units
+from taxpr_jupyter._tree.call_stacks import Units
 from taxpr_jupyter._tree.repeats import repeat_in
+from taxpr_jupyter._tree.source_steps import SourceStep
 from taxpr_jupyter._tree.tree import SOURCE, Item
 
 _PASSES = 12  # more changes between forward and backward than this are no passes

@@ -1,0 +1,138 @@
+"""The steps of the user's source on the way from the traced function to an equation."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from taxpr import introspect
+from taxpr_jupyter._tree.tree import GroupKind
+
+
+class SourceStep(NamedTuple):
+    """A step on the way from the traced function to an equation.
+
+    Attributes:
+        kind: ``"loop"``, ``"statement"``, ``"expression"``; ``"callback"``: a call by a library; or
+            ``"function"``: a call in code without a known source.
+        key: Tells it from others.
+        title: The source; the name of the function.
+        note: From where a function was called; may be empty.
+        function: The user's function that it is in; "" of the one that was traced.
+    """
+
+    kind: GroupKind
+    key: tuple[Any, ...]
+    title: str
+    note: str = ""
+    function: str = ""
+
+
+def steps_of(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[SourceStep]:
+    """The steps of a call stack, which is given from the inside out.
+
+    Only the last frame of a library that the user called counts.
+    """
+    library = list(itertools.takewhile(_of_library, stack))
+    own = [frame for frame in stack[len(library) :] if not _of_library(frame)]
+    # Of functions that a library calls, from where: two calls in a row are of two lines.
+    called = {
+        id(frame): tuple((by.file, by.line) for by in itertools.takewhile(_of_library, stack[k:]))
+        for k, (frame, by) in enumerate(itertools.pairwise(stack), 1)
+        if not _of_library(frame) and _of_library(by)
+        # Between two functions of the user's, what only runs another one is no caller.
+        if frame is own[-1] or not _runs_another(by, False)
+    }
+    caller: introspect.Statement | None = None
+    last: Any = None
+    handed = False
+    for frame in reversed([*library, *own]):
+        where = (caller.file, caller.line) if caller and not caller.text else ()
+        note = _place(*where) if where else ""
+        if _of_library(frame) and _runs_another(frame, handed):
+            if caller and where and not handed:  # and what it runs is a part of this function
+                yield SourceStep(
+                    "function", (caller.function, *where, derived), _name(caller), note
+                )
+            handed = True
+            continue
+        handed = False
+        if id(frame) in called:
+            key = frame.file, frame.function, derived, called[id(frame)]
+            yield SourceStep("callback", key, derivative_title(_called(frame), derived))
+        if frame.text:
+            place = frame.file, frame.place
+            if place != last:  # not of a comprehension, which is a function for Python
+                for text, around in frame.loops:
+                    key = frame.file, around, derived
+                    yield SourceStep("loop", key, derivative_title(text, derived))
+                text = derivative_title(frame.text, derived)
+                named = frame is not own[-1] and not frame.function.endswith("<lambda>")
+                function = _called(frame) if named else ""
+                yield SourceStep("statement", (*place, derived), text, function=function)
+            if frame.expression:
+                part = (*place, frame.part, derived)
+                yield SourceStep("expression", part, derivative_title(frame.expression, derived))
+            last = place
+        else:
+            yield SourceStep("function", (frame.function, *where, derived), _name(frame), note)
+            last = None
+        caller = frame
+
+
+def _name(frame: introspect.Statement) -> str:
+    return frame.function.rpartition("<locals>.")[2]
+
+
+def _called(frame: introspect.Statement) -> str:
+    """The name of a function; of a module its class, of a lambda what it computes."""
+    around, _, name = _name(frame).rpartition(".")
+    if name == "__call__" and around:
+        return around
+    return frame.text if name == "<lambda>" and frame.text else name
+
+
+def _runs_another(frame: introspect.Statement, handed: bool) -> bool:
+    """Whether it is a library's wrapper of a function, as `_VmapWrapper.__call__` of equinox.
+
+    Or, handed to such a one, a lambda of the library.
+    """
+    *_, name = names = frame.function.split(".")
+    wraps = (one[0] == "_" and two == "__call__" for one, two in itertools.pairwise(names))
+    return any(wraps) or (handed and name == "<lambda>")
+
+
+def _of_library(frame: introspect.Statement) -> bool:
+    return frame.of_library
+
+
+def common(one: Sequence[SourceStep], other: Sequence[SourceStep]) -> int:
+    """How many steps two paths have in common."""
+    same = (a is b for a, b in zip(one, other, strict=False))
+    return sum(itertools.takewhile(bool, same))
+
+
+def derivative_title(text: str, derived: bool) -> str:
+    """The title of the derivative of a statement or expression."""
+    return f"∂ {text}" if derived else text
+
+
+def _place(file: str, line: int) -> str:
+    """`from layers.py:14`, or `called in line 14` of a cell of a notebook.
+
+    The name of a cell is a new one in each kernel.
+    """
+    name = PurePath(file).name
+    told = name.endswith(".py") and "ipykernel_" not in file
+    return f"from {name}:{line}" if told else f"called in line {line}"
+
+
+def update_by(step: SourceStep) -> str:
+    """The maker of a part of an optimizer, `scale_by_adam.<locals>.update_fn`; else ""."""
+    if step.kind == "function":
+        match str(step.key[0]).split("."):
+            case [*_, maker, "<locals>", name] if name.startswith("update"):
+                return maker
+            case _:
+                pass
+    return ""
