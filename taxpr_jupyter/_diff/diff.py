@@ -49,9 +49,13 @@ class Statuses(Mapping[str, Status]):
 
     def __init__(self, part: Part, side: int) -> None:
         self._part, self._side = part, side
+        self._known: dict[str, Status] = {}  # a picture asks for each many times
 
     def __getitem__(self, address: str) -> Status:
-        return _look(self._part, self._side, address)[0]
+        found = self._known.get(address)
+        if found is None:
+            found = self._known[address] = _look(self._part, self._side, address)[0]
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return (address for address, _ in statuses(self._part, self._side, taxpr.Address()))

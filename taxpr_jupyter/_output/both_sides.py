@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from taxpr import introspect
 from taxpr_jupyter._diff.diff import Diff
-from taxpr_jupyter._drawing.build import build_picture
+from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._drawing.compared_side import ComparedSide
 from taxpr_jupyter._model.model import Node, Picture
 from taxpr_jupyter._tracing.sources import source_text
@@ -27,8 +27,9 @@ class BothSides:
 
     def __init__(self, diff: Diff, divided: Sequence[introspect.Divisions], budget: int) -> None:
         self._diff = diff
-        self._divided = divided
-        self._budget = budget
+        sides = zip(diff.programs, divided, strict=True)
+        # Kept, as both sides are drawn again and again: until they are folded alike, and by hand.
+        self._builders = [Builder(program, budget, source_text, one) for program, one in sides]
 
     def pictures(self, unfolded: Unfolded | None) -> tuple[Picture, Picture]:
         """The two pictures; None leaves it to the changes what is open."""
@@ -83,15 +84,11 @@ class BothSides:
         unfolded: Unfolded | None,
     ) -> tuple[Picture, Picture]:
         before, after = (
-            build_picture(
-                program,
-                budget=self._budget,
-                where=source_text,
-                unfolded=unfolded and unfolded[side],
+            builder.picture(
+                unfolded and unfolded[side],
                 compared=ComparedSide(self._diff, side, closed[side], opened[side]),
-                divided=self._divided[side],
             )
-            for side, program in enumerate(self._diff.programs)
+            for side, builder in enumerate(self._builders)
         )
         return before, after
 
