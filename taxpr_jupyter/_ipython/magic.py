@@ -1,8 +1,11 @@
 """The magics ``%taxpr`` and ``%%taxpr``: parse the line, make a session, return it."""
 
+import contextlib
+import importlib
 import keyword
 import linecache
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -183,10 +186,21 @@ class TaxprMagics(Magics):
 
 
 def load(shell: Any) -> None:
-    """Registers the magics and the completion of their options."""
+    """Registers the magics and the completion of their options.
+
+    A kernel also imports the panel, in the background: the first panel need not wait for that.
+    """
     shell.register_magics(TaxprMagics)
     complete.add(shell)
     bodiless.add(shell)
+    if getattr(shell, "kernel", None) is not None:
+        threading.Thread(target=_import_panel, name="taxpr imports", daemon=True).start()
+
+
+def _import_panel() -> None:
+    """Imports ipywidgets and anywidget; without them, opening a panel says what is missing."""
+    with contextlib.suppress(Exception):
+        importlib.import_module("taxpr_jupyter._view.widget")
 
 
 def unload(shell: Any) -> None:

@@ -1,5 +1,7 @@
 """The magics in a real shell: what they return, where errors point, what they leave behind."""
 
+import threading
+
 import jax
 import numpy as np
 import pytest
@@ -281,6 +283,18 @@ def test_reload_does_not_register_twice(notebook):
         notebook.good("%reload_ext taxpr_jupyter")
     names = [type(found).__name__ for found in notebook.shell.configurables]
     assert names.count("TaxprMagics") == 1
+
+
+def test_a_kernel_imports_the_panel_in_the_background(bare_notebook, monkeypatch):
+    begun = threading.Event()
+    monkeypatch.setattr("taxpr_jupyter._ipython.magic._import_panel", begun.set)
+    bare_notebook.good("%load_ext taxpr_jupyter")
+    bare_notebook.good("%unload_ext taxpr_jupyter")
+    assert not begun.is_set()  # a terminal has no panel
+    monkeypatch.setattr(bare_notebook.shell, "kernel", object(), raising=False)
+    bare_notebook.good("%load_ext taxpr_jupyter")
+    assert begun.wait(60)
+    bare_notebook.good("%unload_ext taxpr_jupyter")
 
 
 # ---- a cell that is run again --------------------------------------------------
