@@ -572,7 +572,13 @@ function render({ model, el }) {
   const marks = new MutationObserver(orphaned);
 
   const ended = new AbortController();
+  let noteHeight = 0;
   const sizes = new ResizeObserver(() => {
+    if (note.offsetHeight !== noteHeight) {
+      noteHeight = note.offsetHeight;
+      // Not at the stage: the style of each element of the picture would be computed anew.
+      for (const part of [picture.legend, picture.overview.element]) part.style.setProperty("--tx-note", `${noteHeight}px`);
+    }
     if (!panel && el.isConnected) {
       panel = el.closest(".taxpr-panel") ?? boxed(el);
       panel.addEventListener("focusin", claim, { signal: ended.signal });
@@ -581,9 +587,7 @@ function render({ model, el }) {
       orphaned();
       picture.resized();
       picture.reveal(model.get("selected"));
-    }
-    stage.style.setProperty("--tx-note", `${note.offsetHeight}px`);
-    picture.resized();
+    } else picture.resized();
   });
   for (const one of [stage, note]) sizes.observe(one);
 

@@ -316,11 +316,11 @@ export class Picture {
     const scale = whole ? all : Math.max(all, ALL);
     let x = (clientWidth - width * scale) / 2;
     const y = Math.max(MARGIN, (clientHeight - height * scale) / 2);
-    this.#put({ x, y, scale }, false);
+    this.boxes.measure(this.items);
+    this.place = { x, y, scale }; // for `#middle`
     const start = x < MARGIN && !whole ? startOf(this.items, this.#middle, this.stage, scale) : null;
-    if (start === null) return;
     const least = clientWidth - MARGIN - width * scale; // then its right end is in sight
-    x = Math.min(Math.max(x + clientWidth / 2 - start, least), MARGIN);
+    if (start !== null) x = Math.min(Math.max(x + clientWidth / 2 - start, least), MARGIN);
     this.#put({ x, y, scale }, false);
   }
 
