@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import taxpr
 from taxpr import introspect
@@ -39,6 +40,7 @@ class Builder:
         where: Writes the source lines in tooltips; the default writes file and line.
         divided: How values are divided among devices, as far as that is known.
         types: Whether labels have the types of values.
+        letters: `introspect.var_names` of the program, if somebody has them already.
     """
 
     def __init__(
@@ -48,9 +50,11 @@ class Builder:
         where: Where | None = None,
         divided: introspect.Divisions | None = None,
         types: bool = True,
+        letters: Mapping[Any, str] | None = None,
     ) -> None:
         self.program = program
         self._types = types
+        self._letters = letters
         self.divided = divided or introspect.divisions(program)
         self.budget = budget
         self.where: Where = where or file_and_line
@@ -65,7 +69,7 @@ class Builder:
     @functools.cached_property
     def _folded(self) -> Folded:
         held = HeldVariables(self.program)
-        letters = introspect.var_names(self.program)
+        letters = introspect.var_names(self.program) if self._letters is None else self._letters
         tips = Tooltips(letters, self.where, held.name, self.divided, self._types)
         return Folded(tips, held)
 

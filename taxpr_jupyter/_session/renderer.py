@@ -338,7 +338,10 @@ class Renderer:
         builder = self._builder  # another thread may replace the attribute
         divided = self.divided(edited)
         if builder is None or (builder.program, builder.divided) != (edited.program, divided):
-            builder = self._builder = Builder(edited.program, self.budget, source_text, divided)
+            letters = edited.tagged.letters  # which the text of the program needs, too
+            builder = self._builder = Builder(
+                edited.program, self.budget, source_text, divided, letters=letters
+            )
         return builder
 
     def _folded_text(self, outline: bool, color: bool, limit: int | None) -> str:
