@@ -74,6 +74,9 @@ def test_the_line_of_a_variable_stays_in_sight_when_the_inspector_opens(it):
 
 
 def test_the_map_covers_no_note(it):
+    it.page.set_viewport_size(
+        {"width": 1250, "height": 900}
+    )  # else it would cover the selected node
     row = it.line("    weights = jax.nn.softmax(scores, axis=-1)")
     row.get_by_role("button", name=re.compile("^weights")).click()
     note, chart = it.page.locator(".tx-picture-note"), it.page.locator(".tx-stage .tx-map")
@@ -252,6 +255,7 @@ def test_beside_the_inspector_results_have_the_room_of_the_picture(page, shown):
     page.get_by_role("button", name="Run", exact=True).click()
     table = page.locator(".tx-results").get_by_label("Outputs", exact=True)
     expect(table).to_be_visible(timeout=60_000)
+    page.get_by_role("tab", name="Results").click()  # not only come by themselves
     settled(page)
     it.root.screenshot(path=BUILD / "results-beside-inspector.png")
     expect(page.locator(".tx-stage")).to_be_hidden()

@@ -134,7 +134,7 @@ export class Ask {
   #drawTable(label, columns, rows) {
     const body = rows.map((row) => {
       const [, ...rest] = row.cells;
-      const cells = rest.map((text) => h("td", {}, text));
+      const cells = rest.map((text, k) => h("td", { "data-column": columns[k + 1] }, text));
       return this.#known(h("tr", {}, h("th", { scope: "row" }, this.#name(row)), ...cells), row);
     });
     return table(columns, body, label);

@@ -227,12 +227,22 @@ function render({ model, el }) {
   const results = h("div", { class: "tx-results" }, runs.element, outcome);
   let asked = false; // for a run, by the button here
   const code = h("details", {});
-  const ran = button("", () => set("view", "results"), { title: "Show the results" });
+  const ran = button("", () => look("results"), { title: "Show the results" });
   const ranLine = h("div", { class: "tx-ran", role: "status", "aria-live": "polite" }, ran);
+
+  /** Opens a tab, as the user asks for. */
+  const look = (/** @type {Traits["view"]} */ view) => {
+    results.classList.remove("tx-came");
+    set("view", view);
+  };
 
   let saving = 0;
   const act = {
-    select,
+    select: (/** @type {string} */ address) => {
+      // Where results have come beside the picture, they have the place of the inspector.
+      if (address && results.classList.contains("tx-came") && model.get("view") === "results") look("picture");
+      select(address);
+    },
     toggle: (/** @type {string} */ address) => send({ do: "toggle", address }),
     more,
     placed: (/** @type {import("./picture.js").View} */ place, /** @type {boolean} */ moved) => {
@@ -312,7 +322,7 @@ function render({ model, el }) {
   });
   const ask = new Ask(send, show, (words) => drawCopied(words, say), model.get("_questions"));
   source.follow(stage);
-  const tabs = new Tabs("View of the program", (name) => set("view", name), [
+  const tabs = new Tabs("View of the program", look, [
     { name: "picture", title: "Picture", panel: stage, shown: () => picture.reveal(model.get("selected")) },
     { name: "source", title: "Source", panel: source.panel, beside: stage, shown: () => source.reveal() },
     { name: "ask", title: "Ask", panel: ask.panel, beside: stage, shown: () => picture.reveal(model.get("selected")) },
@@ -496,7 +506,10 @@ function render({ model, el }) {
       outdate();
       if (!("title" in run)) return;
       fill(outcome, drawResults(run));
-      if (asked && model.get("view") === "picture") set("view", "results");
+      if (asked && model.get("view") === "picture") {
+        results.classList.add("tx-came");
+        set("view", "results");
+      }
       asked = false;
     },
     runs: (strip) => {
