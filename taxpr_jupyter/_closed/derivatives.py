@@ -43,6 +43,12 @@ def gone_back(eqns: Iterable[introspect.JaxprEqn], in_loop: bool = False) -> lis
     return list(dict.fromkeys(_names([*eqns][:_READ], in_loop)))
 
 
+def target_of(eqn: introspect.JaxprEqn) -> str:
+    """The variable that the user's innermost assignment around an equation makes, or ""."""
+    found = (_TARGET.match(one.text) for one in introspect.statements_of(eqn))
+    return next((target[1] for target in found if target), "")
+
+
 def _names(eqns: Sequence[introspect.JaxprEqn], in_loop: bool) -> Iterator[str]:
     read = [_read(eqn) for eqn in eqns]
     # JAX moves equations into a loop from outside, and sums have no place of their own.

@@ -7,6 +7,7 @@ from taxpr import Address, introspect
 from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._closed.called import calls_in
+from taxpr_jupyter._closed.casts import Casts
 from taxpr_jupyter._closed.derivatives import FEW, gone_back
 from taxpr_jupyter._drawing.scope import Origin, ValueUse
 from taxpr_jupyter._drawing.value_words import ValueWords
@@ -38,6 +39,7 @@ class Folded:
     def __init__(self, tips: short.Tooltips, held: HeldVariables) -> None:
         self.tips, self._held = tips, held
         self._calls: introspect.ByIdentity[labels.Inside] = introspect.ByIdentity()
+        self._casts = Casts()
         self._frames: introspect.ByIdentity[SourceFrame | None] = introspect.ByIdentity()
         self._groups: introspect.ByIdentity[Group] = introspect.ByIdentity()
         self._uses: dict[str | None, introspect.ByIdentity[Sequence[ValueUse]]] = {}
@@ -70,10 +72,15 @@ class Folded:
         """The user's functions that a closed equation calls, or the variables it goes back to."""
 
         def written(item: Item) -> labels.Inside:
-            back = _gone_back(block, item)
-            return back if back.names else labels.Inside("calls ", calls_in(item.eqn))
+            back, casts = _gone_back(block, item), self.casts(item)
+            calls = back if back.names else labels.Inside("calls ", calls_in(item.eqn))
+            return calls._replace(casts=casts)
 
         return self._calls.of(item, written)
+
+    def casts(self, item: Item) -> str:
+        """The conversions of floats in the nested jaxprs of a closed item: `f32 → bf16 → f32`."""
+        return self._casts.words(eqn for _, eqn in item.eqns)
 
     def group(self, block: Block, item: Item, size: Size, ends: InsAndOuts) -> Group:
         """A closed group of a given size, with its inputs and outputs."""
@@ -87,7 +94,10 @@ class Folded:
                 typed, names = self.tips.label_type, names if all(names) else ()
                 few = size.total <= FEW
                 back = labels.NOTHING_INSIDE if few else _gone_back(block, item)
-                lines = labels.group_lines(item, size, ends.results, typed, [*unused], names, back)
+                inside = labels.Inside(back.word, back.names, self.casts(item))
+                lines = labels.group_lines(
+                    item, size, ends.results, typed, [*unused], names, inside
+                )
             outs = {
                 var: Origin(item.address, value, self.tips.value(var), by=item.address)
                 for value, var in ends.outs

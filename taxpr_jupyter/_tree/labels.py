@@ -13,6 +13,7 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.names import function_of
 from taxpr_jupyter._analysis.sizes import Size, is_loop
 from taxpr_jupyter._closed import loops
+from taxpr_jupyter._closed.branches import branches_in
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short, titles
 from taxpr_jupyter._text.operations import OPERATIONS, Operation
@@ -40,15 +41,17 @@ _DULL_PARAMS = frozenset(
 
 
 class Inside(NamedTuple):
-    """The user's names for a closed part, in a line of their own.
+    """Words on the inside of a closed part, which have lines of their own.
 
     Attributes:
         word: It begins with this: `calls `.
         names: The names.
+        casts: The conversions of floats in it.
     """
 
     word: str
     names: Sequence[str]
+    casts: str = ""
 
 
 NOTHING_INSIDE = Inside("", ())
@@ -329,7 +332,9 @@ def hop_lines(
     facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
-    held = _untold(calls, (*lines, title, *rules))
+    chosen = titles.list_lines(" · ".join(branches_in(eqn)), _HOLDS)
+    own += [line.removesuffix(" ·") for line in chosen]
+    held = _untold(calls, (*lines, title, *rules, *own))
     holds = [*own, *_kept_lines(eqn), *_content_lines(size, [eqn]), *held]
     return [*lines, title, *rules, *holds, *_result_lines(eqn, typed, name)]
 
@@ -338,7 +343,8 @@ def _untold(said: Inside, told: Iterable[str]) -> list[str]:
     """The lines of a list of names, without those that are told already."""
     text = " ".join(told)
     names = [one for one in said.names if not re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text)]
-    return titles.list_lines(f"{said.word}{', '.join(names)}", _HOLDS) if names else []
+    held = titles.list_lines(f"{said.word}{', '.join(names)}", _HOLDS) if names else []
+    return [*held, *([short.shortened(said.casts, _HOLDS)] if said.casts else [])]
 
 
 def group_lines(

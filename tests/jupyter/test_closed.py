@@ -1,5 +1,7 @@
 """What a closed loop, branch or derivative tells of what is in it."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -9,6 +11,7 @@ from taxpr import introspect
 from taxpr_jupyter import draw
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._closed import loops
+from taxpr_jupyter._closed.casts import Casts
 from taxpr_jupyter._closed.derivatives import gone_back
 
 X = jnp.linspace(0.1, 0.9, 3)
@@ -350,3 +353,94 @@ def test_only_a_derivative_of_a_derivative_says_so(fun, around):
 def test_a_gradient_in_a_forward_loop_is_no_second_derivative():
     picture = draw(jax.lax.scan, inner_update, X, jnp.ones((2, 3)), budget=4, fold=[])
     assert not any("∂ of" in " ".join(node.lines) for node in picture.picture.nodes)
+
+
+# --- branches -------------------------------------------------------------------------------------
+
+
+def apply(state):
+    return jax.tree.map(jnp.sin, state)
+
+
+STATE = {"a": jnp.ones(3), "b": jnp.ones(3)}
+
+
+def branches(fun, *args):
+    program = taxpr.trace(fun)(*args)
+    (at,) = [at for at, eqn in taxpr.iter_eqns(program) if eqn.primitive.name == "cond"]
+    lines = next(node.lines for node in draw(program, fold=[at]).picture.nodes if node.fold == at)
+    return next((line for line in lines if re.match(r"(false|0): ", line)), "")
+
+
+def test_a_closed_cond_says_its_branches():
+    def reject(state):
+        return state
+
+    assert branches(lambda s, ok: jax.lax.cond(ok, apply, reject, s), STATE, True) == (
+        "false: unchanged · true: apply"
+    )
+    assert branches(lambda s, ok: jax.lax.cond(ok, lambda s: s, apply, s), STATE, True) == (
+        "false: apply · true: unchanged"
+    )
+
+
+def test_a_branch_that_mixes_its_operands_is_not_unchanged():
+    def swap(state):
+        return {"a": state["b"], "b": state["a"]}
+
+    def double(state):
+        return {"a": state["a"], "b": state["a"]}
+
+    for branch in (swap, double):
+        found = branches(lambda s, ok, f=branch: jax.lax.cond(ok, apply, f, s), STATE, True)
+        assert found == "false: hands on operands"  # and the other branch in the next line
+
+
+def test_branches_of_a_switch_and_lambdas():
+    def choose(k, x):
+        return jax.lax.switch(k, [lambda x: jnp.sin(x) * 2, jnp.cos, lambda x: x], x)
+
+    assert branches(choose, 0, X) == "0: jnp.sin(x) * 2 · 1: cos"
+
+    def zero(ok, x):
+        return jax.lax.cond(ok, lambda: jnp.sum(x), lambda: 0.0)
+
+    assert branches(zero, True, X) == "false: 0.0 · true: jnp.sum(x)"
+
+
+# --- other types of floats ------------------------------------------------------------------------
+
+
+def mixed(x, w):
+    def step(h, _):
+        small = h.astype(jnp.bfloat16)
+        total = jnp.sin(small) @ small
+        h = jnp.tanh(w * h + total.astype(jnp.float32))
+        return h, None
+
+    return jax.lax.scan(step, x, None, length=3)[0]
+
+
+def only_down(x):
+    return jax.jit(lambda x: (x * 2.0).astype(jnp.bfloat16) + 1)(x)
+
+
+def in_one_type(x):
+    def step(h, _):
+        return jnp.tanh(h) * (h > 0).astype(h.dtype), None
+
+    return jax.lax.scan(step, x.astype(jnp.bfloat16), None, length=3)[0]
+
+
+@pytest.mark.parametrize(
+    ("fun", "words"),
+    [(mixed, "f32 → bf16 → f32: total"), (only_down, "f32 → bf16"), (in_one_type, "")],
+)
+def test_a_closed_part_says_its_conversions_of_floats(fun, words):
+    args = (X, X) if fun is mixed else (X,)
+    program = taxpr.trace(fun)(*args)
+    assert Casts().words(program.eqns) == words
+    (at,) = [at for at, eqn in taxpr.iter_eqns(program) if eqn.primitive.name in ("scan", "jit")]
+    lines = next(node.lines for node in draw(program, fold=[at]).picture.nodes if node.fold == at)
+    assert (words in lines) == bool(words)
+    assert sum("→" in line for line in lines) == bool(words)
