@@ -84,6 +84,8 @@ class Borders:
                 words = "const", labels.short_path(names[end.indices[0]]), value
                 node = replace(node, lines=(" ".join(filter(None, words)),))
             self._canvas.add(node, merging=bool(end.children))
+            if not any(names[i] for i in end.indices):
+                self._canvas.nameless(node)
             for i, origin in zip(end.indices, self._folded.inputs(block, end, node), strict=True):
                 scope.define(variables[i], origin)
 

@@ -38,6 +38,7 @@ class Canvas:
         self._forward: set[str] = set()  # nodes that compute outside of a backward pass
         self._backward: set[str] = set()
         self._states: set[str] = set()
+        self._nameless: dict[str, str | None] = {}  # constants, each with the frame of its jaxpr
         self._same: dict[str, str] = {}  # by the address of an input of a call the operand's
         self._kept: set[str] = set()  # the nodes of `Edge.also`, and the first of each such edge
 
@@ -51,6 +52,10 @@ class Canvas:
         if merging:
             self._merging[node.id] = node
         return node
+
+    def nameless(self, node: Node) -> None:
+        """Register a constant without a name: it is drawn beside its only use, like a literal."""
+        self._nameless[node.id] = node.cluster
 
     def bundle(self, node: Node) -> None:
         """Register a bundle of inputs that is not drawn: each use of it has a stub."""
@@ -188,8 +193,10 @@ class Canvas:
         """
         ends = {end for edge in self.edges for end in (edge.source, edge.target)}
         room = Counter(node.cluster for node in self.nodes)
+        beside = self._beside_uses()
         nodes = []
         for node in self.nodes:
+            node = replace(node, cluster=beside[node.id]) if node.id in beside else node
             if node.kind == "literal" and node.id not in ends and room[node.cluster] > 1:
                 room[node.cluster] -= 1
             else:
@@ -205,6 +212,23 @@ class Canvas:
             else node
             for node in nodes
         ]
+
+    def _beside_uses(self) -> dict[str, str | None]:
+        """The frames for constants without names that one node takes, if it is in a group."""
+        targets: dict[str, list[str]] = {}
+        for edge in self.edges if self._nameless else ():
+            if edge.source in self._nameless:
+                targets.setdefault(edge.source, []).append(edge.target)
+        groups = {one.id: one.parent for one in self.clusters if one.kind == "group"}
+        clusters = {node.id: node.cluster for node in self.nodes if node.kind in COMPUTING}
+        found: dict[str, str | None] = {}
+        for source, ends in targets.items():
+            frame = around = clusters.get(ends[0]) if len(ends) == 1 else None
+            while around in groups:
+                around = groups[around]
+            if frame is not None and around == self._nameless[source]:
+                found[source] = frame
+        return found
 
     def finished_edges(self) -> list[Edge]:
         """All edges. Those of several values with one name have its number: `h #2`."""

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import taxpr
 from taxpr import introspect
@@ -140,3 +141,26 @@ def test_a_call_that_jax_has_emptied_is_not_drawn():
     picture = draw(program).picture
     assert not [node for node in picture.nodes if "0 equations" in node.lines]
     assert picture.counts.drawn + sum(picture.counts.folded.values()) == picture.counts.total
+
+
+TABLE = jnp.arange(3.0)
+
+
+def test_a_constant_without_a_name_stands_beside_its_only_use():
+    def model(w, x):
+        for k in range(9):
+            x = jnp.tanh(w @ x) + k
+        y = jnp.cos(jnp.sin(x * TABLE) + np.array([1.0, 2.0, 4.0], np.float32))
+        return jnp.sum(y * jnp.exp(-y) + jnp.tanh(y * x))
+
+    picture = draw(jax.value_and_grad(model), PARAMS["w"], X, budget=60).picture
+    nodes = {node.id: node for node in picture.nodes}
+    named, without = [], []
+    for node in picture.nodes:
+        if node.kind == "const" and "stub" not in node.marks:
+            targets = [nodes[edge.target] for edge in picture.edges if edge.source == node.id]
+            (named if "TABLE" in node.lines[0] else without).append((node, targets))
+    assert [node.cluster for node, _ in named] == [None]
+    alone = [(node, targets[0]) for node, targets in without if len(targets) == 1]
+    assert alone
+    assert all(node.cluster == target.cluster is not None for node, target in alone)
