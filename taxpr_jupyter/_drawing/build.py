@@ -40,7 +40,7 @@ class Builder:
         where: Writes the source lines in tooltips; the default writes file and line.
         divided: How values are divided among devices, as far as that is known.
         types: Whether labels have the types of values.
-        letters: `introspect.var_names` of the program, if somebody has them already.
+        letters: Gives `introspect.var_names` of the program, if somebody keeps them.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Builder:
         where: Where | None = None,
         divided: introspect.Divisions | None = None,
         types: bool = True,
-        letters: Mapping[Any, str] | None = None,
+        letters: Callable[[], Mapping[Any, str]] | None = None,
     ) -> None:
         self.program = program
         self._types = types
@@ -69,7 +69,7 @@ class Builder:
     @functools.cached_property
     def _folded(self) -> Folded:
         held = HeldVariables(self.program)
-        letters = introspect.var_names(self.program) if self._letters is None else self._letters
+        letters = self._letters() if self._letters else introspect.var_names(self.program)
         tips = Tooltips(letters, self.where, held.name, self.divided, self._types)
         return Folded(tips, held)
 

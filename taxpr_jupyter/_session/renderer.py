@@ -338,9 +338,9 @@ class Renderer:
         builder = self._builder  # another thread may replace the attribute
         divided = self.divided(edited)
         if builder is None or (builder.program, builder.divided) != (edited.program, divided):
-            letters = edited.tagged.letters  # which the text of the program needs, too
+            tagged = edited.tagged  # whose letters the text of the program needs, too
             builder = self._builder = Builder(
-                edited.program, self.budget, source_text, divided, letters=letters
+                edited.program, self.budget, source_text, divided, letters=lambda: tagged.letters
             )
         return builder
 
