@@ -32,6 +32,8 @@ class Line:
             (text.text, _around(text.text, float(text.get("x")), float(text.get("y"))))
             for text in group.findall(f"{SVG}text")  # not that of a twin
         ]
+        self.begins = None
+        self.twin = "".join(text.text for text in group.iterfind(f"{SVG}g/{SVG}text"))
         self.back = "back" in group.get("class")
         self.tip = group.findtext(f"{SVG}title") or ""
 
@@ -45,7 +47,16 @@ def misread(picture, svg):
     lines = [Line(g) for g in groups if "edge" in (g.get("class") or "").split()]
     found = []
     for edge, line in zip(picture.edges, lines, strict=True):
+        if edge.value and edge.tail and line.parts:  # one value on lines that begin as one
+            line.begins = edge.source, edge.tail, line.tail
+    for edge, line in zip(picture.edges, lines, strict=True):
         wanted = [(end, text) for end, text in (("head", edge.head), ("tail", edge.tail)) if text]
+        if line.twin and edge.name:  # the name at its other end, which stands beside this one
+            named = line.twin.partition(" #")[0]
+            wanted = [(end, text) for end, text in wanted if not named.endswith(text)]
+            count = re.search(r"×\d+$", edge.tail)
+            counted = [("tail", count[0])] if count else []
+            wanted = [one for one in wanted if one[0] == "head"] + counted
         # What the picture has no room for is told who points at the line.
         told = line.tip.split("\n")
         words = {"head": "at its end", "tail": "at its start"}
@@ -59,6 +70,8 @@ def misread(picture, svg):
 def _wrong(own, end, box, lines):
     """Why a text would be read as another line's, or as that of the other end."""
     others = [line for line in lines if line.parts and not _is_one(line, own)]
+    if end == "tail":
+        others = [line for line in others if line.begins is None or line.begins != own.begins]
     away = own.far_from(box)
     if any(line.far_from(box) < away + 1 for line in others):
         yield "is not nearest to its line"

@@ -143,7 +143,7 @@ class Borders:
             if not own[j] and introspect.is_literal(atom):
                 origins[j] = self._canvas.output_literal(block.address / f"out{j}", atom, cluster)
             elif not own[j]:
-                origins[j] = scope.origins[atom]
+                origins[j] = scope.called_inside(atom, cluster)
         return [origins[j] for j in sorted(origins)]
 
     def _shown(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from taxpr_jupyter._drawing.roles import Role, joined
-from taxpr_jupyter._drawing.scope import Origin, Scope, ValueUse
+from taxpr_jupyter._drawing.scope import Carried, CarriedValue, Origin, Scope, ValueUse
 from taxpr_jupyter._model.enclosing import Around
 from taxpr_jupyter._model.kinds import COMPUTING, EdgeKind
 from taxpr_jupyter._model.model import Cluster, Edge, Node
@@ -41,10 +42,13 @@ class Canvas:
         self._nameless: dict[str, str | None] = {}  # constants, each with the frame of its jaxpr
         self._same: dict[str, str] = {}  # by the address of an input of a call the operand's
         self._kept: set[str] = set()  # the nodes of `Edge.also`, and the first of each such edge
+        self._titles: dict[str, str] = {}
+        self._carried: dict[str, Carried] = {}  # by the id of an edge
 
     def add(self, node: Node, *, merging: bool = False) -> Node:
         """Add a node. If it is `merging`, all values between it and another node share one edge."""
         self.nodes.append(node)
+        self._titles[node.id] = " ".join(node.lines[: node.titled])
         if node.kind == "state":
             self._states.add(node.id)
         if node.kind in COMPUTING:
@@ -61,8 +65,16 @@ class Canvas:
         """Register a bundle of inputs that is not drawn: each use of it has a stub."""
         self._merging[node.id] = node
 
-    def edge(self, source: str, target: str, kind: EdgeKind = "value", **more: Any) -> None:
-        """Add an edge."""
+    def edge(
+        self,
+        source: str,
+        target: str,
+        kind: EdgeKind = "value",
+        *,
+        carried: Carried | None = None,
+        **more: Any,
+    ) -> None:
+        """Add an edge, with the values that go along it if they have names."""
         if kind == "value" and target in self._backward and source in self._forward:
             kind = "residual"
         if kind == "value" and source in self._states:
@@ -74,6 +86,8 @@ class Canvas:
         number = self._edge_ids[name]
         edge_id = name if number == 1 else f"{name}#{number}"
         self.edges.append(Edge(edge_id, source, target, kind, **more))
+        if carried:
+            self._carried[edge_id] = carried
 
     def hands(self, value: str, to: str) -> None:
         """Register that an input of a nested jaxpr is a value of the jaxpr around it."""
@@ -106,14 +120,14 @@ class Canvas:
                     known[use.name] = _named(use, origin)
                 else:
                     known[origin.name] = origin.tooltip
-        merged: dict[tuple[str, str], list[_CanvasPart]] = {}
-        single: dict[tuple[str, str], list[_CanvasPart]] = {}
+        merged: dict[tuple[str, str], list[CarriedValue]] = {}
+        single: dict[tuple[str, str], list[CarriedValue]] = {}
         literals: dict[str, list[ValueUse]] = {}
         merging = self._merging
         for use in scope.literals:
             literals.setdefault(use.node, []).append(use)
         for uses in self._alike(scope, far, early, names):
-            parts = [_CanvasPart(scope.sources[index], scope.uses[index]) for index in uses]
+            parts = [CarriedValue(scope.sources[index], scope.uses[index]) for index in uses]
             origin, use = parts[0]
             source, target = origin.node, use.node
             if uses[0] in early:
@@ -153,7 +167,7 @@ class Canvas:
         return sorted(found)
 
     def _residuals(
-        self, merged: Mapping[tuple[str, str], list[_CanvasPart]]
+        self, merged: Mapping[tuple[str, str], list[CarriedValue]]
     ) -> set[tuple[str, str]]:
         """Draw residuals from many nodes of one cluster to the same node as one edge.
 
@@ -240,12 +254,63 @@ class Canvas:
                 value = self._value_of(edge)
                 found[value] = min(row, found.get(value, row))
         order = {name: sorted(found, key=found.__getitem__) for name, found in values.items()}
-        return [
+        numbered = [
             replace(edge, name=f"{edge.name} #{k + 1}")
             if edge.name and (k := order[edge.name].index(self._value_of(edge)))
             else edge
             for edge in self.edges
         ]
+        told = self._told_apart()
+        return [replace(edge, **told.get(edge.id, {})) for edge in numbered]
+
+    def _told_apart(self) -> dict[str, dict[str, str]]:
+        """New texts at the ends of lines, by edge, if a node has several values on its lines.
+
+        Without them a reader cannot tell two values from one that goes to two nodes. A result has
+        its name at the beginning of its line. A part of a bundle has it at the end, since the lines
+        of a bundle often begin as one.
+        """
+        nodes = {node.id: node for node in self.nodes}
+        leaving: dict[str, list[Edge]] = {}
+        for edge in self.edges:
+            # What a backward pass takes is named there.
+            if edge.id in self._carried and edge.kind in ("value", "read"):
+                leaving.setdefault(edge.source, []).append(edge)
+        found: dict[str, dict[str, str]] = {}
+        for source, edges in leaving.items():
+            node = nodes.get(source) or self._merging[source]
+            computes = node.kind in COMPUTING
+            if not computes and source not in self._merging:
+                continue  # it is one value
+            lines = [self._carried[edge.id] for edge in edges]
+            values = [self._values_of(line) for line in lines]
+            if len(set(values)) < 2:
+                continue
+            told: dict[frozenset[str], str] = {}
+            for edge, line, value in zip(edges, lines, values, strict=True):
+                name = told.get(value) or line.called(*([node.cluster] if computes else ()))
+                if not name and computes:
+                    is_role = edge.tail and (node.kind == "eqn" or not edge.tail.isdigit())
+                    name = edge.tail if is_role else line.type
+                told[value] = name
+            every = frozenset[str]().union(*values)
+            for edge, value in zip(edges, values, strict=True):
+                name = _numbered(told, value)
+                if computes and not edge.head.endswith(name):
+                    found[edge.id] = {"tail": name}
+                elif not computes:
+                    count = f"×{len(value)}" if len(value) > 1 else ""
+                    found[edge.id] = {"tail": count}
+                    name = name.removesuffix(f" {count}") if name != count else ""
+                    target = nodes[edge.target]
+                    given = target.kind not in COMPUTING or _says(self._titles[target.id], name)
+                    if value != every and not given:
+                        found[edge.id]["head"] = edge.head or name
+        return found
+
+    def _values_of(self, line: Carried) -> frozenset[str]:
+        values = (part.origin.value for part in line.parts)
+        return frozenset(self._same.get(value, value) for value in values)
 
     def _value_of(self, edge: Edge) -> str:
         """The address of the value that goes along an edge, or of the maker of several."""
@@ -271,21 +336,24 @@ class Canvas:
             self.edge(source, target, "back", tooltip=short.tooltip([tip]), tail=tail)
             tail = ""
 
-    def _value(self, scope: Scope, part: _CanvasPart, source: str, target: str) -> None:
+    def _value(self, scope: Scope, part: CarriedValue, source: str, target: str) -> None:
         origin, head = part.origin, part.use.head
-        tail = _told(scope, part, origin.tail)
+        tail, name = _told(scope, part, origin.tail), _shared_name(scope, [part])
         self.edge(
             source,
             target,
             value=origin.value,
             tooltip=_tooltip(part),
             tail=tail.name if tail else "",
-            head=head.name if head else "",
-            name=_shared_name(scope, [part]),
+            head=self._head(head.name, target, name) if head else "",
+            name=name,
             made=origin.made,
+            carried=Carried(scope, [part]),
         )
 
-    def _merged(self, scope: Scope, parts: Sequence[_CanvasPart], source: str, target: str) -> None:
+    def _merged(
+        self, scope: Scope, parts: Sequence[CarriedValue], source: str, target: str
+    ) -> None:
         distinct = _distinct(parts)
         heads, tails = _heads(parts), [one.origin.tail for one in distinct if one.origin.tail]
         if len(distinct) <= _TOLD:
@@ -294,6 +362,7 @@ class Canvas:
                 heads = [role for role in told if role]
             tails = [role for part in distinct if (role := _told(scope, part, part.origin.tail))]
         head, first, name = joined(heads), distinct[0], _shared_name(scope, distinct)
+        head = self._head(head, target, name) if len(distinct) == 1 else head
         numbered = first.use.head and first.use.head.name.isdigit()
         if numbered and first.origin.name and head == name:
             head = ""  # its source says it
@@ -302,7 +371,9 @@ class Canvas:
             tail, value, tip = joined(tails), first.origin.value, _tooltip(first)
             made = first.origin.made
         else:
-            tail = joined(tails) if len(tails) == len(distinct) else f"×{len(distinct)}"
+            numbers = all(role.name.isdigit() for role in tails)
+            tail = joined(tails) if len(tails) == len(distinct) and not numbers else ""
+            tail = tail or f"×{len(distinct)}"
             value, tip = "", short.tooltip(distinct, _tooltip)
         self.edge(
             source,
@@ -313,7 +384,12 @@ class Canvas:
             head=head,
             name=name,
             made=made,
+            carried=Carried(scope, distinct),
         )
+
+    def _head(self, head: str, target: str, name: str) -> str:
+        """The name of an operand in place of its number, where the title of its node has it."""
+        return name if head.isdigit() and _says(self._titles.get(target, ""), name) else head
 
     def _literals(self, uses: Sequence[ValueUse]) -> None:
         """Draw the literals that one node takes; a merging node has one node for all of them."""
@@ -378,14 +454,20 @@ class Canvas:
         return name
 
 
-class _CanvasPart(NamedTuple):
-    """A value on its way along an edge."""
+def _says(title: str, name: str) -> bool:
+    """Whether a title has a name in it."""
+    title, name = (text.replace('"', "'") for text in (title, name))
+    return bool(name) and re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", title) is not None
 
-    origin: Origin
-    use: ValueUse
+
+def _numbered(told: Mapping[frozenset[str], str], value: frozenset[str]) -> str:
+    """The name of values, with a number where others have the same: `f32[3] #2`."""
+    alike = [one for one, name in told.items() if name and name == told[value]]
+    number = alike.index(value) + 1 if len(alike) > 1 and len(value) == 1 else 1
+    return f"{told[value]} #{number}" if number > 1 else told[value]
 
 
-def _tooltip(part: _CanvasPart) -> str:
+def _tooltip(part: CarriedValue) -> str:
     return _named(part.use, part.origin)
 
 
@@ -394,7 +476,7 @@ def _named(use: ValueUse, origin: Origin) -> str:
     return f"{use.name} = {origin.tooltip}" if use.name else origin.tooltip
 
 
-def _shared_name(scope: Scope, parts: Sequence[_CanvasPart]) -> str:
+def _shared_name(scope: Scope, parts: Sequence[CarriedValue]) -> str:
     """The common part of the names of inputs, or the words for a few other values, or ""."""
     names = [part.origin.name for part in parts]
     if all(names):
@@ -406,22 +488,24 @@ def _shared_name(scope: Scope, parts: Sequence[_CanvasPart]) -> str:
     return together if all(words) and len(together) <= short.LINE else ""
 
 
-def _told(scope: Scope, part: _CanvasPart, role: Role | None) -> Role | None:
+def _told(scope: Scope, part: CarriedValue, role: Role | None) -> Role | None:
     """The role of an operand or result, with its name where the role has but a number."""
     start, _, number = role.name.rpartition(" ") if role else ("", "", "")
     if not number.isdigit():
         return role
-    name = scope.words(part.use.atom, part.use.cluster) or part.origin.name  # without its role
+    atom, cluster = part.use.atom, part.use.cluster
+    name = scope.words(atom, cluster) or scope.held(atom, cluster)
+    name = name or part.origin.name  # without its role
     return replace(role, name=f"{start} {name}".strip()) if name and role else role
 
 
-def _heads(parts: Sequence[_CanvasPart]) -> list[Role]:
+def _heads(parts: Sequence[CarriedValue]) -> list[Role]:
     return [part.use.head for part in parts if part.use.head]
 
 
-def _distinct(parts: Sequence[_CanvasPart]) -> list[_CanvasPart]:
+def _distinct(parts: Sequence[CarriedValue]) -> list[CarriedValue]:
     """Each value once, by the identity of its `Origin`: comparing these takes long."""
-    found: dict[int, _CanvasPart] = {}
+    found: dict[int, CarriedValue] = {}
     for part in parts:
         found.setdefault(id(part.origin), part)
     return list(found.values())

@@ -26,6 +26,7 @@ from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.kinds import NodeKind
 from taxpr_jupyter._model.model import Cluster, Marked, Node
 from taxpr_jupyter._text import short, titles
+from taxpr_jupyter._text.source_frames import SourceFrame
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.fold import Fold
 from taxpr_jupyter._tree.tree import Block, Item, own_outputs
@@ -120,11 +121,13 @@ class ProgramDrawing:
         """The values of a jaxpr."""
         words, scope = self._folded.words(block), Scope()
 
-        def called(var: Any, cluster: str | None) -> str:
+        def at(cluster: str | None) -> SourceFrame | None:
             group = scope.groups.get(cluster)
-            return words.of(var, self._folded.frame(group) if group else None)
+            return self._folded.frame(group) if group else None
 
-        scope.words = called
+        scope.words = lambda var, cluster: words.of(var, at(cluster))
+        scope.held = lambda var, cluster: words.held_in(var, at(cluster))
+        scope.typed = self.tips.label_type
         return scope
 
     # --- equations --------------------------------------------------------------------------------
@@ -219,7 +222,9 @@ class ProgramDrawing:
         for k, (origin, var) in enumerate(zip(origins, item.eqn.outvars, strict=True)):
             tail = origin.tail or (Role("", str(k)) if sharing[origin.node] > 1 else None)
             value, tip = item.address.value(k), self.tips.value(var)
-            scope.define(var, Origin(origin.node, value, tip, tail), item.address)
+            self.canvas.hands(origin.value, value)
+            made = Origin(origin.node, value, tip, tail, inside=origin.inside)
+            scope.define(var, made, item.address)
 
     def _group(self, scope: Scope, block: Block, item: Item, cluster: str | None) -> None:
         """Draw a group of equations, as one node or as a cluster."""

@@ -89,6 +89,7 @@ def joined(roles: Sequence[Role]) -> str:
     roles = list(dict.fromkeys(roles))
     names = [role.name for role in roles if role.name]
     trees = [path_parts(name)[0] if _PATH.search(name) else name for name in names]
+    trees = [tree for tree in trees if tree != "…"]  # of a long name only the end is left
     for told in (names, dict.fromkeys(trees)):
         text = ", ".join(told)
         if len(text) <= _WHOLE or len(roles) == 1:

@@ -10,12 +10,16 @@ from typing import Any, NamedTuple
 from taxpr import introspect
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._model.model import Node
+from taxpr_jupyter._text import paths, short
+from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Item
 
 # Long edges make a layout slow and a picture confusing. So an input or constant is drawn again, as
 # a stub, next to a use that is more than this many steps below its first use.
 _FAR = 6
 _FAR_OUT = 3  # the same for outputs that share a node
+_LONGEST = 28  # characters: the longest name at an end of a line
+_MOST_NAMED = 256  # values along one line, whose names are compared
 
 
 class Origin(NamedTuple):
@@ -30,6 +34,7 @@ class Origin(NamedTuple):
         name: The name of an input; "" for other values.
         made: The address that a tagged value has without its tags; "" of others.
         by: The equation or group that makes it; "" for inputs and constants.
+        inside: Gives its name in the open equation that makes it, or "".
     """
 
     node: str
@@ -40,6 +45,7 @@ class Origin(NamedTuple):
     name: str = ""
     made: str = ""
     by: str = ""
+    inside: Callable[[], str] = lambda: ""
 
 
 class ValueUse(NamedTuple):
@@ -75,6 +81,8 @@ class Scope:
         groups: The open groups, by the ids of their clusters.
         words: Gives a name for a value that is used far from where it is made, or "", as it is
             called in a cluster.
+        held: Gives the variable, or the part of one, that holds a value in a cluster, or "".
+        typed: Gives the type of a value as a label has it.
     """
 
     origins: dict[Any, Origin] = field(default_factory=dict)
@@ -84,11 +92,22 @@ class Scope:
     repeated: set[str] = field(default_factory=set)
     groups: dict[str | None, Item] = field(default_factory=dict)
     words: Callable[[Any, str | None], str] = lambda var, cluster: ""
+    held: Callable[[Any, str | None], str] = lambda var, cluster: ""
+    typed: Callable[[introspect.Atom], str] = lambda atom: ""
 
     def wants(self, var: introspect.Atom) -> bool:
         """Whether a variable is part of the drawing; all are, except in `PartScope`."""
         del var
         return True
+
+    def called_inside(self, var: introspect.Var, cluster: str | None) -> Origin:
+        """The origin of a result of a jaxpr, which outside has the name that it has in here."""
+        origin = self.origins[var]
+
+        def name() -> str:
+            return self.held(var, cluster) or self.words(var, cluster) or origin.inside()
+
+        return origin._replace(inside=name)
 
     def define(self, var: introspect.Var, origin: Origin, item: str = "") -> None:
         """Register the origin of a variable, and the equation or group that makes it, if any."""
@@ -185,3 +204,45 @@ class Scope:
             if maker in latest:
                 latest[maker] = min(latest[maker], latest[item] - 1)
         return latest
+
+
+class CarriedValue(NamedTuple):
+    """A value on its way along an edge."""
+
+    origin: Origin
+    use: ValueUse
+
+
+class Carried(NamedTuple):
+    """The values that go along an edge, each once."""
+
+    scope: Scope
+    parts: Sequence[CarriedValue]
+
+    def called(self, *clusters: str | None) -> str:
+        """Their names, as they are called in these clusters or else where they end; or ""."""
+        number = f"×{len(self.parts)}"
+        if len(self.parts) > _MOST_NAMED:
+            return number
+        names = [self._name(part, (*clusters, part.use.cluster)) for part in self.parts]
+        if len(names) == 1:
+            return labels.short_path(names[0], _LONGEST) if names[0] else ""
+        if not all(names):
+            return number
+        text, whole = paths.together(names, _LONGEST)
+        return text if whole else f"{labels.short_path(text, _LONGEST)} {number}"
+
+    @property
+    def type(self) -> str:
+        """The type of the first of them."""
+        return short.shortened(self.scope.typed(self.parts[0].use.atom), _LONGEST)
+
+    def _name(self, part: CarriedValue, clusters: Sequence[str | None]) -> str:
+        atom, scope, name = part.use.atom, self.scope, part.origin.name
+        first, *more = paths.path_parts(name) or [""]
+        if name and not (more and more[0].strip().isdigit()):  # but a role and its number
+            return name.removeprefix(f"{first.rpartition(' ')[0]} ")
+        for place in clusters:
+            if name := scope.held(atom, place) or scope.words(atom, place):
+                return name
+        return part.origin.inside()

@@ -84,6 +84,15 @@ class ValueWords:
         text, named = next((one for one in found if len(one[0]) <= _LONGEST), ("", None))
         return here.text if here and not (named and named.written) else text
 
+    def held_in(self, var: introspect.Var, at: SourceFrame | None = None) -> str:
+        """The variable that holds a value, or the part of one, however long; or "".
+
+        The arguments are as for `of`.
+        """
+        at = at or (self.frames[-1] if self.frames else None)
+        name = self.within(at).name(var)
+        return name.text if name else ""
+
     def within(self, frame: SourceFrame | None) -> _FrameWords:
         """The words in a call of a function."""
         if frame not in self._frames:
@@ -181,7 +190,7 @@ class _FrameWords:
         return self._terms[atom]
 
     def _found(self, var: introspect.Var, depth: int) -> Term | None:
-        if name := self._name(var):
+        if name := self.name(var):
             return name
         (at, k), _ = self._graph.behind(var)
         if at < 0 or depth > _DEEPEST:
@@ -205,7 +214,7 @@ class _FrameWords:
         read = not names or self._words.held.sees(frame, frames[-1].owner, *names)
         return term if read else None
 
-    def _name(self, var: introspect.Var) -> Term | None:
+    def name(self, var: introspect.Var) -> Term | None:
         """The variable of the source that holds a value."""
         words, frame = self._words, self._frame
         one = words.held.seen_by(frame, words.address(var)) if frame else None
@@ -298,7 +307,7 @@ class _FrameWords:
 
     def _called(self, var: introspect.Var) -> Meanings:
         """All variables that hold a value, or a PyTree that it is a leaf of, by their names."""
-        name = self._name(var)
+        name = self.name(var)
         return {**(name.names if name else {}), **self._bindings(var)}
 
     def _computed(self, at: int, k: int, eqn: introspect.JaxprEqn, depth: int) -> Term | None:

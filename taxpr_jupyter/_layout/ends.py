@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 
 from taxpr_jupyter._layout.pieces import Pair, PieceEnd
 from taxpr_jupyter._model.model import Edge, Node, Picture
 
 UPWARDS = ("back", "write")  # kinds of edges that lead upwards
+_COUNT = re.compile(r"×\d+$")  # the number of values along an edge, behind their name
 
 
 class EdgeEnds:
@@ -96,8 +98,9 @@ def texts_of(edge: Edge, nodes: Mapping[str, Node], twin: bool) -> tuple[str, st
     """The texts at the head and the tail of an edge, without what its twin says already."""
     if not twin or not edge.name or named_by(edge, nodes).id != edge.source:
         return edge.head, edge.tail
-    tail = edge.tail if edge.tail.startswith("×") else ""
-    return edge.head.removesuffix(edge.name).rstrip(), tail
+    tail = _COUNT.search(edge.tail)
+    head = "" if edge.name.endswith(edge.head) else edge.head.removesuffix(f" {edge.name}")
+    return head, tail[0] if tail else ""
 
 
 def box_of(cluster: str | None) -> str:
@@ -108,5 +111,5 @@ def box_of(cluster: str | None) -> str:
 def port_of(edge: Edge) -> str:
     """The port of an edge: edges of one value share it, and edges of several from one node."""
     kind = "" if edge.kind in ("value", "residual", "read") else edge.kind
-    tail = "" if edge.tail.startswith("×") else edge.tail
+    tail = edge.tail if edge.value else ""
     return "|".join((edge.source, edge.made or edge.value, tail, kind))

@@ -257,7 +257,7 @@ class Framed:
         if named.id == edge.target:
             words, *more = named.lines
             if named.kind == "result" and not more:  # its name and its type
-                words = words.rpartition(" ")[0]
+                words = words.rpartition(" ")[0] or words
             self.frames[above].parts[name] = _shortened(words)
             return WayPart(above, Piece(source, PieceEnd(name)))
         words = edge.name or named.lines[0]

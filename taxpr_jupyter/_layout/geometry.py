@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -40,8 +40,8 @@ class LineGrid:
                     found.add(number)
         return found
 
-    def alone(self, number: int, box: Box, reach: float) -> float | None:
-        """How far a line is from a box, if it and no other one is within a reach of it."""
+    def alone(self, numbers: Collection[int], box: Box, reach: float) -> float | None:
+        """How far a line, or the nearest of several, is from a box, if no other is in reach."""
         found: float | None = None
         left, top, right, bottom = around_it = grown(box, reach, reach)
         for cell in _cells(around_it):
@@ -50,7 +50,7 @@ class LineGrid:
                     continue
                 if enters(start, end, around_it):
                     away = _apart(box, start, end)
-                    if away <= reach and one != number:
+                    if away <= reach and one not in numbers:
                         return None
                     if away <= (reach if found is None else found):
                         found = away

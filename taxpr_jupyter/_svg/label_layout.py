@@ -120,6 +120,11 @@ def _labels(
     found = []
     labels: dict[str, list[Label]] = {}
     nodes = {node.id: node for node in picture.nodes}
+    together: dict[tuple[str, str, Point], list[int]] = {}  # lines of one value that begin as one
+    for number, edge in enumerate(picture.edges):
+        if edge.value and edge.tail and paths[number] and edge.id not in twins:
+            begin = edge.source, edge.tail, paths[number][0]
+            together.setdefault(begin, []).append(number)
     for number, edge in enumerate(picture.edges):
         head, tail = texts_of(edge, nodes, edge.id in twins)
         if not paths[number]:
@@ -129,7 +134,12 @@ def _labels(
         if head:
             found.append((edge.id, "head", Text(head, number, paths[number][::-1])))
         if tail:
-            found.append((edge.id, "tail", Text(tail, number, paths[number])))
+            begin = edge.source, tail, paths[number][0]
+            first, *more = together.get(begin, [number])
+            if first == number:
+                found.append((edge.id, "tail", Text(tail, number, paths[number], (first, *more))))
+            else:
+                labels.setdefault(edge.id, []).append(Label("tail", tail, None))
     middles = places.of([text for _, _, text in found])
     for (name, end, text), middle in zip(found, middles, strict=True):
         labels.setdefault(name, []).append(Label(end, text.text, middle))

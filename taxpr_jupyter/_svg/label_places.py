@@ -32,6 +32,7 @@ _COVERED = 0.02  # the largest share of a text that may lie on something else
 _TOGETHER = 8.0  # points: nearer ends look like one, and the reader follows the lines
 _REACH = 120.0  # points from an end: nothing farther away can be in the way
 _ENOUGH = 12  # places to choose from
+_UPON = 45.0  # points from its end: up to there a text on the line is that of the line's end
 # The cost of a place:
 _OVER = 4.0  # for each square point that covers something else
 _FAR = 0.2  # for each point along the edge
@@ -47,11 +48,18 @@ class Text(NamedTuple):
         text: The text.
         edge: The number of the edge.
         path: The points on its line, beginning at that end.
+        edges: The numbers of all edges that it belongs to, if they begin as one line.
     """
 
     text: str
     edge: int
     path: Sequence[Point]
+    edges: Sequence[int] = ()
+
+    @property
+    def own(self) -> Sequence[int]:
+        """The numbers of its edges."""
+        return self.edges or (self.edge,)
 
 
 class _LabelPlace(NamedTuple):
@@ -103,7 +111,7 @@ class Places:
         others = [
             point
             for k, point in self._ends
-            if k != text.edge and _TOGETHER < math.dist(point, end) < _REACH
+            if k not in text.own and _TOGETHER < math.dist(point, end) < _REACH
         ]
         others.append(text.path[-1])
         for place in self._candidates(text):
@@ -114,7 +122,7 @@ class Places:
                 continue
             if not place.upon and any_within(box, others, away_from(box, end)):
                 continue
-            beside = self.lines.alone(text.edge, box, _CLEAR)
+            beside = self.lines.alone(text.own, box, _CLEAR)
             if beside is not None and beside <= _ASIDE + _OWN:
                 yield place._replace(cost=place.cost + _OVER * over)
 
@@ -125,7 +133,7 @@ class Places:
             if distance > half:
                 return
             (x, y), (dx, dy) = _at(path, distance)
-            if self.lines.alone(text.edge, (x, y, x, y), _ASIDE) is None:
+            if self.lines.alone(text.own, (x, y, x, y), _ASIDE) is None:
                 continue  # nor is it alone beside a text
             cost = _FAR * distance
             # Beside the line, at a distance that depends on the direction of the line.
@@ -140,7 +148,8 @@ class Places:
                     middle = x + across, y + down * self._size
                     yield _LabelPlace(cost + _TURNED, self._box(middle, width))
             if distance >= _TIP + abs(dx) * width / 2 + abs(dy) * self._size / 2:
-                yield _LabelPlace(cost + _ON_LINE, self._box((x, y), width), True)
+                box = self._box((x, y), width)
+                yield _LabelPlace(cost + _ON_LINE, box, distance <= _UPON)
 
     def _box(self, middle: Point, width: float) -> Box:
         return centred(middle, width, self._size)

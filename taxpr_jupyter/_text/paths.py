@@ -31,3 +31,35 @@ def shared_title(names: Sequence[str]) -> str:
     ends = zip(min(paths), max(paths), strict=False)
     shared = itertools.takewhile(lambda pair: pair[0] == pair[1], ends)
     return "".join(part for part, _ in shared) or f"{names[0]} … {names[-1]}"
+
+
+def together(names: Sequence[str], width: int) -> tuple[str, bool]:
+    """The common part of names, or a few of them; and whether the text tells all of them.
+
+    Args:
+        names: The names.
+        width: The most characters of a list.
+
+    Example:
+        >>> together(["params['a']['w']", "params['a']['b']"], 24)
+        ("params['a']", False)
+        >>> together(["params['w']", "params['b']"], 24)
+        ("params['w'], ['b']", True)
+        >>> together(["grads['w']", "grads['b']", "loss"], 24)
+        ('grads, loss', False)
+    """
+    paths = list(map(_parts, names))
+    shared = shared_title(names) if paths[0][:1] == paths[-1][:1] else ""
+    shared = "" if " … " in shared else shared
+    depth = len(_parts(shared))
+    if depth > 1 or len(names) == 1:
+        return shared or names[0], len(names) == 1
+    told = list(dict.fromkeys(path[depth] if depth < len(path) else "" for path in paths))
+    text = ", ".join(filter(None, (shared + told[0], *told[1:])))
+    if shared and (len(text) > width or "" in told):
+        return shared, False
+    whole = len(told) == len(names) and all(len(path) == depth + 1 for path in paths)
+    while len(text) > width and len(told) > 1:
+        told, whole = told[:-1], False
+        text = ", ".join((*told, "…"))
+    return text, whole
