@@ -24,7 +24,7 @@ from taxpr_jupyter._drawing.opened import Opened
 from taxpr_jupyter._drawing.roles import Role
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.kinds import NodeKind
-from taxpr_jupyter._model.model import Cluster, Marked, Node
+from taxpr_jupyter._model.model import Cluster, Marked, Node, count_of
 from taxpr_jupyter._text import short, titles
 from taxpr_jupyter._text.source_frames import SourceFrame
 from taxpr_jupyter._tree import labels
@@ -248,6 +248,8 @@ class ProgramDrawing:
         lines, tip, outs = self._folded.group(block, item, size, ends)
         titled = titles.titled(lines, item.title)
         if block.flow.is_unused(eqn for _, eqn in item.eqns):
+            if all(labels.fills(eqn) for _, eqn in item.eqns):  # which JAX has left over
+                lines, titled, marks = (count_of(size.total, "constant"),), 1, (*marks, "plumbing")
             lines, marks = titles.signed(lines, titled, ["unused"]), (*marks, "unused")
             tip = f"{tip}\n{_UNUSED}"
         node = Node(

@@ -95,9 +95,7 @@ class Units:
     def filling(self, unit: int) -> str:
         """`broadcast_in_dim(0.0)`, of an equation that fills an array with a number; else ""."""
         eqn = self.eqns[unit]
-        if introspect.is_hop(eqn) or eqn.effects or not eqn.invars:
-            return ""
-        return labels.operation_lines(eqn)[0] if all(map(introspect.is_literal, eqn.invars)) else ""
+        return labels.operation_lines(eqn)[0] if labels.fills(eqn) else ""
 
     # --- where they come from ---------------------------------------------------------------------
 

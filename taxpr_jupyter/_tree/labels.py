@@ -80,6 +80,13 @@ def eqn_lines(
     return [*titles.source_lines(title), *lines]
 
 
+def fills(eqn: introspect.JaxprEqn) -> bool:
+    """Whether an equation only fills an array with a number."""
+    if introspect.is_hop(eqn) or eqn.effects or not eqn.invars:
+        return False
+    return all(map(introspect.is_literal, eqn.invars))
+
+
 def is_plumbing(eqn: introspect.JaxprEqn) -> bool:
     """Whether an equation only arranges values: their shape, or a type that is as precise."""
     if eqn.primitive is p.convert_element_type_p:

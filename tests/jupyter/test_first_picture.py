@@ -1,5 +1,7 @@
 """What a first picture tells before anything is opened by hand."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -164,3 +166,30 @@ def test_a_constant_without_a_name_stands_beside_its_only_use():
     alone = [(node, targets[0]) for node, targets in without if len(targets) == 1]
     assert alone
     assert all(node.cluster == target.cluster is not None for node, target in alone)
+
+
+def test_constants_that_jax_left_over_are_one_short_line():
+    def run(w, xs):
+        def inner(state, x):
+            pos, vel = state
+            vel = jnp.sin(vel * w) + x
+            return (pos + jnp.tanh(vel), vel), pos
+
+        def outer(state, _):
+            state, out = jax.lax.scan(inner, state, xs)
+            return state, out.sum()
+
+        sums = jax.lax.scan(outer, (X, X), None, length=3)[1]
+        for k in range(9):
+            w = jnp.sin(w) * k
+        return jnp.sum(sums) + jnp.sum(w)
+
+    picture = draw(jax.grad(run), X, jnp.ones((4, 3))).picture
+    left = [
+        node.lines
+        for node in picture.nodes
+        if "unused" in node.marks and node.kind == "group" and "plumbing" in node.marks
+    ]
+    assert left
+    assert all(re.fullmatch(r"\d constants \[unused\]", "".join(lines)) for lines in left)
+    assert picture.counts.drawn + sum(picture.counts.folded.values()) == picture.counts.total
