@@ -233,29 +233,51 @@ class Editor:
         if self._store.program is program:
             self._store.tell("folding")  # pictures show injectors that act
 
-    def set_value(self, address: Place, param: str, value: Any) -> None:
+    def set_value(self, address: Place | Several, param: str, value: Any) -> None:
         """Sets a parameter of an injector. Nothing is traced or compiled again.
 
         Except for integers and bools of a plain function: these are fixed when it is traced, so it
         is tried out again.
 
         Args:
-            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`.
+            address: The tag or its value, or the tag's name; or a selector such as `taxpr.var`. A
+                list means all injectors at the values of its items, as one step.
             param: The name of the parameter.
             value: Its value.
 
         Raises:
-            PanelError: If there is no such injector or parameter, or it cannot have that value.
+            PanelError: If there is no such injector or parameter, or it cannot have that value; of
+                several none is changed then.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> session = Session(lambda x: jnp.tanh(jnp.sin(x)), (0.5,))
+            >>> attached = session.attach(["0:sin", "1:tanh"], "scale")
+            >>> session.set_value(["0:sin", "1:tanh"], "factor", 0.5)
+            >>> [str(one) for one in session.injectors.values()]
+            ['scale(factor=0.5)', 'scale(factor=0.5)']
         """
 
-        def place() -> Attached:
-            now = self._ordering.injector(address)
+        def changed(now: Attached) -> Attached:
             new = now.with_value(param, value)
             changes = [SourceChange(one.variable, one.injector).key for one in (now, new)]
             traced_anew = new.error or changes[0] != changes[1]
-            return self._store.place(self._trials.pending(new) if traced_anew else new)
+            return self._trials.pending(new) if traced_anew else new
+
+        def place() -> Attached:
+            if isinstance(address, list):
+                every = [site.injector for site in self._sites_at(address) if site.injector]
+                if not every:
+                    raise PanelError("None of these values has an injector")
+            else:
+                every = [self._ordering.injector(address)]
+            made = [self._store.place(one) for one in [changed(one) for one in every]]
+            return next((one for one in made if one.trial), made[-1])
 
         self._trials.attach("values", place, kind=(str(address), param))
+        if isinstance(address, list):
+            self._trials.try_rest()
 
     def undo(self) -> str:
         """Takes back the last step: a tag, an injector or its values, a line, a value of a state.

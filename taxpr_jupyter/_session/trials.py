@@ -91,6 +91,11 @@ class Trials:
         if failed:
             raise failed
 
+    def try_rest(self) -> None:
+        """Tries out what is still untried, unless that is for later."""
+        if not _LATER.get():
+            self.settle()
+
     def give_up(self) -> None:
         """Removes attached injectors that were not tried out, and restores those before them."""
         taken = [one for one in self.untried if self._take_back(one)]

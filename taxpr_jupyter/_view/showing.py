@@ -130,7 +130,7 @@ class Showing:
         graph.inspection = wire.inspection_state(address, node) if node else {}
         self._tags = self._several.refresh()
         self._tags |= {address: node.site.key} if node and node.site else {}
-        self._controls.show(None if graph.chosen else node)
+        self._controls.show(None if graph.chosen else node, self._several.keys)
 
     def run(self) -> None:
         """Shows the last run."""

@@ -213,3 +213,20 @@ def test_a_selector_is_shown_while_it_is_typed_and_enter_selects_all(page, it):
     search.press("Enter")  # words go on from hit to hit
     expect(count).to_have_text("1 of 2")
     assert chosen(it) == ({TANH}, [TANH])
+
+
+def test_one_slider_moves_all_of_them(page, it):
+    it.session.attach([TANH, TANH2], "scale", factor=0.5)
+    it.look()
+    select_all(it, "tanh", 2)
+    slider = page.locator(".tx-slider")
+    expect(slider).to_have_count(1)
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    it.page.evaluate("idle()")
+    one, other = (one.values["factor"] for one in it.session.injectors.values())
+    assert one == other != 0.5
+    it.root.screenshot(path=BUILD / "several-slider.png")
+    listed = page.get_by_label("Selected values").get_by_role("listitem")
+    expect(listed.filter(has_text=f"scale(factor={one:.6g})")).to_have_count(2)
+    assert found(page, ".taxpr-panel") == []

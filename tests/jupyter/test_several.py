@@ -8,6 +8,7 @@ import pytest
 import taxpr
 from taxpr_jupyter import Session
 from taxpr_jupyter._errors import PanelError
+from taxpr_jupyter._view.widget import view_for
 
 X = jnp.array([0.5, -1.0, 2.0])
 
@@ -224,3 +225,76 @@ def test_a_selector_in_a_search_runs_nothing(session):
     for text in ('var(print("no"))', 'var("h", line=int("3"))', "[var].append(3)"):
         with pytest.raises(PanelError):
             session.find(f"{text}" if text.startswith("var") else f'["x", {text}]')
+
+
+# ---- one value for all -----------------------------------------------------------
+
+
+def test_a_parameter_is_set_at_several_values_as_one_step(session):
+    places = ["0:sin", "1:mul", "2:add"]
+    session.attach(places, "scale", factor=0.5)
+    told = []
+    session.on_change(told.append)
+    for factor in (0.25, 0.125):
+        session.set_value(places, "factor", factor)
+        np.testing.assert_allclose(session.run().outputs, scaled(X, factor), rtol=1e-6)
+    assert told.count("values") == 2
+    session.undo()  # both moves of the slider
+    assert {str(one) for one in session.injectors.values()} == {"scale(factor=0.5)"}
+
+
+def test_a_parameter_is_set_at_all_of_several_values_or_at_none(session):
+    session.attach(["0:sin", "1:mul"], "scale", factor=0.5)
+    session.attach("2:add", "add", value=1.0)
+    before = {key: str(one) for key, one in session.injectors.items()}
+    with pytest.raises(PanelError, match="add has value, and no parameter 'factor' to set"):
+        session.set_value(["0:sin", "1:mul", "2:add"], "factor", 2.0)
+    assert {key: str(one) for key, one in session.injectors.items()} == before
+    with pytest.raises(PanelError, match="None of these values has an injector"):
+        session.set_value(["3:integer_pow"], "factor", 2.0)
+
+
+def test_one_slider_moves_the_injectors_of_all_selected_values(session):
+    view = view_for(session)
+    places = ["0:sin", "1:mul", "2:add"]
+    session.attach(places, "scale", factor=0.5)
+    view.graph.set_state({"chosen": places, "selected": places[-1]})
+    shown = view.graph.controls
+    assert (shown["injector"], [one["name"] for one in shown["fields"]]) == ("scale", ["factor"])
+    message = {"do": "value", "address": shown["address"], "param": "factor", "text": "0.25"}
+    view.graph._handle_custom_msg(message, [])
+    assert view.wait(60)
+    assert {str(one) for one in session.injectors.values()} == {"scale(factor=0.25)"}
+    assert view.graph.controls["fields"][0]["text"] == "0.25"
+    np.testing.assert_allclose(session.run().outputs, scaled(X, 0.25), rtol=1e-6)
+    view.graph._handle_custom_msg({"do": "switch", "address": shown["address"], "on": False}, [])
+    assert view.wait(60)
+    np.testing.assert_allclose(session.run().outputs, model(X), rtol=1e-6)
+    session.attach("2:add", "add", value=1.0)
+    view.graph.set_state({"chosen": places[:2], "selected": places[1]})
+    view.graph.set_state({"chosen": places, "selected": places[2]})
+    assert view.graph.controls == {}  # of two kinds
+    view.close()
+
+
+def counted(ctx, token, params):
+    return ctx * token, ctx
+
+
+def test_one_field_sets_the_ctx_of_all_selected_values(session):
+    view = view_for(session)
+    places = ["0:sin", "1:mul", "2:add"]
+    session.attach(places, counted, ctx=jnp.float32(0.5))
+    view.graph.set_state({"chosen": places, "selected": places[-1]})
+    shown = view.graph.controls
+    assert [one["name"] for one in shown["fields"]] == ["ctx"]
+    message = {
+        "do": "value",
+        "address": shown["address"],
+        "param": "ctx",
+        "text": "jnp.float32(0.25)",
+    }
+    view.graph._handle_custom_msg(message, [])
+    assert view.wait(60)
+    np.testing.assert_allclose(session.run().outputs, scaled(X, 0.25), rtol=1e-6)
+    view.close()

@@ -14,11 +14,16 @@ SHOWN = 100  # values in the list
 
 
 class SeveralView:
-    """Shows what is selected if it is more than one place, and changes all of it at once."""
+    """Shows what is selected if it is more than one place, and changes all of it at once.
+
+    Attributes:
+        keys: The keys of the tags at these places.
+    """
 
     def __init__(self, session: Session, graph: Graph) -> None:
         self._session = session
         self._graph = graph
+        self.keys: list[str] = []
 
     def handle(self, message: Message) -> bool:
         """Does what the browser asks for, if it is for this."""
@@ -45,6 +50,7 @@ class SeveralView:
         """
         graph = self._graph
         nodes = {one: self._session.inspect(one) for one in graph.chosen}
+        self.keys = [row.tag.key for row in _rows(nodes.values()).values() if row.tag]
         graph.several = self._state(nodes) if nodes else {}
         return {one: node.site.key for one, node in nodes.items() if node.site}
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from taxpr_jupyter._edits.attached import Attached, Unread
@@ -27,13 +27,23 @@ class InjectorControls:
         self._show = show
         self._places: list[tuple[str, str]] = []  # text and address
         self._address = ""  # the chosen one of them
+        self._all: list[
+            str
+        ] = []  # several selected values with such an injector; of one it is empty
         self._shown: tuple[Any, ...] = ()  # of what injector the fields are
         self._fields: dict[str, ParamField] = {}
         self._ctx: CtxField | None = None  # of a function that needs one
 
-    def show(self, node: Inspection | None) -> None:
-        """Shows the controls for this node; none where no injector can go."""
-        self._places = _places(node) if node else []
+    def show(self, node: Inspection | None, several: Iterable[str] = ()) -> None:
+        """Shows the controls for this node; none where no injector can go.
+
+        Args:
+            node: The selected node; None without one, and for several.
+            several: The keys of the tags among several selected values. If all injectors there are
+                of one kind, their controls change all of them.
+        """
+        self._all = self._alike(several)
+        self._places = _places(node) if node else [(one, one) for one in self._all[:1]]
         addresses = [address for _, address in self._places]
         if self._address not in addresses:
             self._address = addresses[0] if addresses else ""
@@ -53,6 +63,9 @@ class InjectorControls:
             self._ctx = self._ctx or CtxField(attached.ctx)
             if not attached.unread:
                 self._ctx.show(attached.ctx)
+        if attached and self._all != self._alike(self._all):
+            attached = None  # they are not of one kind any more
+            self._all, self._places, self._address = [], [], ""
         for name, field in self._fields.items():
             field.show(attached.values[name] if attached else None)
         self._show(self._state(attached) if self._address else {})
@@ -63,7 +76,7 @@ class InjectorControls:
             case {"do": "place", "address": address}:
                 self._choose(address)
             case {"do": "switch", "address": address, "on": on}:
-                self._session.switch(address, on, message.get("part"))
+                self._session.switch(self._meant(address), on, message.get("part"))
             case {"do": "arrange", "address": address, "order": order}:
                 self._session.arrange(address, order)
             case {"do": "append", "address": address, "injector": injector}:
@@ -104,6 +117,18 @@ class InjectorControls:
     def _attached(self) -> Attached | None:
         return self._session.injectors.get(self._address) if self._address else None
 
+    def _meant(self, address: str) -> Any:
+        """The place of a message; all of several selected values for the one that is shown."""
+        return self._all if self._all and address == self._address else address
+
+    def _alike(self, keys: Iterable[str]) -> list[str]:
+        """Those of the keys with an injector, if they are several with one kind of injector."""
+        injectors = self._session.injectors
+        found = {key: injectors[key] for key in keys if key in injectors}
+        kinds = {(one.name, id(one.source), *one.values) for one in found.values()}
+        plain = len(kinds) == 1 and not any(one.parts for one in found.values())
+        return list(found) if plain and len(found) > 1 else []
+
     def _choose(self, address: str) -> None:
         if address in [place for _, place in self._places]:
             self._address = address
@@ -113,9 +138,9 @@ class InjectorControls:
         try:
             if injector:
                 choice = self._session.choices().get(injector)
-                attach(address, injector, **(choice.seeds if choice else {}))
+                attach(self._meant(address), injector, **(choice.seeds if choice else {}))
             else:
-                self._session.detach(address)
+                self._session.detach(self._meant(address))
         finally:
             self.refresh()  # also after a mistake: then it shows what is there still
 
@@ -131,12 +156,14 @@ class InjectorControls:
             field = fields[name]
             value = field.typed(to) if isinstance(to, str) else field.moved(to)
             if value is not None:
-                _put(field, lambda: self._session.set_value(address, name, value))
+                meant = self._meant(address)
+                _put(field, lambda: self._session.set_value(meant, name, value))
         elif name == "ctx" and attached.asks_ctx:
             field = (self._ctx if shown else None) or CtxField(attached.ctx)
             where = f"{attached.name} at {address}, ctx"
             read = field.typed(str(to), dict(self._session.namespace), where)
-            _put(field, lambda: self._session.set_ctx(address, Unread(read)))
+            for place in self._all if self._meant(address) is self._all else [address]:
+                _put(field, lambda place=place: self._session.set_ctx(place, Unread(read)))
         else:
             return
         self.refresh()
