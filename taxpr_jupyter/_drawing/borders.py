@@ -1,6 +1,7 @@
 """Draw the inputs, constants and outputs of a jaxpr."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.kinds import NodeKind
 from taxpr_jupyter._model.model import Cluster, Node, count_of
 from taxpr_jupyter._text import paths, short, titles
+from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.tree import Block, BlockEnd
 
@@ -135,6 +137,9 @@ class Borders:
         for end, around in self._shown(block.outs, "output", cluster, wanted):
             indices = [j for j in end.indices if own[j]]
             node = self._end("output", block, end, indices, names, around)
+            if end.children and block.nested is None:
+                held = [scope.held_of(atoms[j], around) for j in indices]
+                node = replace(node, lines=(*node.lines, *_parts(held)))
             self._canvas.add(node, merging=bool(end.children))
             for j in indices:
                 scope.use(atoms[j], node.id, node.id, around, name=names[j])
@@ -224,6 +229,19 @@ class Borders:
         tip = short.tooltip([*about, *indices], line)
         fold = end.address if end.children else None
         return Node(end.address, end.address, kind, tuple(lines), tip, cluster, marks, fold)
+
+
+def _parts(held: Sequence[str]) -> Sequence[str]:
+    """The variables whose parts share a node, each with its number of arrays: `params 8, loss`.
+
+    Args:
+        held: The variable, or the part of one, that holds each array; "" if it is unknown.
+    """
+    roots = Counter(path_parts(name)[0] for name in held) if all(held) else {}
+    if len(roots) < 2:
+        return ()
+    texts = [f"{name} {count}" if count > 1 else name for name, count in roots.items()]
+    return titles.list_lines(", ".join(texts))
 
 
 def _hands_on(block: Block, end: BlockEnd, names: Sequence[str]) -> str:

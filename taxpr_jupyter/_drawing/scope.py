@@ -100,6 +100,12 @@ class Scope:
         del var
         return True
 
+    def held_of(self, atom: introspect.Atom, cluster: str | None) -> str:
+        """The variable that holds a value here or in the open equation that makes it, or ""."""
+        if introspect.is_literal(atom) or atom not in self.origins:
+            return ""
+        return self.held(atom, cluster) or self.origins[atom].inside()
+
     def called_inside(self, var: introspect.Var, cluster: str | None) -> Origin:
         """The origin of a result of a jaxpr, which outside has the name that it has in here."""
         origin = self.origins[var]

@@ -96,6 +96,18 @@ def test_what_a_choice_makes_has_a_name_on_paper_too():
     assert "></text>" not in svg
 
 
+def test_a_bundle_of_results_says_which_variables_it_holds():
+    def step(params, moments, x):
+        moments = jax.tree.map(lambda m, p: 0.9 * m + x * p, moments, params)
+        updated = jax.tree.map(lambda p, m: p - m, params, moments)
+        norm = sum(jnp.sum(m) for m in moments)
+        return (updated, moments), (norm, jnp.tan(norm))
+
+    picture = draw(taxpr.trace(jax.jit(step), names=True)([1.0] * 9, [1.0] * 9, 2.0)).picture
+    lines = [node.lines for node in picture.nodes if node.kind == "output"]
+    assert lines[0] == ("out[0]", "18 arrays", "updated 9, moments 9")
+
+
 @pytest.mark.parametrize(
     ("names", "text"),
     [
