@@ -130,15 +130,30 @@ def _model(program: Program, args: tuple[PyTree, ...], kwargs: PyTree) -> str | 
     for one in jax.tree.leaves((args, kwargs), is_leaf=is_one):
         end = start + len(jax.tree.leaves(one))
         if is_one(one) and any(map(_is_float, program.in_avals[start:end])):
-            root = _ROOT.match(program.in_names[start])
-            return root and root[0]
+            return _roots(program)[start]
         start = end
     return None
 
 
+def _roots(program: Program) -> list[str]:
+    """For each input the name of its argument, such as ``"params"``, or ``"args[0]"`` of `*args`.
+
+    A leaf of a tuple and one of several arguments are named alike: the tree tells them apart.
+    """
+    found = list[str]()
+    for group in program.in_tree.children():  # the arguments by position, and those by name
+        for one in group.children():
+            names = program.in_names[len(found) : len(found) + one.num_leaves]
+            roots = [m[0] if (m := _ROOT.match(name)) else name for name in names]
+            if len(set(roots)) > 1:
+                roots = [root.partition("[")[0] for root in roots]
+            found += roots
+    return found
+
+
 def _parameters(program: Program, asked: str | Sequence[str] | None) -> _Parameters:
     names = program.in_names
-    roots = list(dict.fromkeys(m[0] for name in names if (m := _ROOT.match(name))))
+    roots = list(dict.fromkeys(_roots(program)))
     wanted = [asked] if isinstance(asked, str) else asked
     if wanted is not None and not _are_names(wanted):
         raise ArgumentError(

@@ -414,3 +414,22 @@ def test_a_tree_of_a_program_without_names_and_of_library_code_alone():
     assert taxpr.summary(program)(PARAMS, X).flops == taxpr.summary(loss)(PARAMS, X).flops
     found = taxpr.summary(jnp.dot)(np.ones((D, D), np.float32), np.ones((D, D), np.float32))
     assert [(row.depth, row.name, row.flops) for row in found.rows] == [(0, "dot", 2 * D**3)]
+
+
+@pytest.mark.parametrize("given", [list, tuple])
+def test_each_element_of_a_tuple_is_a_parameter(given):
+    def f(weights, x):
+        return weights[0] * x + weights[1] ** weights[2]
+
+    found = taxpr.summary(f)(given([jnp.ones(3), jnp.ones(3), jnp.ones(())]), jnp.ones(3))
+    assert (found.parameters, found.rows[0].parameters) == (7, 7)
+    assert "7 parameters (weights, 28 bytes)" in str(found)
+
+
+def test_the_first_of_several_arguments_by_position_is_the_parameters():
+    def f(*args):
+        return args[0]["w"] * args[1] + args[0]["b"]
+
+    found = taxpr.summary(f)({"w": jnp.ones(3), "b": jnp.ones(2).sum()}, jnp.ones(3))
+    assert found.parameters == 4
+    assert "(args[0], 16 bytes)" in str(found)
