@@ -122,7 +122,8 @@ class RowMaker:
             return MemoryRow(one.bytes, 0.0, one.name, "", "", 1, 1, why, one.place)
         address = self._as_kept(made)
         told = self._words.of(address)
-        if one.name and not told.variable:
+        if one.name and (not told.variable or told.code.startswith("∂ ")):
+            # A derivative is not what the variable of its statement holds.
             told = told._replace(variable=one.name)
         if made.alike:
             every = [told, *map(self._words.of, made.alike)]

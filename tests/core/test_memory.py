@@ -584,3 +584,15 @@ def test_a_gradient_of_integers_has_a_byte_for_each():
     args = jnp.arange(1000), jnp.ones(1000)
     guess = taxpr.memory(counted, compile=False)(*args)
     assert guess.results == plain(counted, *args)[1] == 1000
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_results_of_a_gradient_have_names_of_their_own(compiled):
+    def loss(params, x):
+        hidden = jax.nn.silu(x @ params["w"] + params["b"][None])
+        return jnp.mean(hidden @ params["v"])
+
+    params = {"w": jnp.ones((8, 32)), "b": jnp.ones(32), "v": jnp.ones(32)}
+    use = taxpr.memory(jax.grad(loss), compile=compiled)(params, jnp.ones((20, 8)))
+    found = {row.variable: row.bytes for row in use.rows if row.why == "result"}
+    assert found == {"out['w']": 1024, "out['b']": 128, "out['v']": 128}
