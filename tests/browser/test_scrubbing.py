@@ -156,3 +156,24 @@ def test_a_watched_expression_has_the_same_chip(it):
     assert found(it.page, ".taxpr-panel") == []
     watched.get_by_role("button", name="Watch abs(speed) + start no longer").click()
     expect(watched).to_have_count(0)
+
+
+@pytest.mark.parametrize("by", ["pointer", "keys"])
+def test_all_of_a_chip_is_shown_for_what_is_pointed_at(it, by):
+    it.page.get_by_role("button", name="Record values").click()
+    it.page.get_by_role("tab", name="Picture").click()
+    it.look()
+    address, value = next(iter(it.view.graph.held.items()))
+    pointed = it.page.locator(".tx-badges .tx-pointed")
+    expect(pointed).to_have_count(0)
+    if by == "pointer":
+        it.node(address).locator("text").first.hover()
+    else:
+        it.node(address).focus()
+    chip = it.session.recorded.chips[value]
+    expect(pointed).to_have_text(chip.words + chip.wrong)
+    if by == "pointer":
+        it.page.mouse.move(1, 1)
+    else:
+        it.node(address).blur()
+    expect(pointed).to_have_count(0)

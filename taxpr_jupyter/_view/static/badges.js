@@ -16,6 +16,8 @@ const HEIGHT = 18; // of a chip
 export class Badges {
   /** @param {HTMLElement} stage */
   constructor(stage) {
+    /** @type {HTMLElement | null} */
+    this.pointed = null;
     this.layer = h("div", { class: "tx-badges", "aria-hidden": "true" });
     stage.append(this.layer);
   }
@@ -47,6 +49,17 @@ export class Badges {
     const brief = left(chips);
     for (const [chip] of brief) chip.classList.add("tx-brief");
     for (const [chip] of left(brief)) chip.classList.add("tx-hidden");
+  }
+
+  /** Shows all of one chip above the others; null: of none. @param {HTMLElement | null} chip @param {Point} at */
+  point(chip, { x, y }) {
+    this.pointed?.remove();
+    this.pointed = chip;
+    if (!chip) return;
+    chip.classList.add("tx-pointed");
+    chip.style.left = `${x.toFixed(1)}px`;
+    chip.style.top = `${y.toFixed(1)}px`;
+    this.layer.append(chip);
   }
 
   /** To be called when the picture has moved. @param {View} place */

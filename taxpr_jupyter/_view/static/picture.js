@@ -189,6 +189,15 @@ export class Picture {
       atNodes.add(value);
     }
     this.badges.show(chips);
+    this.#badgePointed();
+  }
+
+  /** All of the chip of what is pointed at, or has the keys, though it may lie on another. */
+  #badgePointed() {
+    const item = this.pointed;
+    const value = item && !item.classList.contains("cluster") ? this.gives[addressOf(item)] : undefined;
+    const chip = (item?.isConnected && value && this.held?.chip(value)) || null;
+    this.badges.point(chip, item && chip ? below(item, this.boxes) : { x: 0, y: 0 });
   }
 
   /** Marks these elements as selected, too. @param {string[]} addresses */
@@ -255,6 +264,7 @@ export class Picture {
     if (item === this.pointed) return;
     this.pointed = item;
     this.#outline();
+    this.#badgePointed();
   }
 
   /** Outlines all that XLA computes in one kernel with what is pointed at, or else is selected. */
