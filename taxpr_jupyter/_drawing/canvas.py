@@ -274,7 +274,7 @@ class Canvas:
         leaving: dict[str, list[Edge]] = {}
         for edge in self.edges:
             # What a backward pass takes is named there.
-            if edge.id in self._carried and edge.kind in ("value", "read"):
+            if edge.id in self._carried and edge.kind == "value":
                 leaving.setdefault(edge.source, []).append(edge)
         found: dict[str, dict[str, str]] = {}
         for source, edges in leaving.items():
