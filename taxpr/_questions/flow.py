@@ -241,7 +241,7 @@ def _changes(
         else:
             continue
         with np.errstate(divide="ignore", invalid="ignore"):
-            found[f"in{k}"] = change, change / size
+            found[f"in{k}"] = change, change / size if flat[k].size else change
     return found
 
 
@@ -319,17 +319,16 @@ def _row(
 
 def _joined(name: str, rows: Sequence[FlowRow]) -> dict[str, Any]:
     """A row for arrays of one tree: the norms of all of them together."""
-    held = [row for row in rows if 0 not in row.shape] or rows  # an array of nothing has no norm
-    norms, ratios = _together([row.norms for row in held]), None
+    norms, ratios = _together([row.norms for row in rows]), None
     if rows[0].updates is not None:
         with np.errstate(divide="ignore", invalid="ignore"):  # of weights that are zero
-            ratios = _together([row.changes for row in held]) / norms
+            ratios = _together([row.changes for row in rows]) / norms
     return {
         "variable": name,
         "line": common([row.line for row in rows], ""),
         "shape": f"{len(rows)} arrays",
         "norms": norms,
-        "grads": None if rows[0].grads is None else _together([row.grads for row in held]),
+        "grads": None if rows[0].grads is None else _together([row.grads for row in rows]),
         "updates": ratios,
         "address": rows[0].address,
         "addresses": tuple(row.address for row in rows),

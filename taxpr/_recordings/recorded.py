@@ -318,7 +318,9 @@ def _said(part: Part) -> str:
     kept, stats = part.kept, part.stats(each=False)
     text = f"{part.name}{part.path}: {part.type}"
     text += f" of ({', '.join(kept.axes)})" if kept.axes else ""
-    if stats is not None:
+    if stats is not None and not stats.size:
+        text += ", empty" if 0 in kept.shape else ", did not run"
+    elif stats is not None:
         text += f", {stats.min:.4g} … {stats.max:.4g}, mean {stats.mean:.4g}"
         text += f", {nonfinite(stats)}" if stats.nonfinite else ""
     return text if kept.value is not None else f"{text}; statistics only"

@@ -22,7 +22,7 @@ _FIELDS = ("mean", "std", "min", "max", "norm", "zeros", "nan", "posinf", "negin
 WIDTH = len(_FIELDS) + BINS  # numbers of one summary
 
 
-_NOTHING: tuple[float, ...] = (math.nan,) * 5 + (0.0,) * (WIDTH - 5)  # of no elements
+_NOTHING: tuple[float, ...] = (math.nan,) * 4 + (0.0,) * (WIDTH - 4)  # of no elements
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Stats:
 
     Each is a number, or with ``each=True`` an array with the axes of the loops and devices. Complex
     numbers count by their absolute values; they are NaN if a part is, else -inf if a part is. If no
-    element is finite, the first five are NaN.
+    element is finite, the first five are NaN; of no elements the norm is 0.
 
     Attributes:
         mean: The mean of the finite elements.
@@ -301,7 +301,8 @@ def joined(table: Any) -> Any:
     by_name = dict(zip(_FIELDS, np.moveaxis(table, -1, 0), strict=False))
     share = by_name["finite"]
     is_live, total = share > 0, share.sum(-1)
-    parts = np.maximum((table[..., _FIELDS.index("nan") : len(_FIELDS)].sum(-1) > 0).sum(-1), 1)
+    many = (table[..., _FIELDS.index("nan") : len(_FIELDS)].sum(-1) > 0).sum(-1)
+    parts = np.maximum(many, 1)
     shares = [by_name[name].sum(-1) / parts for name in _FIELDS[5:]]
     weight = share / np.where(total > 0, total, 1)[..., None]
     low = np.where(is_live, by_name["min"], np.inf).min(-1, initial=np.inf)
@@ -316,6 +317,7 @@ def joined(table: Any) -> Any:
         norm = np.sqrt((norm**2).sum(-1)) * unit
     numbers = middle * unit, np.sqrt(spread.sum(-1)) * unit, low, high, norm
     numbers = [np.where(total > 0, one, np.nan) for one in numbers]
+    numbers[-1] = np.where((many == 0) & (share.shape[-1] > 0), 0.0, numbers[-1])
     histogram = _rebinned(table, low / unit, high / unit)
     return np.stack([*numbers, *shares, *histogram], -1)
 

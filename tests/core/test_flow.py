@@ -263,3 +263,59 @@ def test_a_parameter_that_functions_hand_on_is_shown_once():
     found = taxpr.flow(loss)([{"w": jnp.eye(2)}, {"w": jnp.eye(2) * 2}], jnp.ones(2))
     names = [row.variable for row in found.rows]
     assert names == ["params[0]['w']", "params[1]['w']", "x", "loss.p['w']", "h"]
+
+
+def test_an_empty_array_has_a_norm_of_zero_and_no_mean():
+    def f(x):
+        y = x * 2
+
+        def step(c, _):
+            each = c * 2
+            return each, None
+
+        out, _ = lax.scan(step, y, None, length=3)
+        return out.sum()
+
+    x = jnp.zeros((0, 3))
+    flow = taxpr.flow(f)(x)
+    assert {row.variable for row in flow.rows} >= {"x", "y", "each", "out"}
+    for row in flow.rows:
+        assert not row.norms.any()
+        assert not row.grads.any()
+    assert "nan" not in str(flow).lower()
+    for keep in ("values", "stats"):
+        recording = taxpr.watch(f, keep=keep)(x)
+        assert str(recording["y"]).startswith("y: float32[0, 3], empty")
+        for part in recording.parts:
+            for each in (False, True):
+                stats = part.stats(each)
+                assert not np.any(stats.norm)
+                assert not np.any(stats.nonfinite)
+                assert np.isnan(stats.mean).all()
+        assert "nan" not in str(recording.table).lower()
+
+
+def test_an_empty_weight_is_part_of_no_norm_of_a_tree():
+    def loss(params, x):
+        return (params["w"] * x).sum() + params["none"].sum()
+
+    def step(params, x):
+        return jax.tree.map(lambda p: p * 0.5, params)
+
+    params = {"w": jnp.ones(4), "none": jnp.zeros((0, 2))}
+    rows = {row.variable: row for row in taxpr.flow(loss, step=step)(params, jnp.ones(4)).rows}
+    assert rows["params['none']"].updates.tolist() == [0.0]
+    assert rows["params['w']"].updates.tolist() == [0.5]
+
+
+def test_a_value_that_no_iteration_computes_did_not_run():
+    def g(x, n):
+        def body(c):
+            each = c[0] + 1, c[1] * 2
+            return each
+
+        return lax.while_loop(lambda c: c[0] < n, body, (0, x))[1]
+
+    said = str(taxpr.watch(g, "each")(jnp.ones(3), 0)["each"])
+    assert "did not run" in said
+    assert "nan" not in said
