@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -207,10 +207,9 @@ def noise(token: PyTree, state: PyTree, key: Array, stddev: ArrayLike) -> tuple[
 
     The key must be given. Each firing draws with a key of its own, made of that key, the
     address of the tag and the number of the firing: the same in every run and process, and
-    another in each iteration and at each tag. If `jax.vmap` maps the whole program, all batch
-    elements draw the same unless the key is mapped, too; within the program `per_example` gives
-    each example a key of its own. In a `jax.shard_map` devices draw apart if JAX knows that the
-    token varies, and the same with ``check_vma=False``.
+    another in each iteration and at each tag. Under `jax.vmap` each batch element draws for itself;
+    `per_example` gives each a key of its own. In a `jax.shard_map` devices draw apart if JAX knows
+    that the token varies, and the same with ``check_vma=False``.
 
     Example:
         >>> from taxpr import noise, tag, trace
@@ -228,9 +227,32 @@ def noise(token: PyTree, state: PyTree, key: Array, stddev: ArrayLike) -> tuple[
             raise InjectorError(f"noise: the token is {x.dtype}, and noise is a fraction.")
         for axis in sorted(_compat.varying(x)):
             key = jax.random.fold_in(key, jax.lax.axis_index(axis))
-        return x + _fitted("noise", "stddev", stddev, x) * jax.random.normal(key, x.shape, x.dtype)
+        return x + _fitted("noise", "stddev", stddev, x) * _normal(key, jax.lax.stop_gradient(x))
 
     return jax.tree.map(one, token, keys), {**state, "fired": state["fired"] + 1}
+
+
+@jax.custom_batching.custom_vmap
+def _normal(key: Array, like: Array) -> Array:
+    """Normal numbers of the shape and dtype of an array, for each element of a batch its own.
+
+    Without the rule, `jax.vmap` around a function that is edited would give all elements the same.
+    """
+    return jax.random.normal(key, like.shape, like.dtype)
+
+
+@_normal.def_vmap
+def _normal_of_batch(
+    size: int, mapped: Sequence[bool], key: Array, like: Array
+) -> tuple[Array, bool]:
+    if not mapped[0]:
+        return _normal(key, like), True
+    shape = like.shape[1:] if mapped[1] else like.shape
+
+    def drawn(one: Array) -> Array:
+        return jax.random.normal(one, shape, like.dtype)
+
+    return jax.vmap(drawn)(key), True
 
 
 # ---- cast and stop_gradient --------------------------------------------------

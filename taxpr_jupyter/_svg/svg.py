@@ -104,9 +104,8 @@ def _edge(edge: Edge, layout: Layout, where: Placed, nodes: Mapping[str, Node]) 
     unplaced = [f"{_ENDS[label.end]}: {label.text}" for label in labels if not label.middle]
     about = _title("\n".join(filter(None, [edge.tooltip, *unplaced])))
     twin = _twin(edge, layout, nodes)
-    classes = f"edge {edge.kind}{' far' if twin else ''}"
     path = f'<path d="{line}"/>' if line else ""
-    return f'<g class="{classes}"{value}>{about}{path}{arrow}{words}{twin}</g>'
+    return f'<g class="edge {edge.kind}"{value}>{about}{path}{arrow}{words}{twin}</g>'
 
 
 def _twin(edge: Edge, layout: Layout, nodes: Mapping[str, Node]) -> str:

@@ -1,5 +1,6 @@
 """The questions of a session, in Python and in the panel."""
 
+import math
 import pathlib
 import threading
 
@@ -14,7 +15,7 @@ from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._lines.values import ValuesAt
 from taxpr_jupyter._model.questions import QUESTIONS, Question, question_buttons
 from taxpr_jupyter._stoppable import CancelledError
-from taxpr_jupyter._view.parts.asking import BARE, NO_LOSS, SINCE, SINCE_BARE
+from taxpr_jupyter._view.parts.asking import BARE, EDITED, NO_LOSS, SINCE, SINCE_BARE
 from taxpr_jupyter._view.parts.recorded_view import WITH, WITHOUT
 from taxpr_jupyter._view.widget import view_for
 
@@ -329,6 +330,26 @@ def test_the_last_answer_is_gone_while_the_next_one_is_awaited(session, ask, mon
     going.set()
     assert view.wait(60)
     assert view.graph.answer["headline"]
+
+
+def test_answers_say_which_injectors_are_edited_into_the_program():
+    def squared(w, x):
+        h = jnp.tanh(x * w)
+        return (h**2).sum()
+
+    args = jnp.ones(3), jnp.full(3, 0.5)
+    session = Session(jax.grad(squared), args)
+    session.attach(taxpr.var("h"), "scale", factor=math.inf)
+    [key] = session.injectors
+    view = view_for(session)
+    view.graph._handle_custom_msg({"do": "ask", "question": "find_nan"}, [])
+    assert view.wait(60)
+    answer = view.graph.answer
+    assert "infinities" in answer["headline"]  # made by the change
+    assert EDITED.format("scale", "h") in answer["notes"]
+    assert BARE not in answer["notes"]
+    session.set_value(key, "factor", 2.0)
+    assert view.graph.answer["stale"] == SINCE
 
 
 def test_answers_of_the_program_without_injectors_say_so(session, ask):

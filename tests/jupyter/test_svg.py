@@ -71,7 +71,6 @@ def canonical(svg):
         lines = [] if title is None else (title.text or "").split("\n")
         told = [line.partition(": ")[2] for line in lines if line.startswith("at its ")]
         if {"residual", "seed"} & set((edge.get("class") or "").split()):
-            edge.set("class", (edge.get("class") or "").removesuffix(" far"))
             for twin in edge.findall(f"{NS}g"):
                 edge.remove(twin)
         edge.set("data-texts", repr(sorted([*told, *(text.text or "" for text in texts)])))

@@ -25,6 +25,7 @@ _OF_INJECTORS = ("tags", "injectors", "tried", "values")
 SINCE = "The injectors or states have changed since."
 SINCE_BARE = "This is about the program without its injectors, which have changed since."
 BARE = "This is about the program without the attached injectors."
+EDITED = "This is about the program with {} at {}: its source is edited there."
 NO_LOSS = (
     "Sizes and gradients are of a loss, and no result here is a single number of floats: trace the "
     "function that returns the loss, as %%taxpr loss(params, batch), and ask there."
@@ -80,7 +81,10 @@ class AskView:
     def changed(self, change: str) -> None:
         """Says that the answer is about an earlier edition of the program, if it is."""
         shown = self._graph.answer
-        if "question" in shown and (stale := _stale(shown["question"], change) or shown["stale"]):
+        edited = any(one.edits for one in self._session.injectors.values())
+        if "question" in shown and (
+            stale := _stale(shown["question"], change, edited) or shown["stale"]
+        ):
             answer: Answer = {**shown, "stale": stale}
             self._graph.answer = answer
 
@@ -104,8 +108,7 @@ class AskView:
 
     def _state(self, question: str, of: str, answer: taxpr.questions.Answer) -> Answer:
         one = question_of(question)
-        ran_bare = one.runs and one.needs != "injectors"
-        bare = [BARE] if self._session.injectors and ran_bare else []
+        about = self._about() if one.runs and one.needs != "injectors" else []
         # It may be false and have rows, as of a type whose rounding is all that differs.
         columns, *rows = answer.texts() if answer.rows else [[]]
         shown = [k for k, name in enumerate(columns) if name != "address"]
@@ -118,9 +121,19 @@ class AskView:
                 for row, cells in zip(answer.listed(), rows, strict=False)
             ],
             "more": len(answer.listed()) - len(rows),
-            "notes": [*bare, *(visible(note) for note in answer.notes)],
+            "notes": [*about, *(visible(note) for note in answer.notes)],
             "code": self._session.code(question, of),
         }
+
+    def _about(self) -> list[str]:
+        """Which of the attached injectors the program of a question has."""
+        attached = self._session.injectors
+        notes = [
+            EDITED.format(one.name, self._session.inspect(key).title)
+            for key, one in attached.items()
+            if one.edits
+        ]
+        return notes if len(notes) == len(attached) else [*notes, BARE]
 
     def _row(self, row: Any, cells: list[str]) -> AnswerRow:
         """A row, a dataclass or a dict, with its addresses, if there is something to select."""
@@ -149,8 +162,14 @@ def _empty(question: str, of: str) -> Answer:
     }
 
 
-def _stale(question: str, change: str) -> str:
-    """Why an answer no longer fits the shown program, after a change."""
+def _stale(question: str, change: str, edited: bool) -> str:
+    """Why an answer no longer fits the shown program, after a change.
+
+    Args:
+        question: The question.
+        change: The kind of the change.
+        edited: Whether an injector edits the source: a question then has it in its program.
+    """
     one = question_of(question)
     if not one.runs:
         return ""
@@ -159,7 +178,7 @@ def _stale(question: str, change: str) -> str:
     of_injectors = one.needs == "injectors"
     if change not in _OF_INJECTORS or (change == "tags" and not of_injectors):
         return ""
-    return SINCE if of_injectors else SINCE_BARE
+    return SINCE if of_injectors or edited else SINCE_BARE
 
 
 def _flows(session: Session) -> Flows:

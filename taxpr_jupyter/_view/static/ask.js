@@ -9,7 +9,7 @@
 import { eqnOf } from "./address.js";
 import { button, facts, fill, folded, h, hint, section, table } from "./dom.js";
 
-const HOW = "A question runs the program without injectors. Click a row of the answer to select its value.";
+const HOW = "A question runs the program as its source is edited, without other injectors. Click a row of the answer to select its value.";
 
 export class Ask {
   /**
