@@ -55,7 +55,8 @@ def _listen(socket: Any, answers: list[Any]) -> None:
         socket.on("framereceived", lambda frame: answers.append(frame))
 
 
-def _is_save(response: Any) -> bool:
+def is_save(response: Any) -> bool:
+    """Whether the page saved the notebook."""
     return response.request.method == "PUT" and "/api/contents/" in response.url
 
 
@@ -155,7 +156,7 @@ class NotebookPage:
 
     def save(self) -> None:
         """Saves the notebook and waits until it is saved."""
-        with self.page.expect_response(_is_save) as saved:
+        with self.page.expect_response(is_save) as saved:
             self.page.keyboard.press("Control+s")
         assert saved.value.ok
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from browser.conftest import BUILD
-from browser.notebook_page import SECONDS, NotebookPage, expect, in_python, notebook, until
+from browser.notebook_page import SECONDS, NotebookPage, expect, in_python, is_save, notebook, until
 from browser.programs import ADD, IMPORTS, QUICKSTART, SCAN, SCANNED, TANH, whole_way
 
 import taxpr
@@ -179,6 +179,27 @@ def test_beside_run_stands_what_came_of_it(page, opened):
     panel.injector.select_option("none")
     panel.run(2)
     expect(line).to_have_text("Run 2: no output changed")
+
+
+def test_the_notebook_is_saved_by_its_key_from_within_the_panel(page, opened):
+    """Whatever has the focus; and what is typed or copied in the panel stays with it."""
+    book, panel = opened()
+    panel.select(TANH)
+    panel.attach("scale")
+    cells = book.count_cells()
+    for focused in (
+        panel.root.get_by_role("tab", name="Picture"),
+        panel.slider,
+        panel.field,
+        panel.node(TANH),
+    ):
+        focused.focus()
+        with page.expect_response(is_save):
+            page.keyboard.press("Control+s")
+        expect(focused).to_be_focused()
+        for key in ("a", "Control+a", "Control+x", "d", "d"):
+            page.keyboard.press(key)
+    assert book.count_cells() == cells
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ import { Controls, RunBar } from "./controls.js";
 import { button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, svgElement, textField, zoomTools } from "./dom.js";
 import { Find } from "./find.js";
 import { Held } from "./held.js";
+import { shareKeys } from "./keys.js";
 import { drawLegend } from "./legend.js";
 import { Picture } from "./picture.js";
 import { drawResults } from "./results.js";
@@ -541,34 +542,6 @@ function render({ model, el }) {
   });
 
   let panel = /** @type {HTMLElement | null} */ (null); // known once this is in the page
-  // Notebook 7 takes keys from focused elements unless the element itself says this, and Notebook 6
-  // takes what reaches the page. So do both for all of the panel, the ipywidgets included, and give
-  // these the name that stands before them. Escape gives the keys back to the notebook.
-  const claim = (/** @type {Event} */ event) => {
-    const target = /** @type {Element} */ (event.target);
-    target.setAttribute("data-lm-suppress-shortcuts", "true");
-  };
-  /** What Ctrl+Z and its like ask for, outside of fields, which have their own. */
-  const stepOf = (/** @type {KeyboardEvent} */ event) => {
-    const own = event.target instanceof HTMLInputElement && !["checkbox", "range"].includes(event.target.type);
-    const key = event.key.toLowerCase();
-    if (own || event.altKey || !(event.ctrlKey || event.metaKey) || !["z", "y"].includes(key)) return null;
-    return key === "y" || event.shiftKey ? "redo" : "undo";
-  };
-  const keep = (/** @type {KeyboardEvent} */ event) => {
-    const what = stepOf(event);
-    if (what) {
-      event.preventDefault();
-      event.stopPropagation();
-      return steps[what].click();
-    }
-    if (event.ctrlKey || event.metaKey) return;
-    event.stopPropagation();
-    const outside = panel?.parentElement?.closest("[tabindex]"); // the cell, where it takes keys
-    if (event.key === "Escape" && outside instanceof HTMLElement) {
-      outside.focus({ preventScroll: true });
-    }
-  };
   // The notebook marks the widget around this one by a class when its kernel is gone, as after a
   // restart.
   const orphaned = () => {
@@ -594,8 +567,7 @@ function render({ model, el }) {
     }
     if (!panel && el.isConnected) {
       panel = el.closest(".taxpr-panel") ?? boxed(el);
-      panel.addEventListener("focusin", claim, { signal: ended.signal });
-      panel.addEventListener("keydown", keep, { signal: ended.signal });
+      shareKeys(panel, (what) => steps[what].click(), ended.signal);
       marks.observe(panel, { attributes: true, attributeFilter: ["class"] });
       orphaned();
       picture.resized();
