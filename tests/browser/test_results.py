@@ -96,6 +96,27 @@ def test_a_run_leaves_the_source_in_sight(page, it):
     expect(page.get_by_role("tabpanel", name="Results")).to_be_visible()
 
 
+@pytest.mark.parametrize("first", ["Source", "Ask", "Picture"])
+def test_what_is_chosen_while_a_run_is_under_way_stays(page, it, first):
+    page.get_by_role("tab", name=first).click()
+    it.page.evaluate("idle()")
+    it.answers = False  # the run is under way
+    page.get_by_role("button", name="Run", exact=True).click()
+    picture = page.get_by_role("tab", name="Picture")
+    if first == "Picture":
+        page.locator(".tx-stage svg .node").first.click()
+    else:
+        picture.click()
+    it.page.evaluate("idle()")
+    it.view.graph.view = "picture"
+    it.session.run()
+    assert it.view.wait(60)
+    it.answers = True
+    it.look()
+    expect(page.locator(".tx-ran")).to_contain_text("Run 1")
+    expect(picture).to_have_attribute("aria-selected", "true")
+
+
 def test_runs_are_compared_restored_and_named_in_a_strip(page, it):
     session = it.session
     hidden = next(one for one in session.program.variables() if one.name == "hidden")

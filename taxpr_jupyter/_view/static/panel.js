@@ -183,7 +183,9 @@ function render({ model, el }) {
   // The kernel may take messages in several threads: by their numbers it handles them in order.
   const from = Math.random().toString(36).slice(2);
   let [sent, handled] = [0, 0];
+  let asked = false; // for a run, and for nothing since
   const send = (/** @type {Message} */ message) => {
+    if (message.do !== "cancel") asked = message.do === "run";
     sent += 1;
     model.send({ ...message, from, number: sent });
     setTimeout(showProgress, SLOW);
@@ -197,6 +199,7 @@ function render({ model, el }) {
   const select = (/** @type {string} */ address) => choose([], address);
   /** Selects these, of which one is looked at; one alone is in no list. */
   const choose = (/** @type {string[]} */ chosen, address = chosen.at(-1) ?? "") => {
+    asked = false;
     const several = chosen.length > 1 ? chosen : [];
     model.set("selected", address); // the first, for Python keeps only what this is among
     if (several.length || model.get("chosen").length) model.set("chosen", several);
@@ -226,13 +229,13 @@ function render({ model, el }) {
   const outcome = h("div", { class: "tx-outcome" }, hint(NO_RUN));
   const runs = new Runs(send, (words) => drawCopied(words, say));
   const results = h("div", { class: "tx-results" }, runs.element, outcome);
-  let asked = false; // for a run, by the button here
   const code = h("details", {});
   const ran = button("", () => look("results"), { title: "Show the results" });
   const ranLine = h("div", { class: "tx-ran", role: "status", "aria-live": "polite" }, ran);
 
   /** Opens a tab, as the user asks for. */
   const look = (/** @type {Traits["view"]} */ view) => {
+    asked = false;
     results.classList.remove("tx-came");
     set("view", view);
   };
@@ -283,10 +286,7 @@ function render({ model, el }) {
   const waits = (/** @type {number} */ number) => number > handled;
   const controls = new Controls({ send, waits });
   const runBar = new RunBar(
-    (message) => {
-      asked = message.do === "run";
-      return send(message);
-    },
+    send,
     (live) => set("live", live),
     (on) => set("gradients", on ? "on" : "off"),
   );
