@@ -64,6 +64,10 @@ class Steps:
         self.undone = []
         self._kind = kind
 
+    def end(self) -> None:
+        """Ends the last step: what comes next is another one, also of the same kind."""
+        self._kind = None
+
     def forget(self, edited: Edited) -> None:
         """Forgets the last step if it was taken back, and all is as before."""
         if self._done and _known(self._done[-1].edits) == _known(edited.edits):

@@ -98,12 +98,16 @@ class SetText(TypedDict):
 
 
 class SetPosition(TypedDict):
-    """Sets a parameter to a position of its slider."""
+    """Sets a parameter to a position of its slider.
+
+    Undo takes back all positions in a row with the same number of their drag.
+    """
 
     do: Literal["value"]
     address: str
     param: str
     position: int
+    drag: int
 
 
 class SetState(TypedDict):

@@ -1,7 +1,7 @@
 """The part of a session that changes the program: tags, injectors, their values."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, overload
 
 from taxpr_jupyter._edits.attach import Choice, choices
@@ -233,7 +233,9 @@ class Editor:
         if self._store.program is program:
             self._store.tell("folding")  # pictures show injectors that act
 
-    def set_value(self, address: Place | Several, param: str, value: Any) -> None:
+    def set_value(
+        self, address: Place | Several, param: str, value: Any, *, step: Hashable = None
+    ) -> None:
         """Sets a parameter of an injector. Nothing is traced or compiled again.
 
         Except for integers and bools of a plain function: these are fixed when it is traced, so it
@@ -244,6 +246,7 @@ class Editor:
                 list means all injectors at the values of its items, as one step.
             param: The name of the parameter.
             value: Its value.
+            step: `undo` takes back all values in a row with an equal ``step``.
 
         Raises:
             PanelError: If there is no such injector or parameter, or it cannot have that value; of
@@ -275,15 +278,16 @@ class Editor:
             made = [self._store.place(one) for one in [changed(one) for one in every]]
             return next((one for one in made if one.trial), made[-1])
 
-        self._trials.attach("values", place, kind=(str(address), param))
+        self._trials.attach("values", place, kind=(str(address), param, step))
         if isinstance(address, list):
             self._trials.try_rest()
 
     def undo(self) -> str:
         """Takes back the last step: a tag, an injector or its values, a line, a value of a state.
 
-        Several values of one parameter in a row count as one step. Open nodes in the picture, and
-        runs, stay unchanged.
+        Several values of one parameter in a row count as one step, until a run that you asked for.
+        So do the values of one drag of a slider. Open nodes in the picture, and runs, stay
+        unchanged.
 
         Returns:
             The step, in words.

@@ -199,6 +199,8 @@ class Runner:
             >>> print(run.baseline, run.outputs)
             1.0 3.0
         """
+        if not live:
+            self._store.steps.end()
         with self._alone(live, cancel):
             last = self.last
             again = live and last is not None and last.live and not last.name

@@ -48,6 +48,40 @@ def test_an_injector_is_typed_as_a_line_of_python(page, it):
     expect(field).to_have_value("lambda h, by=1.5: by * h")
 
 
+def test_each_drag_of_a_slider_is_a_step_to_undo(page, it):
+    page.locator("select[aria-label=Injector]").select_option("scale")
+    page.evaluate("idle()")
+
+    def drag(*shares):
+        box = page.locator(".tx-slider").bounding_box()
+        for share in shares:
+            below = 60 * (share != shares[0])  # the pointer need not stay on the slider
+            page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2 + below)
+            page.mouse.down()  # the first time
+            page.evaluate("idle()")
+        page.mouse.up()
+        page.evaluate("idle()")
+        return factor()
+
+    def factor():
+        [attached] = it.session.injectors.values()
+        return attached.values["factor"]
+
+    seen = [factor(), drag(0.5, 0.6, 0.7), drag(0.7, 0.8, 0.9)]
+    page.locator(".tx-slider").press("ArrowLeft")
+    page.evaluate("idle()")
+    seen.append(factor())
+    assert seen == sorted(set(seen[:3])) + seen[3:]
+    assert seen[1] < seen[3] < seen[2]
+    for before in reversed(seen[:-1]):
+        page.get_by_role("button", name="Undo").click()
+        page.evaluate("idle()")
+        assert factor() == before
+    page.get_by_role("button", name="Undo").click()
+    page.evaluate("idle()")
+    assert not it.session.injectors
+
+
 def test_an_injector_is_switched_off_and_on(page, it):
     choice = page.locator("select[aria-label=Injector]")
     switch = page.get_by_role("checkbox", name="On")

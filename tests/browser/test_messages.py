@@ -77,7 +77,7 @@ def test_a_parameter_is_moved_and_typed(page, shown):
     to = {"do": "value", "address": f"{TANH}.0", "param": "factor"}
     page.locator(".tx-slider").press("ArrowLeft")
     [moved] = all_sent(it)
-    assert moved == {**to, "position": moved["position"]}
+    assert moved == {**to, "position": moved["position"], "drag": moved["drag"]}
     field = page.locator(".tx-param input[type=text]")
     field.fill("2")
     field.press("Enter")

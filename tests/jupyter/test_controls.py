@@ -188,7 +188,7 @@ def test_a_ctx_is_asked_for_where_one_is_needed(panel):
     assert session.injectors["in0"].ctx == 6.0
     run = session.run()
     assert (float(run.outputs), float(run.records["in0"].report["ctx"])) == (3.0, 9.0)
-    shown = send("value", param="factor", position=shown["fields"][1]["last"])
+    shown = send("value", param="factor", position=shown["fields"][1]["last"], drag=1)
     assert (session.injectors["in0"].values, shown["fields"][0]["text"]) == (
         {"factor": 2.0},
         "start + 1.0",

@@ -133,6 +133,19 @@ def test_values_of_one_slider_are_one_step():
     assert not session.injectors
 
 
+def test_two_drags_and_a_run_between_values_are_steps_of_their_own():
+    session = opened()
+    session.attach(taxpr.var("h"), "scale", factor=0.5)
+    for drag, value in ((1, 0.6), (1, 0.7), (2, 0.8), (2, 0.9)):
+        session.set_value(taxpr.var("h"), "factor", value, step=drag)
+    session.run()
+    session.set_value(taxpr.var("h"), "factor", 1.0, step=2)
+    for before in (0.9, 0.7, 0.5):
+        session.undo()
+        [one] = session.injectors.values()
+        assert one.values == {"factor": before}
+
+
 def test_what_went_wrong_is_no_step_and_folding_is_none():
     session = opened()
     session.edit("loss.y", "h - x")

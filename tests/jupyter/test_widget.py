@@ -212,7 +212,7 @@ def test_an_injector_is_attached_and_its_slider_moved(session, view, remote):
     assert session.injectors[key].values == {"factor": 0.5}
     assert view.graph.svg == session.svg()
     remote.sent.clear()
-    remote.send("value", key, param="factor", position=45)  # of 80
+    remote.send("value", key, param="factor", position=45, drag=1)  # of 80
     assert session.injectors[key].values == {"factor": 0.25}
     assert the_field(view) == (45, 80, "0.25")
     assert "svg" not in remote.sent
@@ -252,7 +252,7 @@ def test_what_cannot_be_set_is_said_beside_the_field(session, view, remote, monk
     remote.select(TANH)
     remote.send("attach", f"{TANH}.0", injector="scale")
 
-    def refuse(*args):
+    def refuse(*args, step):
         raise PanelError("too large")
 
     monkeypatch.setattr(session, "set_value", refuse)

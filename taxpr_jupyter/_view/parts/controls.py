@@ -2,7 +2,7 @@
 
 import dataclasses
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from taxpr_jupyter._edits.attached import Attached, Unread
@@ -84,9 +84,15 @@ class InjectorControls:
             case {"do": "attach", "address": address, "injector": injector}:
                 self._attach(address, injector, self._session.attach)
             case {"do": "value", "address": address, "param": param, "text": text}:
-                self._set_value(address, param, text)
-            case {"do": "value", "address": address, "param": param, "position": position}:
-                self._set_value(address, param, position)
+                self._set_value(address, param, text, object())
+            case {
+                "do": "value",
+                "address": address,
+                "param": param,
+                "position": position,
+                "drag": drag,
+            }:
+                self._set_value(address, param, position, drag)
             case _:
                 return False
         return True
@@ -144,8 +150,8 @@ class InjectorControls:
         finally:
             self.refresh()  # also after a mistake: then it shows what is there still
 
-    def _set_value(self, address: str, name: str, to: str | int) -> None:
-        """Sets a parameter to the typed text, or to the slider's position."""
+    def _set_value(self, address: str, name: str, to: str | int, step: Hashable) -> None:
+        """Sets a parameter to the typed text, or to the slider's position, in this step to undo."""
         attached = self._session.injectors.get(address)
         if attached is None:
             return  # it was taken away meanwhile
@@ -157,7 +163,7 @@ class InjectorControls:
             value = field.typed(to) if isinstance(to, str) else field.moved(to)
             if value is not None:
                 meant = self._meant(address)
-                _put(field, lambda: self._session.set_value(meant, name, value))
+                _put(field, lambda: self._session.set_value(meant, name, value, step=step))
         elif name == "ctx" and attached.asks_ctx:
             field = (self._ctx if shown else None) or CtxField(attached.ctx)
             where = f"{attached.name} at {address}, ctx"

@@ -13,6 +13,8 @@
 
 import { button, h, hint, redraw, textField } from "./dom.js";
 
+const PAUSE = 1000; // milliseconds without a move, after which a slider that is still held begins another step
+
 /** @param {HTMLElement} element @param {string} words */
 const say = (element, words) => {
   element.textContent = words;
@@ -56,7 +58,9 @@ class Field {
   constructor({ send, waits }, address, { name, help, flag, last }) {
     this.flag = flag;
     this.waits = waits;
-    this.sendMoved = (/** @type {number} */ position) => send({ do: "value", address, param: name, position });
+    this.sendMoved = (/** @type {number} */ position) => send({ do: "value", address, param: name, position, drag: this.drag });
+    this.drag = 0; // when it began, in milliseconds
+    this.moved = 0; // the last time; 0 once it is let go of
     this.sent = 0;
     this.typing = false; // something that is not sent yet
     this.text = ""; // as Python knows it
@@ -87,6 +91,8 @@ class Field {
       max: String(last),
       "aria-label": `${name}, by a slider`,
       input: () => this.#move(Number(this.slider.value)),
+      pointerup: () => (this.moved = 0),
+      keyup: () => (this.moved = 0),
     });
     this.slider.hidden = flag || !last; // what is no number has none
     this.mistake = h("p", { class: "tx-error", role: "alert" });
@@ -98,6 +104,9 @@ class Field {
   #move(position) {
     this.typing = false;
     this.wanted = position;
+    const now = Date.now();
+    if (now - this.moved > PAUSE) this.drag = now;
+    this.moved = now;
     if (!this.waits(this.sent)) this.#sendWanted();
   }
 
