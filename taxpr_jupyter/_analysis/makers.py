@@ -1,6 +1,8 @@
 """Find where the outputs of a program are made, also inside of calls."""
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import taxpr
 from taxpr import introspect
@@ -14,13 +16,17 @@ def made_at(program: taxpr.Program, outputs: Iterable[int]) -> dict[int, str]:
     a conditional it is the result of the equation: the value in an iteration or a branch is another
     one, and may not be computed at all.
     """
-    found = {k: _maker(DefUse(program), program.outvars[k], taxpr.Address()) for k in outputs}
+    graph_of = functools.cache(DefUse)  # of each jaxpr once, for all outputs
+    found = {k: _maker(graph_of, program, program.outvars[k], taxpr.Address()) for k in outputs}
     return {k: address for k, address in found.items() if address}
 
 
-def _maker(graph: DefUse, atom: introspect.Atom, within: taxpr.Address) -> str:
+def _maker(
+    graph_of: Callable[[Any], DefUse], jaxpr: Any, atom: introspect.Atom, within: taxpr.Address
+) -> str:
     if introspect.is_literal(atom):
         return ""
+    graph = graph_of(jaxpr)
     (at, k), _ = graph.behind(atom)
     if at < 0:
         return str(within / f"in{k}") if at == INPUT else ""
@@ -31,6 +37,6 @@ def _maker(graph: DefUse, atom: introspect.Atom, within: taxpr.Address) -> str:
             nested.jaxpr.outvars, nested.results, nested.out_roles, strict=True
         ):
             if once and result == k and role == "out":
-                inside = _maker(DefUse(nested.jaxpr), inner, within / local / nested.label)
+                inside = _maker(graph_of, nested.jaxpr, inner, within / local / nested.label)
                 return inside or f"{within / local}.{k}"
     return f"{within / local}.{k}"

@@ -200,8 +200,36 @@ def test_a_run_marks_lines_within_calls_too():
     session.attach(sin, "scale", factor=10.0)
     session.run()
     waited(view)
-    assert marks_of(session)[made]["changed"].startswith("changed; changed by 22.7 at most")
+    said = "2 of 2 arrays changed, by 22.7 at most (out['sum'])"
+    assert marks_of(session)[made]["changed"] == said
     assert "recorded at the tag" in marks_of(session)["y = jnp.sin(x)"]["recorded"]
+    view.close()
+
+
+def updated(params, x):
+    grads = jax.grad(lambda p: sum((p[k] * x[k]) for k in p))(params)
+    return {k: params[k] - grads[k] for k in params}
+
+
+def test_a_line_with_many_results_says_once_how_they_changed():
+    """The largest change is the one that plain Python finds, and what is the same is counted."""
+    x = {f"w{k}": 1.0 + k for k in range(6)} | {"zero": 0.0}
+    session = Session(updated, (dict.fromkeys(x, 1.0), x))
+    view = view_for(session)
+    view.graph.set_state({"view": "source"})
+    waited(view)
+    [*_, last] = [a for a, eqn in taxpr.iter_eqns(session.edited) if eqn.primitive.name == "sub"]
+    for address, eqn in taxpr.iter_eqns(session.edited):
+        if eqn.primitive.name == "sub" and address != last:
+            session.attach(address, "add", value=0.25)
+    run = session.run()
+    waited(view)
+    changed = [row for row in run.differences if not row.equal]
+    most = max(changed, key=lambda row: row.max)
+    said = f"{len(changed)} of {len(x)} arrays changed, by {most.max:.3g} at most ({most.name})"
+    line = "return {k: params[k] - grads[k] for k in params}"
+    assert marks_of(session)[line]["changed"] == said
+    assert (len(changed), len(x)) == (6, 7)
     view.close()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -11,7 +12,7 @@ import numpy as np
 from taxpr_jupyter._analysis.makers import made_at
 from taxpr_jupyter._messages.source_tab import LineMark, LineMarkKind
 from taxpr_jupyter._model.model import count_of
-from taxpr_jupyter._runs.outputs.array_diff import stats
+from taxpr_jupyter._runs.outputs.array_diff import ArrayDifference, stats
 from taxpr_jupyter._runs.released import Released
 from taxpr_jupyter._runs.run import Run
 from taxpr_jupyter._session.session import Session
@@ -32,22 +33,21 @@ def line_marks(
     """
     run = session.last
     done = run if run is not None and run.ok and not run.live else None
-    wrong, changed = dict(nonfinite), dict[str, str]()
+    wrong, changed = dict(nonfinite), dict[str, ArrayDifference]()
     if done is not None:
         wrong |= _at_tags(session, done)
         outputs = _outputs(session, done)
         for address, (_, number) in outputs.items():
             if number:
                 wrong.setdefault(address, number)
-        changed = {address: words for address, (words, _) in outputs.items() if words}
-    told: dict[LineMarkKind, Mapping[str, str]] = {
-        "changed": changed,
-        **_kept(session, done, recorded),
-    }
+        changed = {address: row for address, (row, _) in outputs.items()}
     found: dict[int, list[LineMark]] = {}
     for line, numbers in _by_line(session, wrong).items():
         found[line] = [{"kind": "bad", "text": f"not finite: {count_of(max(numbers), 'element')}"}]
-    for kind, words in told.items():
+    for line, rows in _by_line(session, changed).items():
+        if words := _changed(rows):
+            found.setdefault(line, []).append({"kind": "changed", "text": words})
+    for kind, words in _kept(session, done, recorded).items():
         for line, texts in _by_line(session, words).items():
             text = "; ".join(dict.fromkeys(texts))
             found.setdefault(line, []).append({"kind": kind, "text": text})
@@ -89,17 +89,29 @@ def _at_tags(session: Session, run: Run) -> dict[str, int]:
     }
 
 
-def _outputs(session: Session, run: Run) -> dict[str, tuple[str, int]]:
-    """How outputs changed, in words, and how many elements are not finite; by address."""
-    found: dict[int, tuple[str, int]] = {}
+def _changed(rows: Sequence[ArrayDifference]) -> str:
+    """How results of one line changed, in words; empty if none did."""
+    changed = [row for row in rows if not row.equal]
+    if not changed:
+        return ""
+    sizes = [row.max if row.max and not math.isnan(row.max) else 0.0 for row in changed]
+    by = f" by {max(sizes):.3g} at most" if any(sizes) else ""
+    if len(rows) == 1:
+        return f"changed{by}"
+    if by:
+        by = f",{by} ({visible(changed[sizes.index(max(sizes))].name)})"
+    return f"{len(changed)} of {count_of(len(rows), 'array')} changed{by}"
+
+
+def _outputs(session: Session, run: Run) -> dict[str, tuple[ArrayDifference, int]]:
+    """How outputs changed, and how many elements are not finite; by address."""
+    found: dict[int, tuple[ArrayDifference, int]] = {}
     arrays: Any = (jax.Array, np.ndarray, Released)  # beside what is none
     leaves = [one for one in jax.tree.leaves(run.outputs) if isinstance(one, arrays)]
     for k, (row, leaf) in enumerate(zip(run.differences, leaves, strict=True)):
-        by = f" by {row.max:.3g} at most" if row.max else ""
         # Of a result that was let go of there are no elements to count.
         there = bool(row.not_finite) and isinstance(leaf, jax.Array | np.ndarray)
         number = int(stats(leaf).get("nonfinite", 0)) if there else 0
-        if number or not row.equal:
-            found[k] = ("" if row.equal else f"changed{by}", number)
+        found[k] = (row, number)
     places = made_at(session.program, found)
     return {address: found[k] for k, address in places.items()}
