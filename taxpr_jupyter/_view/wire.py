@@ -160,7 +160,7 @@ def _capital(words: str) -> str:
 
 
 def summary(run: Run) -> str:
-    """The outcome of a run, in a few words."""
+    """The outcome of a run, in a few words: what is not finite first, for they may be cut."""
     if run.error:
         return f"failed: {shortened(' '.join(run.error.split()), SUMMARY)}"
     if run.cancelled:
@@ -169,16 +169,19 @@ def summary(run: Run) -> str:
     if not run.differences:
         return "done"
     wrong = sum(bool(row.not_finite) for row in run.differences)
-    also = f", {wrong} {'is' if wrong == 1 else 'are'} not finite" if wrong else ""
+    every = count_of(len(run.differences), "output")
+    also = ""
     if run.gradients:
         number = sum(not row.equal for row in run.gradients)
-        every = count_of(len(run.gradients), "gradient")
-        also += f"; {number} of {every} changed" if number else "; no gradient changed"
+        gradients = count_of(len(run.gradients), "gradient")
+        also = f"; {number} of {gradients} changed" if number else "; no gradient changed"
+    if wrong:
+        return f"{wrong} of {every} not finite, {len(changed) or 'none'} changed{also}"
     if not changed:
         return f"no output changed{also}"
     numbers = [row.max for row in changed if row.max and not math.isnan(row.max)]
     by = f", by {max(numbers):.3g} at most" if numbers else ""
-    return f"{len(changed)} of {count_of(len(run.differences), 'output')} changed{by}{also}"
+    return f"{len(changed)} of {every} changed{by}{also}"
 
 
 def headline(run: Differing) -> str:

@@ -285,7 +285,7 @@ def test_results_that_are_not_finite_stand_with_those_that_changed(shown):
     expect(outputs.locator("tbody tr").first).to_contain_text("out['log']")
     expect(outputs.get_by_role("row")).to_have_count(4)  # with the heads
     expect(outputs.locator(".tx-bad")).to_have_text("not finite: 3 of 3 elements")
-    expect(it.page.locator(".tx-ran")).to_contain_text("no output changed, 1 is not finite")
+    expect(it.page.locator(".tx-ran")).to_contain_text("1 of 3 outputs not finite, none changed")
     it.root.screenshot(path=BUILD / "results-not-finite.png")
 
 

@@ -110,7 +110,7 @@ def test_the_headline_of_a_run_says_the_change(after, words):
 
 def test_where_nan_ends_nothing_changes_by_zero():
     run = scaled_by(jnp.inf, lambda z: jnp.log(z - 9.0), jnp.array([-1.0, 1.0]))
-    assert summary(run) == "1 of 1 output changed, 1 is not finite"
+    assert summary(run) == "1 of 1 output not finite, 1 changed"
 
 
 def test_a_run_has_its_loss_first():

@@ -684,7 +684,7 @@ def test_results_that_are_not_finite_are_not_folded_away():
     view = view_for(session)
     assert view.start_run().wait(SECONDS)
     shown = view.graph.results
-    assert view.graph.runs["summary"] == "Run 1: no output changed, 1 is not finite"
+    assert view.graph.runs["summary"] == "Run 1: 1 of 3 outputs not finite, none changed"
     assert [(row["name"], row["same"], row["notFinite"]) for row in shown["outputs"]] == [
         ("out['log']", True, "not finite: 3 of 3 elements"),
         ("out['loss']", True, ""),
@@ -695,7 +695,7 @@ def test_results_that_are_not_finite_are_not_folded_away():
     assert view.start_run().wait(SECONDS)
     shown = view.graph.results
     assert shown["outputs"][0]["notFinite"] == "not finite: 1 of 1 element with the changes"
-    assert view.graph.runs["summary"] == "Run 2: 1 of 3 outputs changed, 2 are not finite"
+    assert view.graph.runs["summary"] == "Run 2: 2 of 3 outputs not finite, 1 changed"
     view.close()
 
 

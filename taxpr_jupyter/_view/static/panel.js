@@ -519,6 +519,7 @@ function render({ model, el }) {
       ran.hidden = !("summary" in strip);
       if (!("summary" in strip)) return;
       ran.textContent = strip.summary;
+      ran.title = `${strip.summary}\nShow the results`; // it may be cut
       ran.classList.toggle("tx-error", strip.runs[0].failed);
     },
     controls: (shown) => controls.show(shown),
