@@ -203,11 +203,17 @@ def is_whole(x: object) -> TypeGuard[int]:
     return not isinstance(x, bool) and hasattr(type(x), "__index__") and not hasattr(x, "aval")
 
 
+def a_type(x: object) -> str:
+    """The type of a value in words, such as ``"an int"`` or ``"a dict"``."""
+    name = type(x).__name__
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+
+
 def refuse_function(what: str, given: object) -> None:
     """Raise if a function, or a value, is given in place of a jaxpr or a program of one."""
     if not (hasattr(given, "eqns") or hasattr(given, "jaxpr")):
         raise ArgumentError(
-            f"{what}: {given!r} is a {type(given).__name__}, not a Program or a jaxpr. "
+            f"{what}: {given!r} is {a_type(given)}, not a Program or a jaxpr. "
             + ("Trace it first: trace(fun)(*args)." if callable(given) else "")
         )
 
@@ -218,7 +224,7 @@ def refuse_index(what: str, kind: str, index: Any, count: int) -> None:
         number = operator.index(index)
     except TypeError:
         raise ArgumentError(
-            f"{what}: {index!r} is a {type(index).__name__} and no number of an {kind}."
+            f"{what}: {index!r} is {a_type(index)} and no number of an {kind}."
         ) from None
     if not 0 <= number < count:
         raise IndexOutOfRangeError(
@@ -242,11 +248,11 @@ def refuse_no_function(what: str, given: object) -> None:
     if not callable(given):
         if hasattr(given, "eqns"):  # of which a repr has hundreds of lines
             raise ArgumentError(
-                f"{what}: given is a {type(given).__name__} and not a function. Give the function "
+                f"{what}: given is {a_type(given)} and not a function. Give the function "
                 "that it was made of; of a jaxpr the tags are read by find_tags and changed by "
                 "inject(jaxpr, injector, ctx)."
             )
-        raise ArgumentError(f"{what}: {given!r} is a {type(given).__name__}, not a function.")
+        raise ArgumentError(f"{what}: {given!r} is {a_type(given)}, not a function.")
 
 
 def refuse_other_arguments(what: str, target: Any, args: Any, kwargs: Any) -> None:

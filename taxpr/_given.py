@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Generator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from taxpr._errors import ArgumentError, name_of, unfit
+from taxpr._errors import ArgumentError, a_type, name_of, unfit
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -61,7 +61,7 @@ def refuse_no_equation(what: str, given: Any) -> None:
     """Raise where something else is given in the place of an equation."""
     if not (hasattr(given, "primitive") and hasattr(given, "source_info")):
         raise ArgumentError(
-            f"{what}: {_short(given)} is a {type(given).__name__}, not an equation. Give one such "
+            f"{what}: {_short(given)} is {a_type(given)}, not an equation. Give one such "
             "as program.eqns has, or iter_eqns(program)."
         )
 
@@ -71,22 +71,20 @@ def refuse_no_flag(what: str, **given: Any) -> None:
     for name, value in given.items():
         if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
             raise ArgumentError(
-                f"{what}: {name}={_short(value)} is a {type(value).__name__}. Give True or False."
+                f"{what}: {name}={_short(value)} is {a_type(value)}. Give True or False."
             )
 
 
 def refuse_no_text(what: str, given: object, wanted: str) -> None:
     """Raise where something else is given in the place of a text, such as the path of a file."""
     if not isinstance(given, str):
-        raise ArgumentError(f"{what}: {_short(given)} is a {type(given).__name__}, not {wanted}.")
+        raise ArgumentError(f"{what}: {_short(given)} is {a_type(given)}, not {wanted}.")
 
 
 def refuse_no_path(what: str, given: Any) -> None:
     """Raise where something else is given in the place of a file."""
     if not isinstance(given, (str, os.PathLike)):
-        raise ArgumentError(
-            f"{what}: {_short(given)} is a {type(given).__name__}, not the path of a file."
-        )
+        raise ArgumentError(f"{what}: {_short(given)} is {a_type(given)}, not the path of a file.")
 
 
 @contextlib.contextmanager

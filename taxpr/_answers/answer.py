@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from taxpr._answers.charts import Chart, optional
 from taxpr._answers.tables import as_dict, html_table, plain, text_table, texts
-from taxpr._errors import ArgumentError, TaxprError
+from taxpr._errors import ArgumentError, TaxprError, a_type
 from taxpr._given import file_to_write
 from taxpr._untyped import np
 
@@ -74,7 +74,7 @@ class Answer:
             return chart
         if ax is not None and not hasattr(ax, "set_xlabel"):
             raise ArgumentError(
-                f"plot: ax is a {type(ax).__name__}, and no axes of matplotlib, as plt.gca() is."
+                f"plot: ax is {a_type(ax)}, and no axes of matplotlib, as plt.gca() is."
             )
         if ax is None:
             ax = pyplot.subplots(layout="constrained")[1]

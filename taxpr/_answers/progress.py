@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TypeVar
 
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, a_type
 
 _Item = TypeVar("_Item")
 
@@ -42,7 +42,7 @@ class Progress:
     def __init__(self, what: str, total: int, tells: Tells = None) -> None:
         if not (tells is None or isinstance(tells, bool) or callable(tells)):
             raise ArgumentError(
-                f"{what}: progress={tells!r} is a {type(tells).__name__}. Give a function (done, "
+                f"{what}: progress={tells!r} is {a_type(tells)}. Give a function (done, "
                 "total), False for nothing, or None."
             )
         self._what, self._total, self._tells = what, total, tells

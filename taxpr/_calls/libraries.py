@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import jax
 
 from taxpr._calls.model import Opened
-from taxpr._errors import ArgumentError, name_of
+from taxpr._errors import ArgumentError, a_type, name_of
 from taxpr._given import refuse_no_text
 from taxpr._untyped import jax as _jax
 
@@ -130,7 +130,7 @@ def register_library(name: str, library: Library) -> None:
     refuse_no_text("register_library", name, "the name of a library")
     if not isinstance(library, Library):
         raise ArgumentError(
-            f"register_library: {library!r} is a {type(library).__name__}. Give a name, and the "
+            f"register_library: {library!r} is {a_type(library)}. Give a name, and the "
             "result of taxpr.libraries.objects, or a taxpr.libraries.Library."
         )
     if name in _OWN:

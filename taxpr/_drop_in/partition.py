@@ -14,7 +14,7 @@ from taxpr._compat import Array, ArrayLike, Atom, Aval, ClosedJaxpr, JaxprEqn, P
 from taxpr._engine.collect import collected, collector
 from taxpr._engine.thread import thread
 from taxpr._engine.underived import without_derivatives
-from taxpr._errors import ArgumentError, refuse_function, refuse_index
+from taxpr._errors import ArgumentError, a_type, refuse_function, refuse_index
 from taxpr._hops.protocol import NO_OPTIONS
 from taxpr._jaxprs.trees import to_array
 from taxpr._sites.walk import find_sites, firing
@@ -48,14 +48,14 @@ def partition_out(jaxpr: ClosedJaxpr, outvar_indices: Sequence[Sequence[int]]) -
     given: Any = outvar_indices
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ArgumentError(
-            f"partition_out: {given!r} is a {type(given).__name__}. Give for each part a list of "
+            f"partition_out: {given!r} is {a_type(given)}. Give for each part a list of "
             "the numbers of its outputs: [[0, 2], [1]]."
         )
     parts: list[ClosedJaxpr] = []
     for group in outvar_indices:
         if isinstance(group, str) or not isinstance(group, Iterable):
             raise ArgumentError(
-                f"partition_out: {group!r} is a {type(group).__name__}. Give for each part a list "
+                f"partition_out: {group!r} is {a_type(group)}. Give for each part a list "
                 "of the numbers of its outputs: [[0, 2], [1]]."
             )
         for index in group:
@@ -108,7 +108,7 @@ def partial(jaxpr: ClosedJaxpr, /, args: Mapping[int, ArrayLike]) -> ClosedJaxpr
     refuse_function("partial", jaxpr)
     if not isinstance(args, Mapping):
         raise ArgumentError(
-            f"partial: args is a {type(args).__name__}. Give the values by the number of their "
+            f"partial: args is {a_type(args)}. Give the values by the number of their "
             "input: {0: value}."
         )
     jaxpr = _compat.closed(jaxpr)

@@ -16,7 +16,7 @@ from taxpr._answers.count_of import count_of
 from taxpr._compat import ClosedJaxpr, PyTree
 from taxpr._drop_in.partition import partition_out, values_of_tags
 from taxpr._engine.inject import InjectorFn, ctx_aval, inject_jaxpr
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, a_type
 from taxpr._hops.protocol import NO_OPTIONS
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._programs.program import Program
@@ -241,9 +241,7 @@ def tcj_partition_out(
     """
     # Each part keeps the order of the whole, whatever order its indices have.
     if not isinstance(tcj, TypedClosedJaxpr):
-        raise ArgumentError(
-            f"tcj_partition_out: {tcj!r} is a {type(tcj).__name__}, not a TypedClosedJaxpr."
-        )
+        raise ArgumentError(f"tcj_partition_out: {tcj!r} is {a_type(tcj)}, not a TypedClosedJaxpr.")
     partition_out(tcj.closed_jaxpr, outvar_indices)  # which refuses what are no such lists
     groups = [sorted(set(group)) for group in outvar_indices]
     leaves, tree = jax.tree.flatten(tcj.out_shape)

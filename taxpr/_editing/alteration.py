@@ -210,9 +210,9 @@ def _expression(text: str, of: str) -> Alteration:
             return eval(code, names)
         except NameError as error:
             name = str(error.name)
-            near = difflib.get_close_matches(name, [*names, *vars(builtins)], 3)
+            near = ", ".join(difflib.get_close_matches(name, [*names, *vars(builtins)], 3))
             said = f"edit: {text!r}: there is no {name!r} where {bound.text} is bound "
-            said += f"({bound.place}).{f' Nearest: {chr(44).join(near)}.' if near else ''}"
+            said += f"({bound.place}).{f' Nearest: {near}.' if near else ''}"
             raise ArgumentError(said + _OF_RESULT * bound.text.endswith(RETURN)) from None
 
     return Alteration(repr(text), make, of_values=True, expression=text.strip())

@@ -20,7 +20,14 @@ from taxpr._compat import (
 )
 from taxpr._engine.handler import Handled, Handler
 from taxpr._engine.thread import thread
-from taxpr._errors import ArgumentError, InjectorError, name_of, refuse_no_function, say_where
+from taxpr._errors import (
+    ArgumentError,
+    InjectorError,
+    a_type,
+    name_of,
+    refuse_no_function,
+    say_where,
+)
 from taxpr._hops.protocol import Options, Shards
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.tag_equation import tag_params, tag_tree
@@ -85,7 +92,7 @@ def ctx_aval(leaf: ArrayLike | jax.ShapeDtypeStruct | Aval) -> Aval:
         return _compat.aval_on_mesh_here(_compat.strong(jax.typeof(leaf)))
     except TypeError:
         raise InjectorError(
-            f"inject: the ctx holds a {type(leaf).__name__}, {leaf!r}. A ctx is a PyTree of "
+            f"inject: the ctx holds {a_type(leaf)}, {leaf!r}. A ctx is a PyTree of "
             "arrays and numbers; anything else belongs in the injector itself."
         ) from None
     except OverflowError:
@@ -127,8 +134,7 @@ def handler_for(
             raise
         if not _is_pair(result):
             raise InjectorError(
-                f"inject: {where} returned a {type(result).__name__}. An injector returns "
-                "(token, ctx)."
+                f"inject: {where} returned {a_type(result)}. An injector returns (token, ctx)."
             )
         new_token, new_ctx = result
         expected = [jax.typeof(leaf) for leaf in token]
@@ -192,7 +198,7 @@ def _checked(
             array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
         except TypeError:
             raise InjectorError(
-                f"inject: {where} returned a {type(leaf).__name__} as {place}, where "
+                f"inject: {where} returned {a_type(leaf)} as {place}, where "
                 f"{_compat.type_text(aval)} is expected."
             ) from None
         if (array.shape, array.dtype) != (aval.shape, aval.dtype):

@@ -12,7 +12,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._compat import Array, Aval, JaxprEqn
-from taxpr._errors import ArgumentError, name_of
+from taxpr._errors import ArgumentError, a_type, name_of
 from taxpr._hops.check_emits import check_emits
 from taxpr._hops.nested import Nested
 from taxpr._hops.own_derivative import keep_derivative
@@ -64,13 +64,13 @@ def register_hop(primitive: _compat.Kind, hop: Hop) -> None:
     """
     if not _compat.is_kind(primitive):
         raise ArgumentError(
-            f"register_hop: {primitive!r} is a {type(primitive).__name__}. An entry is for a "
+            f"register_hop: {primitive!r} is {a_type(primitive)}. An entry is for a "
             'primitive, such as jax.extend.core.Primitive("name") makes.'
         )
     name = name_of(primitive)
     if not isinstance(hop, Hop):
         raise ArgumentError(
-            f"register_hop: the entry of {name} is a {type(hop).__name__}, not a taxpr.hops.Hop."
+            f"register_hop: the entry of {name} is {a_type(hop)}, not a taxpr.hops.Hop."
         )
     if (hop.inject is None) == (hop.refusal is None):
         raise ArgumentError(
@@ -138,7 +138,7 @@ def _misfits(hop: Hop, eqn: JaxprEqn, one: Nested) -> Iterator[str]:
     if not isinstance(one.label, str) or not one.label or "/" in one.label:
         yield "and a label is a part of an address: some text without a slash"
     if not _compat.is_jaxpr(one.stored):
-        yield f"and `stored` is a {type(one.stored).__name__}, not a jaxpr"
+        yield f"and `stored` is {a_type(one.stored)}, not a jaxpr"
     if one.param is not None and not _leads_to(eqn, one):
         yield f"and {one.param} does not lead to `stored`, from the params of the equation"
     for ends, roles, own, what, of in (
@@ -228,9 +228,7 @@ def _checked(
     assert hop.inject is not None, "else it is refused before"
     returned = hop.inject(eqn, list(ctx), list(operands), thread)
     if not (isinstance(returned, (tuple, list)) and len(returned) == 3):
-        raise wrong_entry(
-            eqn, f"inject returned a {type(returned).__name__}, not (ctx, results, emits)"
-        )
+        raise wrong_entry(eqn, f"inject returned {a_type(returned)}, not (ctx, results, emits)")
     now, results, emits = returned
     new_ctx = _of_types(eqn, "ctx", now, [jax.typeof(x) for x in ctx])
     new_results = _of_types(eqn, "results", results, [_compat.aval_of(var) for var in eqn.outvars])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from taxpr._compat import PyTree
-from taxpr._errors import ArgumentError, InjectorError, name_of, unfit
+from taxpr._errors import ArgumentError, InjectorError, a_type, name_of, unfit
 from taxpr._injectors.injector import Injector, from_function
 from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.per_iteration import in_iterations
@@ -79,7 +79,7 @@ def _single(given: One) -> Injector:
         )
     if not callable(given):
         raise InjectorError(
-            f"inject: {given!r} is a {type(given).__name__}. An injector is made by a kind, "
+            f"inject: {given!r} is {a_type(given)}. An injector is made by a kind, "
             "as in scale(0.5), or is a function (ctx, token, params) -> (token, ctx)."
         )
     if isinstance(given, Injector):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from taxpr._compat import PyTree
-from taxpr._errors import InjectorError, name_of, refuse_no_function, unfit
+from taxpr._errors import InjectorError, a_type, name_of, refuse_no_function, unfit
 from taxpr._given import refuse_no_flag
 from taxpr._injectors.injector import Report
 from taxpr._injectors.kind import InjectorKind, Param, taken
@@ -124,19 +124,19 @@ def injector(
     for word, fun in functions.items():
         if fun is not None and not callable(fun):
             raise InjectorError(
-                f"injector: {word}={fun!r} is a {type(fun).__name__}, not a function. Give "
+                f"injector: {word}={fun!r} is {a_type(fun)}, not a function. Give "
                 f"{word}=lambda {'site' if word == 'state' else word}: ..."
             )
     refuse_no_flag("injector", adds_up=adds_up, observes=observes)
     if options is not None and not issubclass(type(options), Mapping):
         raise InjectorError(
-            f"injector: options={options!r} is a {type(options).__name__}. Give a dict of keywords "
+            f"injector: options={options!r} is {a_type(options)}. Give a dict of keywords "
             "with their defaults: options={'slots': 8}."
         )
     for word, param in params.items():
         if type(param) is not Param:
             raise InjectorError(
-                f"injector: {word}={param!r} is a {type(param).__name__}. A parameter is declared "
+                f"injector: {word}={param!r} is {a_type(param)}. A parameter is declared "
                 f"as {word}=Param({param!r}), an option as options={{{word!r}: ...}}."
             )
 

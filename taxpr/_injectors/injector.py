@@ -17,7 +17,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._compat import DType, JaxprEqn, Params, PyTree
-from taxpr._errors import InjectorError, TaxprError, name_of, say_where, unfit
+from taxpr._errors import InjectorError, TaxprError, a_type, name_of, say_where, unfit
 from taxpr._given import refuse_no_flag
 from taxpr._jaxprs.trees import as_arrays, refuse_no_arrays
 from taxpr._sites.site import Site, described
@@ -318,7 +318,7 @@ def _check_takes(fun: Callable[..., object], values: Values) -> None:
         raise InjectorError(f"from_function: {fun!r} is an injector already. Give it as it is.")
     if not callable(fun):
         raise InjectorError(
-            f"from_function: {fun!r} is a {type(fun).__name__}. Give a function (ctx, token, "
+            f"from_function: {fun!r} is {a_type(fun)}. Give a function (ctx, token, "
             "params) -> (token, ctx)."
         )
     if wrong := unfit(fun, None, None, None, **values):

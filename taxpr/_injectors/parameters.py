@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr._compat import Array, PyTree
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, a_type
 from taxpr._jaxprs.trees import named_leaves, to_array
 from taxpr._primitives.state import as_type
 
@@ -90,7 +90,7 @@ def _fitted(parameter: Parameter, old: Array, new: PyTree) -> Array:
         array = to_array(new)
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"ctx_with: {parameter} was given a {type(new).__name__}, which is no array."
+            f"ctx_with: {parameter} was given {a_type(new)}, which is no array."
         ) from None
     # Make the type strong: a weak type would compile again.
     array = as_type(array, old)

@@ -14,7 +14,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._compat import Array, ArrayLike, Dims, PyTree
-from taxpr._errors import InjectorError
+from taxpr._errors import InjectorError, a_type
 from taxpr._injectors.injector import Injector, Report, from_function
 from taxpr._injectors.kind import InjectorKind
 from taxpr._injectors.site_injector import Firing, SiteInjector, inject_at
@@ -66,7 +66,7 @@ def per_example(
         )
     if not callable(injector):
         raise InjectorError(
-            f"per_example: {injector!r} is a {type(injector).__name__}. Give an injector such as "
+            f"per_example: {injector!r} is {a_type(injector)}. Give an injector such as "
             "scale(0.5), or a function (ctx, token, params) -> (token, ctx)."
         )
     if isinstance(injector, Injector) and jax.tree.leaves(ctx):
@@ -121,8 +121,7 @@ class _PerExample(SiteInjector):
             result = inject_at(self.one, inner, ctx, jax.tree.unflatten(tree, leaves))
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise InjectorError(
-                    f"{self.name}: it returned a {type(result).__name__}. An injector returns "
-                    "(token, ctx)."
+                    f"{self.name}: it returned {a_type(result)}. An injector returns (token, ctx)."
                 )
             if jax.tree.structure(result[0]) != tree:
                 raise InjectorError(f"{self.name}: it changed the structure of the token.")

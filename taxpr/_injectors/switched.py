@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr._compat import Array, PyTree
-from taxpr._errors import InjectorError
+from taxpr._errors import InjectorError, a_type
 from taxpr._given import refuse_no_flag
 from taxpr._injectors.injector import Injector, from_function
 from taxpr._injectors.site_injector import Firing, SiteInjector, inject_at, without_site
@@ -52,7 +52,7 @@ def switched(
     refuse_no_flag("switched", on=on)
     if not callable(injector):
         raise InjectorError(
-            f"switched: {injector!r} is a {type(injector).__name__}. Give an injector, such as "
+            f"switched: {injector!r} is {a_type(injector)}. Give an injector, such as "
             "scale(0.5), or a function (ctx, token, params) -> (token, ctx)."
         )
     one = injector if isinstance(injector, Injector) else from_function(injector, ctx)

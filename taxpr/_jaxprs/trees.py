@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from taxpr._compat import PyTree
-from taxpr._errors import InjectorError
+from taxpr._errors import InjectorError, a_type
 from taxpr._given import is_no_array
 from taxpr._untyped import tree_util as _keys
 
@@ -51,7 +51,7 @@ def to_array(value: Any) -> Any:
         return value
     # Before NumPy sees it: some versions take a letter for a dtype, and warn of it.
     if any(map(is_no_array, jax.tree.leaves(value))):
-        raise TypeError(f"a {type(value).__name__} is no array")
+        raise TypeError(f"{a_type(value)} is no array")
     return jnp.asarray(value)
 
 

@@ -11,7 +11,7 @@ import jax
 from taxpr._address import Address
 from taxpr._compat import PyTree
 from taxpr._compiled.compile_call import CompiledCall, compile_call
-from taxpr._errors import ArgumentError, refuse_no_function
+from taxpr._errors import ArgumentError, a_type, refuse_no_function
 from taxpr._kernels.collectives import CollectiveRow, collectives
 from taxpr._kernels.compiled_answer import (
     Compiled,
@@ -62,7 +62,7 @@ def compiled(fun: Any, *, options: Mapping[str, Any] | None = None) -> Callable[
     are_options = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
     if options is not None and not are_options:
         raise ArgumentError(
-            f"compiled: options={options!r} is a {type(options).__name__}. Give a dict with "
+            f"compiled: options={options!r} is {a_type(options)}. Give a dict with "
             'names, such as {"xla_cpu_enable_fast_math": True}.'
         )
 

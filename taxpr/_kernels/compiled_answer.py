@@ -15,7 +15,7 @@ from typing import Any
 from taxpr._answers.answer import Answer
 from taxpr._answers.count_of import count_of
 from taxpr._answers.tables import alike, as_dict, size_text
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, a_type
 from taxpr._given import file_to_write, refuse_no_path, told_how
 from taxpr._kernels.changes import CompiledChanges, changes
 from taxpr._kernels.collectives import CollectiveRow, Collectives
@@ -180,8 +180,7 @@ class Compiled(_Kernels):
         """
         if not isinstance(other, Compiled):
             raise ArgumentError(
-                f"compare: other is a {type(other).__name__}. Give what taxpr.compiled(fun)(*args) "
-                "returned."
+                f"compare: other is {a_type(other)}. Give what taxpr.compiled(fun)(*args) returned."
             )
         return changes(self, other)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._compat import Array, Aval, DType, PyTree, TreeDef
-from taxpr._errors import StateError
+from taxpr._errors import StateError, a_type
 from taxpr._jaxprs.trees import to_array
 from taxpr._primitives.access import WRAP
 from taxpr._primitives.handed_out import StateValue, lost
@@ -198,7 +198,7 @@ def _as_array(leaf: Any, what: str) -> Array:
         return to_array(leaf)
     except TypeError:
         raise StateError(
-            f"{what} holds a {type(leaf).__name__}, {leaf!r}. A state is a PyTree of arrays, "
+            f"{what} holds {a_type(leaf)}, {leaf!r}. A state is a PyTree of arrays, "
             "numbers and PRNG keys."
         ) from None
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from taxpr import _compat
 from taxpr._compat import Array, Params, PyTree, TreeDef
-from taxpr._errors import TagError
+from taxpr._errors import TagError, a_type
 from taxpr._jaxprs.trees import named_leaves
 from taxpr._primitives.tag_equation import User, tag_p
 
@@ -114,7 +114,7 @@ def prepared(what: str, token: PyTree, params: Params) -> tuple[list[Array], Tre
             hash(value)
         except TypeError:
             raise TagError(
-                f"{what}: the param {name}={value!r} is a {type(value).__name__}, which is not "
+                f"{what}: the param {name}={value!r} is {a_type(value)}, which is not "
                 "hashable. Params become part of the program and must be hashable: use a "
                 "string, a number or a tuple; an array belongs in the token."
             ) from None
@@ -130,7 +130,7 @@ def _as_array(leaf: object, index: int, tree: TreeDef, shown: str) -> Array:
     except TypeError:
         leaves = named_leaves("token", jax.tree.unflatten(tree, range(tree.num_leaves)))
         raise TagError(
-            f"{shown}: the {leaves[index][0]} is a {type(leaf).__name__}, which is no "
+            f"{shown}: the {leaves[index][0]} is {a_type(leaf)}, which is no "
             "array. A token is a PyTree of arrays, numbers and PRNG keys."
         ) from None
     if _compat.is_ref(aval):

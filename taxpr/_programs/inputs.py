@@ -7,7 +7,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._compat import Array, Aval
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, a_type
 from taxpr._jaxprs.trees import to_array
 
 
@@ -30,7 +30,7 @@ def as_input(program: str, name: str, leaf: Any, aval: Aval, donated: bool) -> A
         array = to_array(leaf)
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"{program}: the argument {name} is a {type(leaf).__name__}, which is no array."
+            f"{program}: the argument {name} is {a_type(leaf)}, which is no array."
         ) from None
     if (array.shape, array.dtype) != (aval.shape, aval.dtype):
         raise ArgumentError(

@@ -13,7 +13,7 @@ from taxpr._calls.model import States, Taken
 from taxpr._compat import Array, PyTree
 from taxpr._engine.collect import Collection, axes_of, collection
 from taxpr._engine.inject import options_of, sites_of
-from taxpr._errors import AddressError, ArgumentError, SelectorError
+from taxpr._errors import AddressError, ArgumentError, SelectorError, a_type
 from taxpr._given import NOT_GIVEN, refuse_no_flag
 from taxpr._hops.protocol import Shards
 from taxpr._injectors.attach import attach_many
@@ -298,7 +298,7 @@ class Program(Traced):
         """
         if not is_mapping(values):
             raise ArgumentError(
-                f"plant: the values are a {type(values).__name__}. Give a mapping from selectors "
+                f"plant: the values are {a_type(values)}. Give a mapping from selectors "
                 "of tags to values, such as collect returns: plant({'h': values})."
             )
         planted = self.inject(

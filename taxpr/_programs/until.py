@@ -18,7 +18,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._compat import ClosedJaxpr, RunningCall, Source
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, a_type
 from taxpr._places import with_cells
 from taxpr._primitives.unfinished import Failure, failed_p, unfinished_p
 from taxpr._programs.program import Program
@@ -57,7 +57,7 @@ def until_error(error: BaseException) -> Program | None:
     """
     if not isinstance(error, BaseException):
         raise ArgumentError(
-            f"until_error: {error!r} is a {type(error).__name__}, not an error. Give what `except "
+            f"until_error: {error!r} is {a_type(error)}, not an error. Give what `except "
             "Exception as error` caught."
         )
     return getattr(error, _KEPT_IN, None)

@@ -13,7 +13,7 @@ from taxpr import _compat
 from taxpr._address import Address
 from taxpr._answers.count_of import count_of
 from taxpr._compat import Jaxpr, JaxprEqn, StoredJaxpr
-from taxpr._errors import AddressError
+from taxpr._errors import AddressError, a_type
 from taxpr._hops.places import numbered
 from taxpr._hops.table import nested_jaxprs
 from taxpr._sites.site import Step, around, described, home_of
@@ -48,7 +48,7 @@ def locate(jaxpr: StoredJaxpr, address: str) -> Located:
     """
     if not isinstance(address, str):
         raise AddressError(
-            f"{address!r} is a {type(address).__name__}. An address is a string such as "
+            f"{address!r} is {a_type(address)}. An address is a string such as "
             "'3:scan/body/4:sin.0'."
         )
     whole = Address(address)

@@ -8,7 +8,7 @@ import jax
 
 from taxpr import _compat
 from taxpr._compat import PyTree
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, a_type
 from taxpr._programs.trace import called_as, trace
 from taxpr._states.stateful import stateful
 
@@ -57,7 +57,7 @@ def make_jaxpr(
         float32[2] float32[2] -> float32[] float32[2] (State(float32[2]),)
     """
     if not callable(fun):
-        raise ArgumentError(f"make_jaxpr: {fun!r} is a {type(fun).__name__}, not a function.")
+        raise ArgumentError(f"make_jaxpr: {fun!r} is {a_type(fun)}, not a function.")
     traced = functools.partial(
         trace, static_argnums=static_argnums, static_argnames=static_argnames
     )

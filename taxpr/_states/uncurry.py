@@ -12,7 +12,7 @@ import jax
 from taxpr import _compat
 from taxpr._calls.static import marked
 from taxpr._compat import Array, ArrayLike, Aval, PyTree
-from taxpr._errors import StateError, name_of, refuse_no_function
+from taxpr._errors import StateError, a_type, name_of, refuse_no_function
 from taxpr._primitives.access import Access
 from taxpr._primitives.state import State
 from taxpr._states.stateful import Stateful, names_of, stateful
@@ -155,7 +155,7 @@ class Uncurried:
         """The flat values of the states, checked and converted."""
         if not isinstance(states, Mapping):
             raise StateError(
-                f"{self.__name__}: the first argument is a {type(states).__name__}. It is a dict "
+                f"{self.__name__}: the first argument is {a_type(states)}. It is a dict "
                 f"with the values of the states by name, {_listed(self.uses)}, as uncurry "
                 "returned it."
             )

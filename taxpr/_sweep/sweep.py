@@ -205,6 +205,8 @@ def _ready(injector: Any, values: Any) -> tuple[Injector, dict[str, PyTree]]:
     grid = {name: _arrays(name, one) for name, one in given.items()}
     for name, one in grid.items():
         sizes = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(one)}
+        if sizes == {(0,)}:
+            raise ArgumentError(f"sweep: the list of values of {name} is empty. Give one or more.")
         if len(sizes) != 1 or sizes & {(), (0,)}:
             raise ArgumentError(
                 f"sweep: the values of {name} are no list of values, one for each run."

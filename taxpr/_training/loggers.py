@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from taxpr._errors import ArgumentError
+from taxpr._errors import ArgumentError, a_type
 from taxpr._given import file_to_write
 
 Numbers = Mapping[str, Any]
@@ -32,7 +32,7 @@ def logger(log: Any) -> Callable[[int, Numbers], object]:
     take = take if callable(take) else log
     if not callable(take):
         raise ArgumentError(
-            f"every: log={log!r} is a {type(log).__name__}. Give a function of a dict, the path of "
+            f"every: log={log!r} is {a_type(log)}. Give a function of a dict, the path of "
             "a CSV file, or an object with log(dict) or add_scalar(tag, value, step)."
         )
     return lambda step, numbers: take({"step": step, **numbers})

@@ -7,7 +7,7 @@ from taxpr import _compat
 from taxpr._compat import PyTree
 from taxpr._editing.changer import Changer
 from taxpr._engine.inject import Predicate, inject_jaxpr, options_of
-from taxpr._errors import ArgumentError, name_of, once_each, refuse_no_function, unfit
+from taxpr._errors import ArgumentError, a_type, name_of, once_each, refuse_no_function, unfit
 from taxpr._given import NOT_GIVEN
 from taxpr._hops.protocol import Shards
 from taxpr._injectors.as_injector import as_injector
@@ -139,8 +139,7 @@ def inject(
         return fun.inject(injector, ctx, where=where, custom_rules=custom_rules, shards=shards)
     if not callable(fun):
         raise ArgumentError(
-            f"inject: {fun!r} is a {type(fun).__name__}, not a function, a Program or a "
-            "closed jaxpr."
+            f"inject: {fun!r} is {a_type(fun)}, not a function, a Program or a closed jaxpr."
         )
     options_of(custom_rules, shards)
     for one in injector.values() if is_mapping(injector) else [injector]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from taxpr._address import Address
 from taxpr._compat import Token
-from taxpr._errors import SelectorError
+from taxpr._errors import SelectorError, a_type
 from taxpr._sites.criteria import Maybe, OfVariable, Selector, is_list, nearest
 from taxpr._variables.select import Var, chosen, labels
 from taxpr._variables.table import Mark, Variables
@@ -75,7 +75,7 @@ def cotangent(where: Selector) -> Any:
     if isinstance(where, (Var, str)):
         return Cotangent(where)
     raise SelectorError(
-        f"cotangent: {where!r} is a {type(where).__name__}. Give a variable, as var('x'), or the "
+        f"cotangent: {where!r} is {a_type(where)}. Give a variable, as var('x'), or the "
         "name of a tag; where the cotangent is a value of a traced program, its address selects it."
     )
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from taxpr._errors import SelectorError
+from taxpr._errors import SelectorError, a_type
 from taxpr._sites.criteria import OfVariable, nearest
 from taxpr._variables.variable import Variable
 
@@ -86,7 +86,7 @@ def var(
             "'attention.scores' or \"params['w']\"."
         )
     if inside is not None and type(inside) is not bool:
-        raise SelectorError(f"var: inside={inside!r} is a {type(inside).__name__}, not a bool.")
+        raise SelectorError(f"var: inside={inside!r} is {a_type(inside)}, not a bool.")
     for name, value in {"line": line, "occurrence": occurrence}.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise SelectorError(f"var: {name}={value!r} is no number.")

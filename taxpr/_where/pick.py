@@ -13,7 +13,7 @@ import jax.core
 
 from taxpr import _compat
 from taxpr._compat import Primitive, StoredJaxpr
-from taxpr._errors import SelectorError, name_of, unfit
+from taxpr._errors import SelectorError, a_type, name_of, unfit
 from taxpr._places import file_text
 from taxpr._sites.criteria import (
     Each,
@@ -231,7 +231,7 @@ def _refuse(of: Any, where: Any) -> None:
             f"Select its results by the primitive, {made}, by line() or by a variable."
         )
     if not callable(where):
-        shown = f"={where!r} is a {type(where).__name__}"
+        shown = f"={where!r} is {a_type(where)}"
         if hasattr(where, "shape"):  # whose text may be long
             shown = f" is an array, {jax.typeof(where).str_short()}"
         raise SelectorError(
@@ -255,7 +255,7 @@ def _answer(of: Any, predicate: Any, *args: object) -> bool:
     result = predicate(*args)
     if isinstance(result, (str, bytes, Scope, LineSelector, Maybe, Places)) and result:
         raise SelectorError(
-            f"where: the predicate {name} returned {result!r}, a {type(result).__name__}. It is "
+            f"where: the predicate {name} returned {result!r}, {a_type(result)}. It is "
             f"asked about each in turn and answers with a bool, {how}. Another selector is given "
             f"itself: where={result!r}."
         )
@@ -288,7 +288,7 @@ def _test_of_params(where: dict[str, Any]) -> Callable[[Site], bool]:
             hash(value)
         except TypeError:
             raise SelectorError(
-                f"where={where!r}: {key!r} is a {type(value).__name__}, which is not hashable. "
+                f"where={where!r}: {key!r} is {a_type(value)}, which is not hashable. "
                 "Params are hashable Python values, so that no tag has it."
             ) from None
     return lambda site: all(

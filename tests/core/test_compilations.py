@@ -181,7 +181,7 @@ def test_an_error_of_the_function_is_its_own():
     assert [row.stages for row in found] == [("trace",)] * 2
     assert [row.cause for row in found] == ["first call", "an error before"]
     assert "0 compiles, 0 again" in why.compiles.headline
-    with pytest.raises(taxpr.TaxprError, match="3 is a int, not a function"):
+    with pytest.raises(taxpr.TaxprError, match="3 is an int, not a function"):
         taxpr.why_compiled(3)
 
 

@@ -292,7 +292,7 @@ def test_programs_that_know_no_cotangents_say_so():
         program.tag_at("in0", name="w").collect(cotangent("h"))
     with pytest.raises(SelectorError, match="a tag at it would mean more"):
         program.tag_at(cotangent("h"), name="g")
-    with pytest.raises(SelectorError, match="cotangent: 3 is a int"):
+    with pytest.raises(SelectorError, match="cotangent: 3 is an int"):
         cotangent(3)
 
 

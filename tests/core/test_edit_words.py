@@ -370,3 +370,13 @@ def test_the_line_of_a_function_in_whose_place_another_one_runs_is_its_own():
     inner = taxpr.edit(f, net, lambda net: lambda x: net(x) * 2)
     with pytest.raises(taxpr.ArgumentError, match=r"made 3 of the function net \(test_edit_w"):
         taxpr.edit(inner, net, lambda net: 3)(X)
+
+
+def test_the_nearest_names_are_apart():
+    def f(features, feature_map):
+        logits = features * feature_map
+        return logits
+
+    wrong = taxpr.edit(f, "logits", "feature * 2")
+    with pytest.raises(taxpr.ArgumentError, match=r"Nearest: feature\w+, feature"):
+        wrong(jnp.ones(2), jnp.ones(2))

@@ -186,9 +186,9 @@ def test_what_does_not_fit_is_refused(tmp_path):
     for n in (0, -1, 2.0, True):
         with pytest.raises(taxpr.ArgumentError, match=r"every: n=.* is no whole number from 1 on"):
             taxpr.every(n, jnp.sin, print)
-    with pytest.raises(taxpr.ArgumentError, match="every: 3 is a int, not a function"):
+    with pytest.raises(taxpr.ArgumentError, match="every: 3 is an int, not a function"):
         taxpr.every(1, 3, print)
-    with pytest.raises(taxpr.ArgumentError, match=r"every: log=3 is a int\. Give a function"):
+    with pytest.raises(taxpr.ArgumentError, match=r"every: log=3 is an int\. Give a function"):
         taxpr.every(1, jnp.sin, 3)
     with pytest.raises(taxpr.ArgumentError, match=r"every: stats='median' is not one of mean, std"):
         taxpr.every(1, jnp.sin, print, stats="median")

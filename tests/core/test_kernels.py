@@ -135,7 +135,7 @@ def test_options_are_given_to_xla():
         taxpr.compiled(chain, options={"xla_no_such": 1})(jnp.ones((8, 8)), jnp.ones((8, 8)))
     with pytest.raises(ArgumentError, match=r"options='fast' is a str. Give a dict"):
         taxpr.compiled(chain, options="fast")
-    with pytest.raises(ArgumentError, match=r"compare: other is a int. Give what taxpr.compiled"):
+    with pytest.raises(ArgumentError, match=r"compare: other is an int. Give what taxpr.compiled"):
         made.compare(3)
 
 

@@ -301,7 +301,7 @@ def test_a_function_in_the_place_of_a_program(call):
     message = r"is a function, not a Program or a jaxpr\. Trace it first: trace\(fun\)\(\*args\)"
     with pytest.raises(taxpr.ArgumentError, match=message):
         call(loop)
-    with pytest.raises(taxpr.ArgumentError, match=r"is a int, not a Program or a jaxpr\. $"):
+    with pytest.raises(taxpr.ArgumentError, match=r"is an int, not a Program or a jaxpr\. $"):
         call(3)
 
 

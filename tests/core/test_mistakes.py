@@ -47,7 +47,7 @@ def test_a_question_without_arguments_says_its_own_name(name):
 
 
 def test_values_to_plant_without_a_name():
-    with pytest.raises(ArgumentError, match=r"plant: the values are a ArrayImpl\. Give a mapping"):
+    with pytest.raises(ArgumentError, match=r"plant: the values are an ArrayImpl\. Give a mapping"):
         PROGRAM.plant(jnp.ones(4))
 
 

@@ -244,9 +244,9 @@ def test_two_versions_of_a_class_are_two_inputs():
 
 
 def test_what_is_registered_is_checked():
-    with pytest.raises(taxpr.ArgumentError, match="register_library: 3 is a int"):
+    with pytest.raises(taxpr.ArgumentError, match="register_library: 3 is an int"):
         taxpr.register_library("mine", 3)
-    with pytest.raises(taxpr.ArgumentError, match="register_library: 3 is a int, not the name of"):
+    with pytest.raises(taxpr.ArgumentError, match="register_library: 3 is an int, not the name of"):
         taxpr.register_library(3, libraries.Library(lambda *call: None))
     with pytest.raises(taxpr.ArgumentError, match="equinox is a library that taxpr knows"):
         taxpr.register_library("equinox", libraries.Library(lambda *call: None))

@@ -97,9 +97,9 @@ def test_a_program_that_forgot_its_context():
 
 
 def test_what_is_no_function_and_no_address():
-    with pytest.raises(taxpr.ArgumentError, match="trace: 3 is a int, not a function"):
+    with pytest.raises(taxpr.ArgumentError, match="trace: 3 is an int, not a function"):
         taxpr.trace(3)
-    with pytest.raises(taxpr.SelectorError, match=r"where=3 is a int\. A selector is a name"):
+    with pytest.raises(taxpr.SelectorError, match=r"where=3 is an int\. A selector is a name"):
         program().tag_at(3, name="x")
 
 

@@ -556,7 +556,7 @@ AT_THE_LINE = r"register_hop: the entry of fresh \(test_register_hop.py:\d+ in \
         (called_once(results=(3,)), r"has no results \[3\]: it has 1"),
         (called_once(back=((0, 1),)), r"back=\(\(0, 1\),\) names results and inputs that its"),
         (called_once(param=("other",)), r"\('other',\) does not lead to `stored`"),
-        (called_once(stored=3, param=None), "`stored` is a int, not a jaxpr"),
+        (called_once(stored=3, param=None), "`stored` is an int, not a jaxpr"),
         (Hop(lambda eqn: [called(eqn, "jaxpr")] * 2, called_once().inject), "body, body, two the"),
         (Hop(lambda eqn: ["body"], called_once().inject), "nested gave 'body', which is no Nested"),
     ],

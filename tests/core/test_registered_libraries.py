@@ -106,5 +106,5 @@ def test_a_static_without_an_order_and_one_that_is_no_bool():
 def test_classes_and_functions():
     with pytest.raises(taxpr.ArgumentError, match="'Mean' is no class of objects of means"):
         taxpr.libraries.objects("means", "Mean", split, merge, update)
-    with pytest.raises(taxpr.ArgumentError, match="update of means: 3 is a int, not a function"):
+    with pytest.raises(taxpr.ArgumentError, match="update of means: 3 is an int, not a function"):
         taxpr.libraries.objects("means", Mean, split, merge, 3)

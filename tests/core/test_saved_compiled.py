@@ -92,11 +92,11 @@ def test_what_is_missing_of_a_file_is_refused(tmp_path):
 
 def test_files_that_cannot_be(tmp_path):
     made = taxpr.compiled(chain)(X)
-    with pytest.raises(ArgumentError, match=r"save: 3 is a int, not the path of a file"):
+    with pytest.raises(ArgumentError, match=r"save: 3 is an int, not the path of a file"):
         made.save(3)
     with pytest.raises(ArgumentError, match=r"save: .* cannot be written: .* There is no folder"):
         made.save(tmp_path / "no" / "made.json")
-    with pytest.raises(ArgumentError, match=r"load_compiled: 3 is a int, not the path of a file"):
+    with pytest.raises(ArgumentError, match=r"load_compiled: 3 is an int, not the path of a file"):
         load_compiled(3)
     with pytest.raises(ArgumentError, match=r"load_compiled: .* cannot be read: No such file"):
         load_compiled(tmp_path / "nothing.json")

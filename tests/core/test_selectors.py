@@ -51,7 +51,7 @@ def test_selectors(where, names):
         ("blok_1", r"'blok_1' matches none of the 3 tags. Nearest: block_1, block_0"),
         (["head", "nope"], "'nope' matches none of the 3 tags"),
         ({"layer": 9}, "matches none of the 3 tags. There are: block_0, block_1, head"),
-        (3, "where=3 is a int. A selector is a name"),
+        (3, "where=3 is an int. A selector is a name"),
     ],
 )
 def test_selectors_that_match_nothing(where, message):
@@ -307,7 +307,7 @@ def test_maybe_something():
     assert both.ctx["nope"] == {"values": {}, "state": {}}
     assert both.ctx["head"]["state"] == {"1:jit/call/t0": 0}
     assert taxpr.trace(jnp.sin)(1.0).tags(maybe(None)) == []
-    with pytest.raises(taxpr.SelectorError, match="where=3 is a int"):
+    with pytest.raises(taxpr.SelectorError, match="where=3 is an int"):
         p.tags(maybe(3))
     with pytest.raises(taxpr.SelectorError, match="the mapping has the key 'head' twice"):
         p.inject({maybe("head"): taxpr.count(), "head": taxpr.zero()})
@@ -474,7 +474,7 @@ def test_what_a_tag_returns_can_be_tagged_by_its_site():
         (
             3,
             taxpr.SelectorError,
-            r"where=3 is a int\. A selector is .*, a predicate \(address, eqn\),",
+            r"where=3 is an int\. A selector is .*, a predicate \(address, eqn\),",
         ),
         ([], taxpr.SelectorError, r"where=\[\] is empty"),
         (lambda a, e: jnp.int32(0), taxpr.SelectorError, "matches none of the"),

@@ -381,7 +381,7 @@ def test_what_jax_cannot_map_runs_one_by_one():
             "no parameter 'dtype'",
         ),
         (lambda: taxpr.sweep(model, "heads", taxpr.scale, 1.0), "ArgumentError", "no list of val"),
-        (lambda: taxpr.sweep(model, "heads", taxpr.scale, []), "ArgumentError", "no list of val"),
+        (lambda: taxpr.sweep(model, "heads", taxpr.scale, []), "ArgumentError", "factor is empty"),
         (lambda: taxpr.sweep(model, each("heads"), taxpr.stats()), "InjectorError", "only looks"),
         (lambda: taxpr.sweep(model, each("heads"), jnp.sin), "ArgumentError", "no injector"),
         (

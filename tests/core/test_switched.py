@@ -124,7 +124,7 @@ def test_off_an_injector_has_no_derivative_that_is_not_finite():
     ("make", "message"),
     [
         (lambda: switched(scale(0.5), on="a"), "switched: on='a' is a str. Give True or False"),
-        (lambda: switched(3), "switched: 3 is a int. Give an injector"),
+        (lambda: switched(3), "switched: 3 is an int. Give an injector"),
         (lambda: switched(switched(scale(0.5))), "has a switch already"),
     ],
 )

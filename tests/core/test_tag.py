@@ -69,7 +69,7 @@ def test_unhashable_param():
 
 
 def test_a_leaf_that_is_no_array():
-    with pytest.raises(taxpr.TagError, match=r"token\['k'\]\[1\] is a object, which is no array"):
+    with pytest.raises(taxpr.TagError, match=r"token\['k'\]\[1\] is an object, which is no array"):
         tag({"k": [1, object()]}, name="x")
 
 

@@ -124,7 +124,7 @@ def test_the_kind_that_goes_in_comes_out():
         (lambda j: taxpr.inject(j, taxpr.count(), 0), "for a jaxpr, the injector is a function"),
         (lambda j: taxpr.inject(j, f, 0, where="c"), "for a jaxpr, the injector is a function"),
         (lambda j: taxpr.inject(f, f, 0, lambda p, a: True), "predicate= is for jaxprs"),
-        (lambda j: taxpr.inject(3, f, 0), "3 is a int, not a function, a Program or a closed"),
+        (lambda j: taxpr.inject(3, f, 0), "3 is an int, not a function, a Program or a closed"),
     ],
 )
 def test_arguments_of_another_kind_of_target(call, message):
@@ -184,7 +184,7 @@ def test_a_list_without_a_mapping():
     [
         ([], "the list of injectors is empty"),
         ([taxpr.scale], r"scale is a kind .* call it, scale\(factor=0.5\)\."),
-        ({"c": [taxpr.count(), 3]}, "3 is a int. An injector is made by a kind"),
+        ({"c": [taxpr.count(), 3]}, "3 is an int. An injector is made by a kind"),
     ],
 )
 def test_lists_of_what_are_no_injectors(injector, message):

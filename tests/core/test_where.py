@@ -325,7 +325,7 @@ def test_what_is_no_selector_or_means_nothing_is_refused_by_all(kind):
         (jax.nn.relu, r"where=relu: it is a function of jax.* such as jax\.lax\.tanh_p"),
         (lambda a, b: True, r"the predicate <lambda>\(a, b\) is asked about .* by \(site\)"),
         (np.ones(2), r"where is an array, float32\[2\]\. A selector is a name"),
-        (3, r"where=3 is a int\. A selector is a name"),
+        (3, r"where=3 is an int\. A selector is a name"),
         ([], r"where=\[\] is empty"),
         ({}, r"where=\{\} is empty"),
     ],
