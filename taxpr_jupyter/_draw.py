@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import taxpr
@@ -115,7 +116,7 @@ def draw(
         "name": name is not None,
         "names": names is not None,
     }
-    _check_names(fun, [option for option, given in options.items() if given])
+    _check_names(fun, options, kwargs)
     budget, timeout = checked_limits(budget, timeout)
     kind = checked_heat(heat, DRAWN_KINDS)
     paper = paper_of(style, width, types)
@@ -204,17 +205,34 @@ def _show(drawing: Drawing, text_only: bool) -> None:
     print("\n\n".join([drawing.text(OUTPUT_LINES), drawing.note]))
 
 
-def _check_names(f: Any, given: Sequence[str]) -> None:
-    """Refuses what could be meant for `draw` and for the function."""
+def _check_names(f: Any, options: Mapping[str, bool], kwargs: Mapping[str, Any]) -> None:
+    """Refuses names that both `draw` and the function have, and those that neither has.
+
+    Args:
+        f: The function.
+        options: The options of `draw`, and whether each was given.
+        kwargs: The keyword arguments for the function.
+    """
     try:
-        parameters = inspect.signature(f).parameters if given and callable(f) else {}
+        parameters = inspect.signature(f).parameters if callable(f) else {}
     except (TypeError, ValueError):  # some builtins have none
         return
-    for option in given:
-        if option in parameters and not isinstance(f, taxpr.Program):
+    if isinstance(f, taxpr.Program):
+        return
+    for option, given in options.items():
+        if given and option in parameters:
             raise PanelError(
                 f"{option} is an option of draw, and an argument of the function, too. Trace the "
                 f"function yourself: draw(taxpr.trace(f)(..., {option}=...), {option}=...)"
+            )
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return
+    for name in kwargs:
+        near = difflib.get_close_matches(name, [*options, *parameters], 1)
+        if near and name not in parameters:
+            raise PanelError(
+                f"draw has no option {name}, and the function no argument of that name. Nearest: "
+                f"{near[0]}"
             )
 
 

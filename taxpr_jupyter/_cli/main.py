@@ -41,6 +41,12 @@ asked for cannot be done.
 """
 # Questions of `taxpr` that are asked of a function alone: what each is for, in short and whole.
 _QUESTIONS = {
+    "find_nan": (
+        "find the first value that is not finite",
+        "Run a call, and say which of its values first became NaN or infinite. Arguments that are "
+        "given as types are random numbers, and zeros where they are no floats. Exits with 1 if a "
+        "result is not finite.",
+    ),
     "summary": (
         "say what each function costs",
         "Print the tree of the functions that are called, each with its calls, parameters, FLOPs "
@@ -66,6 +72,7 @@ _QUESTIONS = {
         "Print which functions make tracing, lowering and compiling slow. Nothing is run.",
     ),
 }
+_RUN = ("find_nan", "profile")  # questions that run the function
 _EXAMPLES = """\
 examples:
   A function of two arrays, as a picture:
@@ -293,11 +300,11 @@ def _check(options: argparse.Namespace) -> int:
 
 def _ask(options: argparse.Namespace) -> int:
     with _own_prints(options):
-        fun, args, kwargs = call_of(options, values=options.question == "profile")
+        fun, args, kwargs = call_of(options, values=options.question in _RUN)
         found = getattr(taxpr, options.question)(fun)(*args, **kwargs)
         jax.effects_barrier()  # of `jax.debug.print`
     _answered(found, options)
-    return 0
+    return int(options.question == "find_nan" and bool(found))
 
 
 def _own_prints(options: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:

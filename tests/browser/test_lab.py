@@ -113,6 +113,7 @@ def test_hostile_names_stay_text(opened):
     expect(panel.results.locator("tbody th").last).to_be_visible()
     names = panel.results.locator("tbody th").all_inner_texts()
     assert any(HOSTILE in name for name in names)
+    panel.root.get_by_role("tab", name="Picture").click()  # the results have the inspector's place
     panel.button("Clear the selection").click()
     expect(panel.inspector.locator(".tx-chip-injected")).to_have_text(HOSTILE)
     assert panel.root.locator("img, script").count() == 0

@@ -448,6 +448,22 @@ def test_other_questions_are_asked_of_the_call(folder, capsys, question):
     assert capsys.readouterr().out.startswith(f"{question.replace('-', ' ')} ")
 
 
+def test_find_nan_runs_the_call_and_exits_with_1_if_it_finds_one(folder, capsys):
+    (folder / "roots.py").write_text(
+        "import jax.numpy as jnp\n"
+        "def f(x, n):\n    root = jnp.sqrt(x - 1.0)\n    return root.sum() * n\n"
+        "def below():\n    return jnp.zeros(3), 2\n"
+        "def above():\n    return jnp.full(3, 4.0), 2\n"
+    )
+    call = ["find-nan", "roots.py:f", "--args-from"]
+    assert main([*call, "roots.py:below"]) == 1
+    assert capsys.readouterr().out.startswith("find_nan of f: NaN in root (roots.py:3)")
+    assert main([*call, "roots.py:above"]) == 0
+    assert capsys.readouterr().out.startswith("find_nan of f: ")
+    assert main(["find-nan", "roots.py:f", "--args", "f32[50] 2", "--json"]) == 1  # normal numbers
+    assert [row["variable"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["root"]
+
+
 @pytest.mark.parametrize("question", ["check", "memory", "profile"])
 def test_json_is_alone_in_the_output(folder, capsys, question):
     (folder / "printing.py").write_text(

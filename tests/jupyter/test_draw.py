@@ -131,6 +131,7 @@ class TestWhatCanBeDrawn:
             (lambda: draw(jnp.sin, X, unfold="9:scan"), r"9:scan holds nothing that could be"),
             (lambda: draw(jnp.sin, X).fold("0:sin"), r"0:sin holds nothing that could be drawn"),
             (lambda: draw(lambda x, budget: x, X, budget=3), r"budget is an option of draw, and"),
+            (lambda: draw(jnp.sin, X, styl="paper"), r"draw has no option styl, .*Nearest: style$"),
             (
                 lambda: draw(lambda x, name: x, X, name="n"),
                 r"draw\(taxpr.trace\(f\)\(\.\.\., name=",
