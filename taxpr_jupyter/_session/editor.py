@@ -274,7 +274,7 @@ class Editor:
                 if not every:
                     raise PanelError("None of these values has an injector")
             else:
-                every = [self._ordering.injector(address)]
+                every = [self._ordering.injector(address, or_list=True)]
             made = [self._store.place(one) for one in [changed(one) for one in every]]
             return next((one for one in made if one.trial), made[-1])
 

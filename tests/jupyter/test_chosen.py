@@ -89,7 +89,7 @@ def test_they_stay_selected_where_the_program_is_traced_anew(opened, fun, names)
     named = {site.key: site.name for site in session.sites()}
     assert [named[key] for key in remote.keys] == list(names)
     assert (graph.several["injected"], graph.several["bare"]) == (2, 0)
-    assert not graph.controls
+    assert graph.controls["injector"] == "scale"  # whose slider moves both
     wanted = by_hand(X) if fun is model else jax.grad(by_hand)(X)
     np.testing.assert_allclose(session.run().outputs, wanted, rtol=1e-5)
     remote.send("attachAll", addresses=graph.chosen, injector="")

@@ -325,7 +325,6 @@ def test_what_takes_one_value_advises_no_list():
     acts = (
         lambda place: session.arrange(place, [0]),
         lambda place: session.switch(place, on=False, part=0),
-        lambda place: session.set_value(place, "factor", 2.0),
         lambda place: session.set_ctx(place, 2.0),
         lambda place: session.rename(place, "new"),
     )
@@ -333,8 +332,9 @@ def test_what_takes_one_value_advises_no_list():
         with pytest.raises(PanelError, match=r"means 2 values\. Say which: ") as error:
             act(place)
         assert "A list means" not in str(error.value)
-    with pytest.raises(PanelError, match=r"A list means all of them: \['h'\]\.$"):
-        session.append("h", "scale")
+    for act in (session.append, lambda place, _: session.set_value(place, "factor", 2.0)):
+        with pytest.raises(PanelError, match=r"A list means all of them: \['h'\]\.$"):
+            act("h", "scale")
 
 
 def meanwhile(monkeypatch, session, act):

@@ -13,7 +13,7 @@
 
 import { button, h, hint, redraw, textField } from "./dom.js";
 
-const PAUSE = 1000; // milliseconds without a move, after which a slider that is still held begins another step
+const PAUSE = 1000; // milliseconds without a move, after which a slider that is held, or moved by keys, begins another step
 
 /** @param {HTMLElement} element @param {string} words */
 const say = (element, words) => {
@@ -92,7 +92,6 @@ class Field {
       "aria-label": `${name}, by a slider`,
       input: () => this.#move(Number(this.slider.value)),
       pointerup: () => (this.moved = 0),
-      keyup: () => (this.moved = 0),
     });
     this.slider.hidden = flag || !last; // what is no number has none
     this.mistake = h("p", { class: "tx-error", role: "alert" });
