@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 
 from taxpr import _compat
 from taxpr._compat import Array, ArrayLike, DType, PyTree
-from taxpr._errors import InjectorError, a_type
+from taxpr._errors import InjectorError
 from taxpr._injectors.declare import injector
 from taxpr._injectors.kind import Param
 from taxpr._jaxprs.prng import one_key
@@ -38,7 +38,7 @@ def _fitted(name: str, parameter: str, value: ArrayLike, x: Array) -> Array:
         value = jnp.asarray(value)
     except (TypeError, ValueError):
         raise InjectorError(
-            f"{name}: {parameter} is {a_type(value)}, where the token has an array. Give "
+            f"{name}: {parameter} is a {type(value).__name__}, where the token has an array. Give "
             "a number or an array."
         ) from None
     if _rank(value.dtype) > max(_rank(x.dtype), 1):
@@ -207,9 +207,10 @@ def noise(token: PyTree, state: PyTree, key: Array, stddev: ArrayLike) -> tuple[
 
     The key must be given. Each firing draws with a key of its own, made of that key, the
     address of the tag and the number of the firing: the same in every run and process, and
-    another in each iteration and at each tag. Under `jax.vmap` each batch element draws for itself;
-    `per_example` gives each a key of its own. In a `jax.shard_map` devices draw apart if JAX knows
-    that the token varies, and the same with ``check_vma=False``.
+    another in each iteration and at each tag. If `jax.vmap` maps the whole program, or a function
+    that is edited (`taxpr.edit`), all batch elements draw the same unless the key is mapped, too;
+    within the program `per_example` gives each example a key of its own. In a `jax.shard_map`
+    devices draw apart if JAX knows that the token varies, and the same with ``check_vma=False``.
 
     Example:
         >>> from taxpr import noise, tag, trace
@@ -227,32 +228,9 @@ def noise(token: PyTree, state: PyTree, key: Array, stddev: ArrayLike) -> tuple[
             raise InjectorError(f"noise: the token is {x.dtype}, and noise is a fraction.")
         for axis in sorted(_compat.varying(x)):
             key = jax.random.fold_in(key, jax.lax.axis_index(axis))
-        return x + _fitted("noise", "stddev", stddev, x) * _normal(key, jax.lax.stop_gradient(x))
+        return x + _fitted("noise", "stddev", stddev, x) * jax.random.normal(key, x.shape, x.dtype)
 
     return jax.tree.map(one, token, keys), {**state, "fired": state["fired"] + 1}
-
-
-@jax.custom_batching.custom_vmap
-def _normal(key: Array, like: Array) -> Array:
-    """Normal numbers of the shape and dtype of an array, for each element of a batch its own.
-
-    Without the rule, `jax.vmap` around a function that is edited would give all elements the same.
-    """
-    return jax.random.normal(key, like.shape, like.dtype)
-
-
-@_normal.def_vmap
-def _normal_of_batch(
-    size: int, mapped: Sequence[bool], key: Array, like: Array
-) -> tuple[Array, bool]:
-    if not mapped[0]:
-        return _normal(key, like), True
-    shape = like.shape[1:] if mapped[1] else like.shape
-
-    def drawn(one: Array) -> Array:
-        return jax.random.normal(one, shape, like.dtype)
-
-    return jax.vmap(drawn)(key), True
 
 
 # ---- cast and stop_gradient --------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 import jax.extend.core.primitives as p
 
 from taxpr import introspect
+from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._analysis.names import function_of
 from taxpr_jupyter._text import short
 
@@ -17,12 +18,14 @@ def branches_in(eqn: introspect.JaxprEqn) -> list[str]:
     """`false: unchanged`, `true: apply`: the branches of a `cond` or `switch`; [] of others.
 
     A branch is named by its function, or by the text of its lambda. It is unchanged if it hands on
-    operands in their order.
+    operands in their order, and no other branch hands on others. The branches of a derivative,
+    which has the functions of the forward pass, are not named.
     """
-    if eqn.primitive is not p.cond_p:
+    if eqn.primitive is not p.cond_p or pass_of(eqn) == "backward":
         return []
     nested = introspect.nested_jaxprs(eqn)
-    texts = [_words(one, eqn) for one in nested[:_MOST]]
+    handed = {at for one in nested if (at := _operands_of(one)) is not None}
+    texts = [_words(one, eqn, len(handed) < 2) for one in nested[:_MOST]]
     told = [f"{_key(one)}: {text}" for one, text in zip(nested[:_MOST], texts, strict=True) if text]
     more = [f"{len(nested) - _MOST} more"] if len(nested) > _MOST else []
     return [*told, *more] if told else []
@@ -34,10 +37,11 @@ def _key(nested: introspect.Nested) -> str:
     return found[1] if found else str(nested.facts.get("index", nested.title.split()[-1]))
 
 
-def _words(nested: introspect.Nested, eqn: introspect.JaxprEqn) -> str:
+def _words(nested: introspect.Nested, eqn: introspect.JaxprEqn, alike: bool) -> str:
+    """The words for a branch; ``alike`` if all that compute nothing hand on the same operands."""
     jaxpr: Any = nested.jaxpr
-    if not any(not introspect.is_tag(one) for one in jaxpr.eqns):
-        return _handed_on(jaxpr)
+    if _is_bare(jaxpr):
+        return _handed_on(nested, alike)
     if name := function_of(nested, eqn):
         return name
     name, _, place = (getattr(jaxpr.debug_info, "func_src_info", None) or "").partition(" at ")
@@ -50,12 +54,29 @@ def _words(nested: introspect.Nested, eqn: introspect.JaxprEqn) -> str:
     return short.shortened(text, _WIDTH) if text else ""
 
 
-def _handed_on(jaxpr: Any) -> str:
+def _is_bare(jaxpr: Any) -> bool:
+    return all(map(introspect.is_tag, jaxpr.eqns))
+
+
+def _handed_on(nested: introspect.Nested, alike: bool) -> str:
     """The words for a branch that computes nothing."""
-    outs, inputs = list(jaxpr.outvars), list(jaxpr.invars)
+    outs: Any = nested.jaxpr.outvars
     if outs and all(map(introspect.is_literal, outs)):
         return ", ".join(map(short.literal_text, outs)) if len(outs) < 3 else "constants"
-    if not outs or any(introspect.is_literal(out) or out not in inputs for out in outs):
+    if (at := _operands_of(nested)) is None:
         return ""  # a constant, or an operand with a tag
-    at = [inputs.index(out) for out in outs]
-    return "unchanged" if at == sorted(set(at)) else "hands on operands"
+    return "unchanged" if alike and list(at) == sorted(set(at)) else "hands on operands"
+
+
+def _operands_of(nested: introspect.Nested) -> tuple[int, ...] | None:
+    """The operands of the equation that a branch hands on; None of one that does anything else."""
+    outs: Any = nested.jaxpr.outvars
+    inputs = list(nested.jaxpr.invars)
+    if not (outs and _is_bare(nested.jaxpr)):
+        return None
+    at = [
+        None if introspect.is_literal(out) or out not in inputs else inputs.index(out)
+        for out in outs
+    ]
+    found = [None if i is None else nested.operands[i] for i in at]
+    return None if None in found else tuple(k for k in found if k is not None)

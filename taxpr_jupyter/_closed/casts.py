@@ -32,9 +32,9 @@ class Casts:
         self._known: introspect.ByIdentity[Found] = introspect.ByIdentity()
 
     def words(self, eqns: Iterable[introspect.JaxprEqn]) -> str:
-        """`f32 → bf16 → f32: total`: conversions in the nested jaxprs of some equations, or "".
+        """`f32 ↔ bf16: total`: conversions in the nested jaxprs of some equations, or "".
 
-        After them there are the variables that are computed in the type between.
+        After those in both directions there are the variables that are computed in the second type.
         """
         found = _joined(self._inside(eqns))
         texts: list[str] = []
@@ -45,7 +45,7 @@ class Casts:
             back = (new, old) in found.pairs
             done |= {(old, new), (new, old)}
             names = [name for kind, name in found.computed if back and kind == new]
-            text = " → ".join((old, new, *([old] if back else [])))
+            text = f"{old} {'↔' if back else '→'} {new}"
             texts.append(f"{text}: {', '.join(names)}" if names else text)
         return "; ".join(texts)
 

@@ -11,7 +11,7 @@ from taxpr_jupyter._analysis.sizes import is_loop
 
 _READ = 2000  # equations: after so many comes little that is new
 FEW = 8  # equations: so few need no words for their parts
-_TARGET = re.compile(r"([^()=]+?) (?:[-+*/@%&|^]|<<|>>|//|\*\*)?= ")
+_TARGET = re.compile(r"([^()=:]+?)(?:: [^=]+?)? (?:[-+*/@%&|^]|<<|>>|//|\*\*)?= ")
 
 Stack = Sequence[introspect.Statement]  # outermost first
 

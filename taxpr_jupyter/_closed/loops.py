@@ -16,7 +16,6 @@ _TOLD = 2  # kept buffers, the largest ones
 _AS_FALSE = frozenset(
     {p.convert_element_type_p, p.broadcast_in_dim_p, p.reshape_p, p.squeeze_p, p.reduce_or_p}
 )
-_SAME = frozenset({p.convert_element_type_p, p.copy_p})
 # A comparison with a limit: whether it ends a count upwards, and the limit is the last one.
 _LIMITS: Mapping[Any, tuple[bool, bool]] = {
     p.lt_p: (True, False),
@@ -74,7 +73,7 @@ class _WhileParts(NamedTuple):
             inside = nested.jaxpr.invars
             i = None if introspect.is_literal(atom) or atom not in inside else inside.index(atom)
             operand = None if i is None else nested.operands[i]
-            if operand is None:
+            if operand is None or nested.back:  # in a loop it may begin with another one each time
                 break
             atom = eqn.invars[operand]
         return _integer(atom)
@@ -235,7 +234,12 @@ def _trips(loop: _WhileParts, i: int, upwards: bool, limit: int) -> int | None:
     if step is None or step[0] is not loop.body.jaxpr.invars[to]:
         return None
     by, way = (step[1], limit - start) if upwards else (-step[1], start - limit)
-    return max(0, -(-way // by)) if by > 0 else None
+    if by <= 0:
+        return None
+    trips = max(0, -(-way // by))
+    aval: Any = loop.body.jaxpr.invars[to].aval
+    held = np.iinfo(aval.dtype)
+    return trips if held.min <= start + trips * step[1] <= held.max else None  # else it wraps
 
 
 def _step(jaxpr: Any, atom: introspect.Atom) -> tuple[introspect.Atom, int] | None:

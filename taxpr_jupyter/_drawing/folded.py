@@ -79,7 +79,7 @@ class Folded:
         return self._calls.of(item, written)
 
     def casts(self, item: Item) -> str:
-        """The conversions of floats in the nested jaxprs of a closed item: `f32 → bf16 → f32`."""
+        """The conversions of floats in the nested jaxprs of a closed item: `f32 ↔ bf16`."""
         return self._casts.words(eqn for _, eqn in item.eqns)
 
     def group(self, block: Block, item: Item, size: Size, ends: InsAndOuts) -> Group:

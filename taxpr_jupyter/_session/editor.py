@@ -246,7 +246,7 @@ class Editor:
                 list means all injectors at the values of its items, as one step.
             param: The name of the parameter.
             value: Its value.
-            step: `undo` takes back all values in a row with an equal ``step``.
+            step: `undo` takes back all values of it in a row with an equal ``step``.
 
         Raises:
             PanelError: If there is no such injector or parameter, or it cannot have that value; of

@@ -60,6 +60,7 @@ class Runner:
     _runs_on: int = dataclasses.field(default=0, init=False)  # the thread
 
     def __post_init__(self) -> None:
+        self._ran_on = self._device
         _checked_bytes(self._kept_bytes)
 
     def devices(self) -> list[str]:

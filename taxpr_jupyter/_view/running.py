@@ -99,11 +99,15 @@ class Running:
             self._ended(task, run, self.another_ended)
 
     def _follow(self, task: Task) -> None:
+        late = False  # whether it has to wait for another run
+
         def once() -> Run | None:
+            nonlocal late
+            late = False
             try:
                 return self._once(task, live=True)
             except UnderWayError:  # one that was asked for is first
-                self._wanted = True
+                self._wanted = late = True
                 later = threading.Timer(AGAIN, self.another_ended)
                 later.daemon = True
                 later.start()
@@ -121,7 +125,8 @@ class Running:
                     again = self._wanted and not first
                     self._graph.go_on()
         finally:
-            self._ended(task, run)
+            # Also what came after `again` was decided is run.
+            self._ended(task, run, None if late else self.another_ended)
         if run is not None and run.finish:
             rest = threading.Timer(REST, self._finish, (run,))
             rest.daemon = True

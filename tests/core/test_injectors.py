@@ -327,38 +327,6 @@ def test_another_key_does_not_compile_again():
     assert not np.any(np.isclose(first, second))
 
 
-def test_each_element_of_a_batch_draws_its_own_noise():
-    def f(x):
-        y = jnp.cos(x)
-        return (y**2).sum()
-
-    def noises(run, *args):
-        return taxpr.watch(run)(*args)["y"].value - jnp.cos(args[-1])
-
-    xs = jnp.zeros((4, 3))
-    noisy = taxpr.edit(f, "y", taxpr.noise(0, 0.1))
-    for run in (jax.vmap(noisy), taxpr.edit(jax.vmap(f), "y", taxpr.noise(0, 0.1))):
-        assert np.unique(np.asarray(noises(run, xs)).round(4)).size == xs.size
-    twice = taxpr.edit(jax.vmap(jax.vmap(f)), "y", taxpr.noise(0, 0.1))
-    assert np.unique(np.asarray(noises(twice, jnp.zeros((2, 4, 3)))).round(4)).size == 24
-    # The derivative is of the noisy values, each of its own.
-    y = jnp.cos(xs + 0.3)
-    drawn = np.asarray(taxpr.watch(jax.vmap(noisy))(xs + 0.3)["y"].value - y)
-    wanted = 2 * (y + drawn) * -jnp.sin(xs + 0.3)
-    np.testing.assert_allclose(jax.vmap(jax.grad(noisy))(xs + 0.3), wanted, rtol=1e-5)
-
-
-def test_a_batch_of_keys_draws_with_each_of_them():
-    def noises(key, xs):
-        p = taxpr.trace(lambda x: tag(x, name="y"))(xs).inject(taxpr.noise(key, 1.0))
-        return p(p.ctx, xs)[0]
-
-    keys = jax.random.split(jax.random.key(0), 3)
-    expected = [noises(key, jnp.zeros(2)) for key in keys]
-    np.testing.assert_array_equal(jax.vmap(lambda k: noises(k, jnp.zeros(2)))(keys), expected)
-    np.testing.assert_array_equal(jax.vmap(noises)(keys, jnp.zeros((3, 2))), expected)
-
-
 # ---- cast and stop_gradient --------------------------------------------------
 
 

@@ -4,6 +4,7 @@ import re
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import taxpr
@@ -11,8 +12,9 @@ from taxpr import introspect
 from taxpr_jupyter import draw
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._closed import loops
+from taxpr_jupyter._closed.branches import branches_in
 from taxpr_jupyter._closed.casts import Casts
-from taxpr_jupyter._closed.derivatives import gone_back
+from taxpr_jupyter._closed.derivatives import gone_back, target_of
 
 X = jnp.linspace(0.1, 0.9, 3)
 
@@ -434,7 +436,7 @@ def in_one_type(x):
 
 @pytest.mark.parametrize(
     ("fun", "words"),
-    [(mixed, "f32 → bf16 → f32: total"), (only_down, "f32 → bf16"), (in_one_type, "")],
+    [(mixed, "f32 ↔ bf16: total"), (only_down, "f32 → bf16"), (in_one_type, "")],
 )
 def test_a_closed_part_says_its_conversions_of_floats(fun, words):
     args = (X, X) if fun is mixed else (X,)
@@ -443,4 +445,65 @@ def test_a_closed_part_says_its_conversions_of_floats(fun, words):
     (at,) = [at for at, eqn in taxpr.iter_eqns(program) if eqn.primitive.name in ("scan", "jit")]
     lines = next(node.lines for node in draw(program, fold=[at]).picture.nodes if node.fold == at)
     assert (words in lines) == bool(words)
-    assert sum("→" in line for line in lines) == bool(words)
+    assert sum("→" in line or "↔" in line for line in lines) == bool(words)
+
+
+# ---- nothing is said that is not certain ---------------------------------------------------------
+
+
+def test_a_loop_that_begins_anew_in_another_one_has_no_bound():
+    def outer(x):
+        def body(n, _):
+            return n - 5, jax.lax.while_loop(
+                lambda c: c[0] < 10, lambda c: (c[0] + 1, c[1] * 2.0), (n, x)
+            )[1]
+
+        return jax.lax.scan(body, 0, None, length=4)
+
+    program = taxpr.trace(outer)(1.0)
+    [(_, loop)] = [
+        found for found in taxpr.iter_eqns(program) if found[1].primitive.name == "while"
+    ]
+    assert loops.bound_of(loop, program.eqns) is None
+
+
+@pytest.mark.parametrize(("limit", "bound"), [(126, 127), (127, None)])
+def test_a_count_that_wraps_around_has_no_bound(limit, bound):
+    def count(x):
+        return jax.lax.while_loop(
+            lambda c: c[0] <= np.int8(limit),
+            lambda c: (c[0] + np.int8(1), c[1] * 2),
+            (np.int8(0), x),
+        )
+
+    [loop] = [eqn for eqn in taxpr.trace(count)(1.0).eqns if eqn.primitive.name == "while"]
+    found = loops.bound_of(loop)
+    assert (found and found.most) == bound
+
+
+def test_branches_that_hand_on_different_operands_are_not_unchanged():
+    def chosen(p, a, b):
+        return jax.lax.cond(p, lambda a, b: a, lambda a, b: b, a, b)
+
+    [cond] = [
+        eqn for eqn in taxpr.trace(chosen)(True, 1.0, 2.0).eqns if eqn.primitive.name == "cond"
+    ]
+    assert branches_in(cond) == ["false: hands on operands", "true: hands on operands"]
+
+
+def test_branches_of_a_derivative_have_no_names_of_the_forward_pass():
+    def loss(w):
+        return (jax.lax.cond(w.sum() > 0, jnp.sin, lambda w: w, w) ** 2).sum()
+
+    program = taxpr.trace(jax.grad(loss))(jnp.ones(3))
+    conds = [eqn for eqn in program.eqns if eqn.primitive.name == "cond"]
+    assert [bool(branches_in(cond)) for cond in conds] == [True, False]
+
+
+def test_an_annotation_is_no_part_of_a_name():
+    def annotated(x):
+        y: jax.Array = jnp.sin(x)
+        return y * 2
+
+    eqn = next(eqn for eqn in taxpr.trace(annotated)(1.0).eqns if eqn.primitive.name == "sin")
+    assert target_of(eqn) == "y"

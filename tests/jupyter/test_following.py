@@ -427,3 +427,24 @@ def test_a_live_run_waits_for_one_that_a_cell_asked_for(shown, monkeypatch):
     assert kinds[1:] == [True]
     assert session.last.outputs == pytest.approx(2.25 * math.sin(1.0))
     assert view.wait(SECONDS)
+
+
+def test_a_value_that_comes_as_a_live_run_ends_is_run(shown, monkeypatch):
+    session = made()
+    view = shown(session)
+    session.run()
+    running = view._running
+    ended, late = running._ended, []
+
+    def slowly(*args):
+        if not late:
+            late.append(threading.Thread(target=session.set_value, args=("h", "factor", 0.75)))
+            late[0].start()
+            late[0].join(SECONDS)
+        ended(*args)
+
+    monkeypatch.setattr(running, "_ended", slowly)
+    session.set_value("h", "factor", 0.5)
+    wait_for(lambda: late and not session.stale)
+    assert session.last.outputs == pytest.approx(2.25 * math.sin(1.0))
+    assert view.wait(SECONDS)
