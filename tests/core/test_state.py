@@ -717,7 +717,7 @@ def test_the_states_given_to_pure_are_checked():
         ({**states, "a": jnp.zeros(3)}, r"value given for 'a' is float32\[3\].*float32\[2\]"),
         ({**states, "b": 0.5}, r"value given for 'b' is float32\[\].*int32\[\]"),
         ({**states, "b": (0,)}, "value given for 'b' has the structure"),
-        (X, "the first argument is a .*It is a dict"),
+        (X, "the first argument is an? .*It is a dict"),
     ):
         with pytest.raises(StateError, match=match):
             pure(given, X)
