@@ -204,7 +204,16 @@ def is_whole(x: object) -> TypeGuard[int]:
 
 
 def a_type(x: object) -> str:
-    """The type of a value in words, such as ``"an int"`` or ``"a dict"``."""
+    """The type of a value in words, for messages.
+
+    Args:
+        x: The value.
+
+    Example:
+        >>> from taxpr import introspect
+        >>> introspect.a_type(1), introspect.a_type({})
+        ('an int', 'a dict')
+    """
     name = type(x).__name__
     return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
 

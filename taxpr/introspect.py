@@ -29,7 +29,7 @@ from taxpr._compat import open_jaxpr as open_jaxpr
 from taxpr._compat import pvary_p as pvary_p  # which JAX does not export
 from taxpr._costs.costs import Cost, Costs, trips_of
 from taxpr._costs.quantities import n_bytes, quantity
-from taxpr._errors import warnings_to
+from taxpr._errors import a_type, warnings_to
 from taxpr._hops.nested import Nested
 from taxpr._hops.places import numbered
 from taxpr._hops.table import injectable, is_hop, nested_jaxprs
@@ -56,6 +56,7 @@ __all__ = [
     "Recent",
     "Source",
     "Statement",
+    "a_type",
     "division_of",
     "divisions",
     "failure_of",

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._cli import arguments
 from taxpr_jupyter._cli import target as _target
 from taxpr_jupyter._errors import PanelError
@@ -110,6 +111,6 @@ def _made(made: Any, target: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         case tuple():
             return made, {}
     raise PanelError(
-        f"{target} gives a {type(made).__name__}: return the arguments as a tuple, (x,) for one, "
+        f"{target} gives {introspect.a_type(made)}: return the arguments as a tuple, (x,) for one, "
         "or as (tuple, dict) with keyword arguments"
     )

@@ -60,8 +60,11 @@ class Steps:
         text = text or _text(before.edits, after.edits)
         goes_on = kind is not None and kind == self._kind and self._done
         start = self._done.pop() if goes_on else EditStep(before.base, before.edits, text)
-        self._done = [*self._done, dataclasses.replace(start, text=text)][-_KEPT:]
         self.undone = []
+        if goes_on and start.program is after.base and _known(start.edits) == _known(after.edits):
+            self._kind = None  # all is as it was: there is nothing to undo
+            return
+        self._done = [*self._done, dataclasses.replace(start, text=text)][-_KEPT:]
         self._kind = kind
 
     def end(self) -> None:

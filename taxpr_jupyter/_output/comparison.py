@@ -291,6 +291,6 @@ def _program(side: Any, args: tuple[Any, ...], word: str) -> taxpr.Program:
     if callable(side):
         return traced(side, args, {}, (), ()).program
     raise PanelError(
-        f"compare: the {word} side is a {type(side).__name__}. Give a function, with example "
+        f"compare: the {word} side is {introspect.a_type(side)}. Give a function, with example "
         "arguments after both sides or in a tuple (function, *args), a taxpr.Program, or a jaxpr"
     )

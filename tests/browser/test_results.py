@@ -167,3 +167,59 @@ def test_runs_are_compared_restored_and_named_in_a_strip(page, it):
     page.set_viewport_size({"width": 700, "height": 1100})
     it.root.screenshot(path=BUILD / "runs-narrow-dark.png")
     assert found(page, ".taxpr-panel") == []
+
+
+# The rules with `:has` whose last part may be any element: with each word that comes or goes, the
+# browser then computes the styles of the whole panel anew.
+ANY_ELEMENT = """() => {
+  const found = [];
+  const seen = (rules, around) => {
+    for (const rule of rules) {
+      const own = rule.selectorText;
+      const whole = own === undefined ? around : own.replaceAll("&", around);
+      if (own !== undefined && whole.includes(":has(")) {
+        let flat = own; // without what is in parentheses
+        for (let before = ""; before !== flat; ) {
+          before = flat;
+          flat = flat.replace(/:(not|has)\\([^()]*\\)/g, "").replace(/\\([^()]*\\)/g, "");
+        }
+        const last = flat.trim().split(/[\\s>~+]+/).pop();
+        if (!/[.#\\[&]|^[a-z]|:is|:where/.test(last)) found.push(own);
+      }
+      if (rule.cssRules) seen(rule.cssRules, whole);
+    }
+  };
+  for (const sheet of document.styleSheets) seen(sheet.cssRules, "");
+  return found;
+}"""
+
+
+def test_no_rule_has_all_of_the_panel_styled_anew_with_each_word(page, it):
+    assert page.evaluate("document.styleSheets.length") > 0
+    assert page.evaluate(ANY_ELEMENT) == []
+
+
+def test_the_next_run_changes_numbers_and_leaves_the_rest_of_the_results_in_place(page, it):
+    hidden = next(one for one in it.session.program.variables() if one.name == "hidden")
+    it.session.tag(hidden.address, name="hidden")
+    it.session.attach("hidden", "scale", factor=0.5)
+    run(page)
+    results = page.get_by_role("tabpanel", name="Results")
+    results.get_by_text("Times, FLOPs and memory").click()
+    before = results.locator(".tx-headline").text_content()
+    marked = ".tx-outcome :is(h3, tr, td, polyline, details)"
+    number = page.evaluate(
+        "(all) => [...document.querySelectorAll(all)].map((one) => (one.kept = true)).length",
+        marked,
+    )
+    it.session.set_value("hidden", "factor", 0.25)
+    it.session.run()
+    it.look()
+    expect(results.locator("h3")).to_contain_text("Run 2")
+    expect(results.locator(".tx-headline")).not_to_have_text(before)
+    expect(results.locator(".tx-chip-injected")).to_have_text(["hidden: scale(factor=0.25)"])
+    assert results.locator("details[open]").count() == 1
+    kept = page.evaluate(
+        "(all) => [...document.querySelectorAll(all)].filter((one) => one.kept).length", marked
+    )
+    assert kept == number > 30

@@ -56,6 +56,8 @@ def bad(x):
 
 def options(x, name, budget):
     return x * budget
+
+number = 3
 """
 
 
@@ -271,9 +273,10 @@ def test_what_is_open(folder, capsys):
         (["model:loss", "--args", "f32[n]"], r"In the argument 'f32\[n\]' a size is no number", 2),
         (
             ["model:loss", "--args-from", "model:wrong"],
-            r"model:wrong gives a .*: return the arg",
+            r"model:wrong gives an Array.*: return the arg",
             2,
         ),
+        (["model:loss", "--args-from", "model:number"], r"model:number gives an int: return", 2),
         (["model:traced", "--args", "f32"], r"model:traced is traced already: it takes no arg", 2),
         (
             ["model:loss"],

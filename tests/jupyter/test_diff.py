@@ -557,7 +557,7 @@ def test_sides_are_programs_jaxprs_and_functions():
 
 def test_what_cannot_be_compared_is_said():
     program = trace(jnp.sin, X)
-    with pytest.raises(PanelError, match=r"the second side is a int\. Give a function, with"):
+    with pytest.raises(PanelError, match=r"the second side is an int\. Give a function, with"):
         compare(program, 3)
     with pytest.raises(PanelError, match="neither side is a bare function"):
         compare(program, program, X)

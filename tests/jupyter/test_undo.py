@@ -146,6 +146,21 @@ def test_two_drags_and_a_run_between_values_are_steps_of_their_own():
         assert one.values == {"factor": before}
 
 
+def test_a_drag_that_comes_back_to_its_start_is_no_step():
+    session = opened()
+    session.attach(taxpr.var("h"), "scale", factor=0.5)
+    said = session.undoes
+    for value in (0.6, 0.7, 0.5):
+        session.set_value(taxpr.var("h"), "factor", value, step=1)
+    assert session.undoes == said
+    for value in (0.8, 0.9):  # the drag goes on
+        session.set_value(taxpr.var("h"), "factor", value, step=1)
+    session.undo()
+    [one] = session.injectors.values()
+    assert one.values == {"factor": 0.5}
+    assert session.undoes == said
+
+
 def test_what_went_wrong_is_no_step_and_folding_is_none():
     session = opened()
     session.edit("loss.y", "h - x")

@@ -11,13 +11,13 @@
  *   gives the number of the message, and `waits` says whether it waits to be handled
  */
 
-import { button, h, hint, redraw, textField } from "./dom.js";
+import { button, h, hint, redraw, renew, textField } from "./dom.js";
 
 const PAUSE = 1000; // milliseconds without a move, after which a slider that is held, or moved by keys, begins another step
 
 /** @param {HTMLElement} element @param {string} words */
 const say = (element, words) => {
-  element.textContent = words;
+  renew(element, words ? [words] : []);
   element.hidden = !words;
 };
 

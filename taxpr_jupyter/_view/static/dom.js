@@ -45,6 +45,34 @@ export function svgElement(name, attributes = {}, ...children) {
 export const fill = (element, children) =>
   element.replaceChildren(...children.filter((child) => child !== null && child !== undefined));
 
+/**
+ * Makes an element show what other children would. Those that differ in their texts or attributes alone
+ * stay, so that the page lays out only what has changed, and a selected text stays selected.
+ * @param {Element} element @param {Child[]} children Their listeners are lost where there are alike ones: these
+ *   must be told apart by `data-key`.
+ */
+export function renew(element, children) {
+  const now = children.filter((child) => child !== null && child !== undefined);
+  const before = [...element.childNodes];
+  const kept = before.length === now.length && now.every((one, k) => renewed(before[k], one));
+  if (!kept) element.replaceChildren(...now);
+}
+
+/** Whether a node shows what another one does, by now. @param {Node} node @param {Node | string} now */
+function renewed(node, now) {
+  if (node instanceof Text) {
+    const data = typeof now === "string" ? now : now instanceof Text ? now.data : null;
+    if (data !== null && data !== node.data) node.data = data; // else its place would be laid out again
+    return data !== null;
+  }
+  const alike = node instanceof Element && now instanceof Element && node.nodeName === now.nodeName && node.getAttribute("data-key") === now.getAttribute("data-key");
+  if (!alike) return false;
+  for (const { name } of [...node.attributes]) if (!now.hasAttribute(name)) node.removeAttribute(name);
+  for (const { name, value } of now.attributes) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  renew(node, [...now.childNodes]);
+  return true;
+}
+
 /** @param {string} label @param {(event: MouseEvent) => void} act @param {Attributes} more */
 export const button = (label, act, more = {}) =>
   h("button", { type: "button", class: "tx-button", ...more, click: act }, label);

@@ -16,7 +16,7 @@
 import { Ask } from "./ask.js";
 import { Compare } from "./compare.js";
 import { Controls, RunBar } from "./controls.js";
-import { button, chip, closer, facts, fill, folded, h, hint, line, redraw, section, svgElement, textField, zoomTools } from "./dom.js";
+import { button, chip, closer, facts, folded, h, hint, line, redraw, renew, section, svgElement, textField, zoomTools } from "./dom.js";
 import { Find } from "./find.js";
 import { Held } from "./held.js";
 import { shareKeys } from "./keys.js";
@@ -364,7 +364,7 @@ function render({ model, el }) {
   );
 
   const say = (/** @type {string} */ words, error = false) => {
-    message.textContent = words;
+    renew(message, words ? [words] : []);
     message.classList.toggle("tx-error", error);
   };
   const inspect = () => {
@@ -506,7 +506,7 @@ function render({ model, el }) {
       runs.looksAt(run);
       outdate();
       if (!("title" in run)) return;
-      fill(outcome, drawResults(run));
+      renew(outcome, drawResults(run));
       if (asked && model.get("view") === "picture") {
         results.classList.add("tx-came");
         set("view", "results");
@@ -518,7 +518,7 @@ function render({ model, el }) {
       outdate();
       ran.hidden = !("summary" in strip);
       if (!("summary" in strip)) return;
-      ran.textContent = strip.summary;
+      renew(ran, [strip.summary]);
       ran.title = `${strip.summary}\nShow the results`; // it may be cut
       ran.classList.toggle("tx-error", strip.runs[0].failed);
     },

@@ -17,6 +17,7 @@ const open = new Set();
 function kept(key, words, ...content) {
   const part = folded(words, ...content);
   part.open = open.has(key);
+  part.setAttribute("data-key", key);
   part.addEventListener("toggle", () => (part.open ? open.add(key) : open.delete(key)));
   return part;
 }

@@ -6,7 +6,7 @@
  * @import { Results, RunChip, RunStrip } from "./messages.js"
  */
 
-import { button, fill, folded, h, redraw, textField } from "./dom.js";
+import { button, folded, h, redraw, renew, textField } from "./dom.js";
 
 export class Runs {
   /**
@@ -89,7 +89,7 @@ export class Runs {
     if (!this.#isNew(item, [run, side, this.against])) return item;
     item.setAttribute("aria-pressed", String(Boolean(side)));
     item.title = `${changes}\nShift and click: compare with it`;
-    fill(item, [
+    renew(item, [
       h("b", {}, title),
       h("i", {}, [this.against ? side : "", current ? "now" : ""].filter(Boolean).join(", ")),
       h("code", failed ? { class: "tx-error" } : {}, loss),
