@@ -23,6 +23,7 @@ from taxpr_jupyter._text.paths import path_parts
 # JAX names one step's slice of a scan's input; the name of the whole input says more.
 _WORDS: Mapping[str, str] = {"x": "xs", "y": "ys"}
 _PASSED = re.compile(r"(args|kwargs)\[")  # to a function of any arguments
+_NUMBERS = re.compile(r"(\[\d+\])*")
 _JAX = pathlib.PurePath(jax.__file__).parent
 
 
@@ -74,6 +75,7 @@ def names_inside(
     nested: introspect.Nested,
     held: Sequence[str] | None = None,
     variable: Callable[[Any], str] = lambda atom: "",
+    made: Callable[[int], str] = lambda j: "",
 ) -> Names:
     """The names of a nested jaxpr.
 
@@ -83,6 +85,7 @@ def names_inside(
         nested: The nested jaxpr.
         held: For each input the variable of the user's that held it; "" where none is known.
         variable: Gives the variable of the user's that held a value outside, or "".
+        made: Gives the variable that held an output inside, or "".
     """
     operands = [None if k is None else eqn.invars[k] for k in nested.operands]
     outside = [
@@ -92,6 +95,10 @@ def names_inside(
     variables = [
         "" if name or atom is None or introspect.is_literal(atom) else variable(atom)
         for atom, name in zip(operands, outside, strict=True)
+    ]
+    # What a derivative adds up in a loop begins with zeros, which have no name: its sum has one.
+    variables = [
+        name or _becomes(outer, eqn, nested, i, variable) for i, name in enumerate(variables)
     ]
     names = _in_names(eqn, nested, outside, held or [""] * len(operands), variables)
     numbers = numbered([_word(outer, nested, role) for role in nested.in_roles])
@@ -125,8 +132,21 @@ def names_inside(
         if name and not introspect.is_literal(atom):
             results.setdefault(atom, name)
     _untagged(nested.jaxpr, results)
-    outs = _out_names(outer, eqn, nested, dict(enumerate(names)))
+    outs = _out_names(outer, eqn, nested, dict(enumerate(names)), made)
     return Names(ins, outs, _tagged(nested.jaxpr, known), results, outer.taken, outer.closed)
+
+
+def _becomes(
+    outer: Names,
+    eqn: introspect.JaxprEqn,
+    nested: introspect.Nested,
+    i: int,
+    variable: Callable[[Any], str],
+) -> str:
+    """The name of a carry after the loop; "" of another input."""
+    found = (nested.results[j] for j, into in nested.back if into == i)
+    ended = [eqn.outvars[k] for k in found if k is not None]
+    return next((outer.results.get(var) or variable(var) for var in ended), "")
 
 
 def _constants(
@@ -236,7 +256,11 @@ def _in_names(
 
 
 def _out_names(
-    outer: Names, eqn: introspect.JaxprEqn, nested: introspect.Nested, in_names: Mapping[int, str]
+    outer: Names,
+    eqn: introspect.JaxprEqn,
+    nested: introspect.Nested,
+    in_names: Mapping[int, str],
+    made: Callable[[int], str],
 ) -> list[str]:
     """The names of outputs. A carry has the name of the input that it goes back to."""
     back = {j: in_names[i] for j, i in nested.back}
@@ -247,6 +271,8 @@ def _out_names(
         name = back.get(j, "")
         if role == "y":
             name = "" if k is None else outer.results.get(eqn.outvars[k], "")
+            # A key of a dictionary says more than a variable, which says more than a number.
+            name = name or (made(j) if _NUMBERS.fullmatch(own[j]) else "")
             if not name and own[j]:
                 shown.append(f"{_word(outer, nested, role)}{own[j]}")
                 continue

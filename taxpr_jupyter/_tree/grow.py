@@ -99,7 +99,12 @@ class Tree:
         outer = item.address.home
         held = self._carried(item, nested)
         return names_inside(
-            self._names[outer], item.eqn, nested, held, lambda atom: self._variable(outer, atom)
+            self._names[outer],
+            item.eqn,
+            nested,
+            held,
+            lambda atom: self._variable(outer, atom),
+            self._held_results(item.address / nested.label, nested),
         )
 
     def _carried(self, item: Item, nested: introspect.Nested) -> list[str]:
@@ -122,6 +127,18 @@ class Tree:
             else ""
             for role, k in zip(nested.in_roles, nested.operands, strict=True)
         ]
+
+    def _held_results(self, home: taxpr.Address, nested: introspect.Nested) -> Callable[[int], str]:
+        """Gives the variable that an iteration of a scan had a row of its `ys` in; or ""."""
+        places: dict[Any, taxpr.Address] = {}
+        for local, eqn in introspect.numbered(nested.jaxpr) if "y" in nested.out_roles else ():
+            places |= {var: (home / local).value(k) for k, var in enumerate(eqn.outvars)}
+
+        def held(j: int) -> str:
+            atom = nested.jaxpr.outvars[j]
+            return "" if introspect.is_literal(atom) else self._held.name(places.get(atom, ""))
+
+        return held
 
     def _variable(self, home: taxpr.Address, atom: introspect.Atom) -> str:
         """The variable that holds a value of a jaxpr, or the value without its tags."""

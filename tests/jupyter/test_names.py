@@ -35,6 +35,13 @@ def ends(fn, *args):
     return [[lines[0] for lines in labels(picture, body, kind)] for kind in ("input", "output")]
 
 
+def ends_of_the_last(fn, *args):
+    """The same of the last loop of several."""
+    picture = draw(fn, *args, budget=100).picture
+    body = [c.id for c in picture.clusters if c.kind == "jaxpr"][-1]
+    return [[lines[0] for lines in labels(picture, body, kind)] for kind in ("input", "output")]
+
+
 def test_what_comes_from_an_argument_is_called_like_it():
     def fn(params, rate, ys):
         def step(p, y):
@@ -154,6 +161,44 @@ def test_no_role_looks_like_a_word_of_the_user():
     ins, outs = ends(fn, V, V, X)
     assert ins == ["carry c f32[]", "xs x f32[]", "xs y f32[]"]
     assert outs == ["carry c f32[]", "scan ys f32[]"]
+
+
+def test_what_a_derivative_adds_up_is_called_like_its_sum():
+    """Its carry begins with zeros, which have no name."""
+
+    def loss(params, xs):
+        def cell(h, x):
+            new = jnp.tanh(params["w"] * h + params["b"] * x)
+            return new, new * x
+
+        return lax.scan(cell, 0.0, xs)[1].sum()
+
+    def step(params, xs):
+        grads = jax.grad(loss)(params, xs)
+        return grads["w"] * 2, grads["b"] * 3
+
+    ins, outs = ends_of_the_last(step, {"w": X, "b": X}, V)
+    sums = {"carry grads['b'] f32[]", "carry grads['w'] f32[]"}
+    assert sums <= {*ins}
+    assert sums <= {*outs}
+    ins, outs = ends_of_the_last(jax.grad(loss), {"w": X, "b": X}, V)
+    sums = {"carry out['b'] f32[]", "carry out['w'] f32[]"}
+    assert sums <= {*ins}
+    assert sums <= {*outs}
+
+
+def test_the_rows_of_a_scan_are_called_like_the_variable_of_an_iteration():
+    def fn(xs):
+        def step(c, x):
+            error = x - c
+            scaled = error * 2
+            return c + scaled, (error, scaled)
+
+        c, (errors, scales) = lax.scan(step, 0.0, xs)
+        return c + errors.sum() * scales.sum()
+
+    _, outs = ends(fn, V)
+    assert outs == ["carry c f32[]", "ys error f32[]", "ys scaled f32[]"]
 
 
 def test_one_array_in_two_places_is_told_apart():
