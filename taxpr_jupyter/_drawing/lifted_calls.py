@@ -56,8 +56,8 @@ class LiftedCalls:
         assert lift is not None
         title = titles.source_lines(lift.title) or [labels.hop_title(item.eqn)]
         frames = (one.lines for one in self._canvas.clusters if one.address == self._around)
-        if item.is_group and any([*lines] == [labels.one_line(lift.title)] for lines in frames):
-            title = [labels.group_title(item)]  # a part of the call whose frame is around it
+        if item.is_group and any([*lines] == titles.frame_lines(lift.title) for lines in frames):
+            title = [*labels.frame_lines(item)]  # a part of the call whose frame is around it
         tip = short.tooltip([item.address, *title])
         self._canvas.clusters.append(
             Cluster(

@@ -234,11 +234,10 @@ class ProgramDrawing:
         marks = marks_of(item)
         if item.open:
             self.unfolded.add(address)
-            title = labels.group_title(item)
-            tip = short.tooltip([address, title, labels.content(size)])
-            self.canvas.clusters.append(
-                Cluster(address, "group", (title,), tip, cluster, address, marks, item.forward)
-            )
+            title = labels.frame_lines(item)
+            tip = short.tooltip([address, *title, labels.content(size)])
+            frame = Cluster(address, "group", title, tip, cluster, address, marks, item.forward)
+            self.canvas.clusters.append(replace(frame, titled=len(title)))
             scope.groups[address] = item
             self.items(scope, block, item.children, address)
             return

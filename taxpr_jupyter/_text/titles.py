@@ -8,24 +8,52 @@ from taxpr_jupyter._text import short
 
 _LINES = 3  # of a list, such as the parts of an optimizer
 _SOURCE = 36  # characters in a line of source
+_WIDE = 42  # where nothing has to be left out then
+_FRAME = 56  # characters of the title of a frame in one line
+_SOURCE_LINES = 4  # of a statement
 _BREAK = re.compile(r"[ ,(\[]|\.(?=[^\W\d])")  # after which a line of source may end
 _WORDS = re.compile(r"[ (\[]")  # after which something may be left out
+_EDGE = re.compile(r"(?<![\w.])(?=\w)|(?<=[ (\[])(?=\S)")  # of a word
 _ENDS = re.compile(r"[,)\]]|(?<= )[^ ]")  # with which it may go on
 _TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[][(){}]""")
 
 
 def source_lines(text: str) -> list[str]:
-    """A statement or expression in two lines at most, which break between words where they can."""
+    """A statement or expression in four lines at most, which break between words where they can.
+
+    Only what has no room in these is left out: the reader needs each operand.
+    """
     text = short.visible(text)
-    if len(text) <= _SOURCE:
-        return [text] if text else []
-    ends = [found.end() for found in _BREAK.finditer(text, 0, _SOURCE + 1)]
-    spaces = [end for end in ends if end > _SOURCE * 2 // 3 and text[end - 1] == " "]
-    others = [end for end in ends if _SOURCE // 3 < end <= _SOURCE]
-    end = max(spaces or others, default=_SOURCE)
-    if text[end - 1 :] == "()":  # which nothing is left out of
-        return [text]
-    return [text[:end].rstrip(), _shortened_source(text[end:].lstrip(), _SOURCE)]
+    for width in (_SOURCE, _WIDE):
+        lines = _in_lines(text, width)
+        if len(lines[-1].removesuffix("()")) <= width:
+            return lines if text else []
+    *lines, rest = _in_lines(text, _SOURCE)
+    return [*lines, shortened_source(rest, _SOURCE)]
+
+
+def frame_lines(title: str) -> list[str]:
+    """The title of a frame: a long line, or three lines at most."""
+    title = short.visible(title)
+    if len(title) <= _FRAME:
+        return [title]
+    *lines, rest = _in_lines(title, _WIDE, most=3)
+    return [*lines, shortened_source(rest, _WIDE)]
+
+
+def _in_lines(text: str, width: int, most: int = _SOURCE_LINES) -> list[str]:
+    """Source in so many lines at most; the last one has what is left, which may be long."""
+    lines: list[str] = []
+    while len(text) > width and len(lines) < most - 1:
+        ends = [found.end() for found in _BREAK.finditer(text, 0, width + 1)]
+        spaces = [end for end in ends if end > width * 2 // 3 and text[end - 1] == " "]
+        others = [end for end in ends if width // 3 < end <= width]
+        end = max(spaces or others, default=width)
+        if text[end - 1 :] == "()":  # which no line begins with
+            break
+        lines.append(text[:end].rstrip())
+        text = text[end:].lstrip()
+    return [*lines, text]
 
 
 def wrapped(lines: Sequence[str], width: int) -> list[str]:
@@ -44,7 +72,7 @@ def wrapped(lines: Sequence[str], width: int) -> list[str]:
     return [*made, text]
 
 
-def _shortened_source(text: str, width: int) -> str:
+def shortened_source(text: str, width: int) -> str:
     """Leave out what is in a pair of brackets, as in `0.1 * jax.random.normal(…)`, or whole words.
 
     What is left out is as short as it can be.
@@ -60,6 +88,14 @@ def _shortened_source(text: str, width: int) -> str:
         if (whole := _is_whole(text[a:b])) or text[b] not in ")],"
     ]
     cuts += [(True, True, a - b, a, b) for a, b in _brackets(text) if len(text) - b + a < width]
+    if not cuts:  # whole words, if it can be
+        edges = [found.start() for found in _EDGE.finditer(text)]
+        cuts = [
+            (True, True, a - b, a, b)
+            for a in edges
+            for b in edges
+            if width // 3 <= a <= b and a + 2 + len(text) - b <= width
+        ]
     if not cuts:
         return short.shortened(text, width)
     *_, a, b = max(cuts)

@@ -407,14 +407,18 @@ def _is_zeros(eqn: introspect.JaxprEqn) -> bool:
 
 
 def group_title(item: Item) -> str:
+    """The title of an open group in one line."""
+    return titles.shortened_source(_title(item), 2 * short.LINE)
+
+
+def frame_lines(item: Item) -> tuple[str, ...]:
     """The label of an open group."""
+    return tuple(titles.frame_lines(_title(item)))
+
+
+def _title(item: Item) -> str:
     note = " → ".join(item.parts) or item.note
-    return one_line(" · ".join(filter(None, (item.title, note))))
-
-
-def one_line(title: str) -> str:
-    """The title of a frame."""
-    return short.shortened(title, 2 * short.LINE)
+    return short.visible(" · ".join(filter(None, (item.title, note))))
 
 
 def end_lines(name: str, role: str | None, kind: str, own_type: bool = False) -> list[str]:

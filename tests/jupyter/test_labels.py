@@ -109,21 +109,49 @@ def test_a_long_name_leaves_its_type_whole():
     [
         ("scale = jnp.exp(w) / jnp.exp(w).sum()", ["scale = jnp.exp(w) / jnp.exp(w).sum()"]),
         (
-            "noisy = x + 0.1 * jax.random.normal(jax.random.fold_in(key, step), x.shape)",
-            ["noisy = x + 0.1 * jax.random.normal(", "jax.random.fold_in(key, step), …)"],
+            "delta = tr.reward + GAMMA * jnp.where(tr.terminated, 0.0, tr.next_value) - tr.value",
+            [
+                "delta = tr.reward + GAMMA *",
+                "jnp.where(tr.terminated, 0.0,",
+                "tr.next_value) - tr.value",
+            ],
+        ),
+        (  # in four lines if these are a little wider
+            "metrics = {'loss': loss, 'train_acc': jnp.mean(jnp.argmax(logits, -1) == labels), "
+            "'clean_acc': jnp.mean(jnp.argmax(clean, -1) == labels)}",
+            [
+                "metrics = {'loss': loss, 'train_acc':",
+                "jnp.mean(jnp.argmax(logits, -1) ==",
+                "labels), 'clean_acc': jnp.mean(jnp.argmax(",
+                "clean, -1) == labels)}",
+            ],
+        ),
+        ("adapt = tree_of_the_states_again_()", ["adapt = tree_of_the_states_again_()"]),
+    ],
+)
+def test_a_statement_is_whole_in_four_lines(text, shown):
+    assert titles.source_lines(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("jax.random.fold_in(key, step), shape=x.shape)", "jax.random.fold_in(key, step), …)"),
+        ("p['k'], h @ p['v'], mask=mask, key=key) @ p['o']", "p['k'], h @ p['v'], …) @ p['o']"),
+        (
+            "jnp.exp(w) * jnp.cos(w) + jnp.tan(w) * jnp.sin(u)",
+            "jnp.exp(w) * … * jnp.sin(u)",
         ),
         (
-            "x = x + attend(h @ p['q'], h @ p['k'], h @ p['v'], mask=mask, key=key) @ p['o']",
-            ["x = x + attend(h @ p['q'], h @", "p['k'], h @ p['v'], …) @ p['o']"],
-        ),
-        (
-            "h = jnp.tanh(w) * jnp.sin(w) + jnp.exp(w) * jnp.cos(w) + jnp.tan(w) * jnp.sin(u)",
-            ["h = jnp.tanh(w) * jnp.sin(w) +", "jnp.exp(w) * … * jnp.sin(u)"],
+            "7, 18]), jnp.array([0, 2, 1, 1]), jax.random.key(2))",
+            "7, 18]), jnp.array([0, 2, 1, … 2))",
         ),
     ],
 )
-def test_a_statement_is_not_cut_inside_of_an_argument(text, shown):
-    assert titles.source_lines(text) == shown
+def test_what_has_no_room_in_four_lines_is_not_cut_inside_of_a_word(text, shown):
+    assert titles.shortened_source(text, 36) == shown
+    lines = ["result_of_all = first_of_all_of_it +"] * 3
+    assert titles.source_lines(" ".join((*lines, text))) == [*lines, shown]
 
 
 def test_a_long_key_keeps_the_name_of_its_module():
