@@ -41,7 +41,7 @@ from taxpr._programs.edit import iter_tags
 from taxpr._recent import Recent
 from taxpr._sites.walk import iter_eqns
 from taxpr._source.files import is_library_file, is_user_file
-from taxpr._source.statements import Statement, statements_of
+from taxpr._source.statements import Statement, associative_scan_of, statements_of
 from taxpr._states.stateful import states_of
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "Source",
     "Statement",
     "a_type",
+    "associative_scan_of",
     "division_of",
     "divisions",
     "failure_of",

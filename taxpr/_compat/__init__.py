@@ -138,6 +138,7 @@ from taxpr._compat._meshes._shardings import (
 from taxpr._compat._meshes._unreduced import divides, whole, with_parts
 from taxpr._compat._names import (
     Source,
+    associative_scan_in,
     frames_key,
     frames_of,
     is_backward,

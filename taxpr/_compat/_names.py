@@ -192,6 +192,16 @@ def is_outside_jax(file: str) -> bool:
     return not file.startswith(_OWN) and _source_info_util.is_user_filename(file)
 
 
+def associative_scan_in(codes: Sequence[CodeType]) -> int | None:
+    """The number of the outermost call of `jax.lax.associative_scan` among some frames, or None.
+
+    It is computed without a loop, so no equation says it.
+    """
+    found = [k for k, code in enumerate(codes) if code.co_name == "associative_scan"]
+    own = [k for k in found if not is_outside_jax(codes[k].co_filename)]
+    return own[-1] if own else None
+
+
 class _LineTable:
     """The line table of a code object, without a reference to the code itself.
 

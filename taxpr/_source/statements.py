@@ -84,6 +84,35 @@ def statements_of(
     return statements_in(*_compat.frames_of(eqn, rules), libraries, own_of(eqn))
 
 
+@of_equation
+def associative_scan_of(eqn: Any) -> Statement | None:
+    """The user's statement that calls the `jax.lax.associative_scan` which made an equation.
+
+    None if no such call made it, or if a library makes the call.
+
+    Args:
+        eqn: An equation of a jaxpr.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> from taxpr import trace
+        >>> from taxpr.introspect import associative_scan_of
+        >>> def sums(x):
+        ...     total = jax.lax.associative_scan(jnp.add, x)
+        ...     return total * 2
+        >>> eqns = trace(sums)(jnp.arange(4)).eqns
+        >>> associative_scan_of(eqns[0]).text
+        'total = jax.lax.associative_scan(jnp.add, x)'
+        >>> associative_scan_of(eqns[-1])
+    """
+    codes, instructions = _compat.frames_of(eqn)
+    k = _compat.associative_scan_in(codes)
+    if k is None:
+        return None
+    around = statements_in(codes[k + 1 :], instructions[k + 1 :], own=own_of(eqn))
+    return around[0] if around and "associative_scan(" in around[0].text else None
+
+
 def statements_in(
     codes: Sequence[CodeType],
     instructions: Sequence[int],

@@ -26,12 +26,14 @@ def branches_in(eqn: introspect.JaxprEqn) -> list[str]:
     nested = introspect.nested_jaxprs(eqn)
     handed = {at for one in nested if (at := _operands_of(one)) is not None}
     texts = [_words(one, eqn, len(handed) < 2) for one in nested[:_MOST]]
-    told = [f"{_key(one)}: {text}" for one, text in zip(nested[:_MOST], texts, strict=True) if text]
+    told = [
+        f"{key_of(one)}: {text}" for one, text in zip(nested[:_MOST], texts, strict=True) if text
+    ]
     more = [f"{len(nested) - _MOST} more"] if len(nested) > _MOST else []
     return [*told, *more] if told else []
 
 
-def _key(nested: introspect.Nested) -> str:
+def key_of(nested: introspect.Nested) -> str:
     """`true` of a `cond`, and `0` of a `switch`."""
     found = re.search(r"\((\w+)\)", nested.title)
     return found[1] if found else str(nested.facts.get("index", nested.title.split()[-1]))

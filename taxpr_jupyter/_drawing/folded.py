@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from taxpr import Address, introspect
 from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
-from taxpr_jupyter._closed.called import calls_in
 from taxpr_jupyter._closed.casts import Casts
 from taxpr_jupyter._closed.derivatives import FEW, gone_back
+from taxpr_jupyter._closed.listed import statements_in, statements_inside
 from taxpr_jupyter._drawing.scope import Origin, ValueUse
 from taxpr_jupyter._drawing.value_words import ValueWords
 from taxpr_jupyter._model.model import Node
@@ -38,7 +38,7 @@ class Folded:
 
     def __init__(self, tips: short.Tooltips, held: HeldVariables) -> None:
         self.tips, self._held = tips, held
-        self._calls: introspect.ByIdentity[labels.Inside] = introspect.ByIdentity()
+        self._insides: introspect.ByIdentity[labels.Inside] = introspect.ByIdentity()
         self._casts = Casts()
         self._frames: introspect.ByIdentity[SourceFrame | None] = introspect.ByIdentity()
         self._groups: introspect.ByIdentity[Group] = introspect.ByIdentity()
@@ -68,15 +68,16 @@ class Folded:
 
         return self._frames.of(item, innermost)
 
-    def calls(self, block: Block, item: Item) -> labels.Inside:
-        """The user's functions that a closed equation calls, or the variables it goes back to."""
+    def inside(self, block: Block, item: Item) -> labels.Inside:
+        """The variables that a closed item goes back to, or its statements."""
 
         def written(item: Item) -> labels.Inside:
-            back, casts = _gone_back(block, item), self.casts(item)
-            calls = back if back.names else labels.Inside("calls ", calls_in(item.eqn))
-            return calls._replace(casts=casts)
+            back = _gone_back(block, item)
+            eqns = (eqn for _, eqn in item.eqns)
+            said = statements_in(eqns) if item.is_group else statements_inside(item.eqn)
+            return labels.Inside(back, () if back else said, self.casts(item))
 
-        return self._calls.of(item, written)
+        return self._insides.of(item, written)
 
     def casts(self, item: Item) -> str:
         """The conversions of floats in the nested jaxprs of a closed item: `f32 ↔ bf16`."""
@@ -93,8 +94,8 @@ class Folded:
                 names = [self.tips.held(value) for value, _ in ends.outs]
                 typed, names = self.tips.label_type, names if all(names) else ()
                 few = size.total <= FEW
-                back = labels.NOTHING_INSIDE if few else _gone_back(block, item)
-                inside = labels.Inside(back.word, back.names, self.casts(item))
+                inside = self.inside(block, item)
+                inside = labels.Inside(casts=inside.casts) if few else inside
                 lines = labels.group_lines(
                     item, size, ends.results, typed, [*unused], names, inside
                 )
@@ -154,11 +155,10 @@ class Folded:
         return Origin(node.id, value, shown, stub=stub, name=name)
 
 
-def _gone_back(block: Block, item: Item) -> labels.Inside:
+def _gone_back(block: Block, item: Item) -> Sequence[str]:
     """The parts of the user's code that a closed item of a backward pass goes back through."""
     looping = bool(block.nested and block.nested.back) and block.flow.within_backward
-    eqns = (eqn for _, eqn in item.eqns)
-    return labels.Inside("", gone_back(eqns, looping) if item.is_backward else ())
+    return gone_back((eqn for _, eqn in item.eqns), looping) if item.is_backward else ()
 
 
 def _unused(block: Block, items: Iterable[Item]) -> Iterator[str]:

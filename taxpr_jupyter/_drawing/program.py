@@ -178,8 +178,8 @@ class ProgramDrawing:
             self.foldable.add(address)
             self.folded[address] = inside.total
             typed = self.tips.label_type
-            calls = self._folded.calls(block, item)
-            lines = labels.hop_lines(eqn, inside, typed, item.title, name, item.rest, calls)
+            said = self._folded.inside(block, item)
+            lines = labels.hop_lines(eqn, inside, typed, item.title, name, item.rest, said)
         else:
             lines = labels.eqn_lines(eqn, item.title, name, self.tips.label_type)
             marks += ("plumbing",) if len(lines) == 1 and labels.is_plumbing(eqn) else ()

@@ -12,7 +12,7 @@ import numpy as np
 from taxpr import introspect
 from taxpr_jupyter._analysis.names import function_of
 from taxpr_jupyter._analysis.sizes import Size, is_loop
-from taxpr_jupyter._closed import loops
+from taxpr_jupyter._closed import listed, loops
 from taxpr_jupyter._closed.branches import branches_in
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short, titles
@@ -44,17 +44,17 @@ class Inside(NamedTuple):
     """Words on the inside of a closed part, which have lines of their own.
 
     Attributes:
-        word: It begins with this: `calls `.
-        names: The names.
+        back: The parts of the user's code that it goes back through.
+        said: The statements of the user's in it.
         casts: The conversions of floats in it.
     """
 
-    word: str
-    names: Sequence[str]
+    back: Sequence[str] = ()
+    said: Sequence[listed.StatementWords] = ()
     casts: str = ""
 
 
-NOTHING_INSIDE = Inside("", ())
+NOTHING_INSIDE = Inside()
 
 
 def ordered(eqn: introspect.JaxprEqn) -> bool:
@@ -319,11 +319,11 @@ def hop_lines(
     source: str = "",
     name: str = "",
     rest: str = "",
-    calls: Inside = NOTHING_INSIDE,
+    inside: Inside = NOTHING_INSIDE,
 ) -> list[str]:
     """The label of a folded equation that holds so much, and is all of a statement or the rest.
 
-    With the user's functions that it calls.
+    With the user's statements in it.
     """
     own = [loops.words(eqn)] if rest and is_loop(eqn) else []
     if rest:
@@ -341,17 +341,18 @@ def hop_lines(
     rules = [short.shortened(rule, short.LINE) for rule in rules]
     chosen = titles.list_lines(" · ".join(branches_in(eqn)), _HOLDS)
     own += [line.removesuffix(" ·") for line in chosen]
-    held = _untold(calls, (*lines, title, *rules, *own))
+    held = _untold(inside, (*lines, title, *rules, *own))
     holds = [*own, *_kept_lines(eqn), *_content_lines(size, [eqn]), *held]
     return [*lines, title, *rules, *holds, *_result_lines(eqn, typed, name)]
 
 
-def _untold(said: Inside, told: Iterable[str]) -> list[str]:
-    """The lines of a list of names, without those that are told already."""
+def _untold(inside: Inside, told: Sequence[str]) -> list[str]:
+    """The lines on the inside, without names that are told already."""
     text = " ".join(told)
-    names = [one for one in said.names if not re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text)]
-    held = titles.list_lines(f"{said.word}{', '.join(names)}", _HOLDS) if names else []
-    return [*held, *([short.shortened(said.casts, _HOLDS)] if said.casts else [])]
+    back = [one for one in inside.back if not re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text)]
+    held = titles.list_lines(", ".join(back), _HOLDS) if back else []
+    held += listed.lines_of(inside.said, _HOLDS, told)
+    return [*held, *([short.shortened(inside.casts, _HOLDS)] if inside.casts else [])]
 
 
 def group_lines(
@@ -361,7 +362,7 @@ def group_lines(
     typed: short.TypeOf,
     unused: Sequence[str] = (),
     names: Sequence[str] = (),
-    back: Inside = NOTHING_INSIDE,
+    inside: Inside = NOTHING_INSIDE,
 ) -> list[str]:
     """The label of a folded group: its title, its note, its size, and its results.
 
@@ -372,7 +373,7 @@ def group_lines(
         typed: Writes the type of a value.
         unused: The parts of it that make what nothing uses.
         names: The names of its results, if all are known. Zeros are told by them.
-        back: The parts of the user's code that it goes back through.
+        inside: Words on its inside.
     """
     types = short.types_text(leaving, typed, most=1, largest=True)
     holds = _content_lines(size, (eqn for _, eqn in item.eqns))
@@ -388,7 +389,7 @@ def group_lines(
     lines = [
         *(short.shortened(line, short.LINE) for line in (*notes, *parts, *idle) if line),
         *(short.shortened(line, _HOLDS) for line in holds),
-        *_untold(back, [item.title]),
+        *_untold(inside, [item.title]),
         *([short.shortened(types, short.LINE)] if types else []),
     ]
     if item.rest:

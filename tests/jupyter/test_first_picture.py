@@ -81,7 +81,7 @@ def test_a_folded_loop_names_the_functions_that_it_calls():
 
     picture = draw(train, PARAMS, jnp.ones((5, 3)), fold=["0:scan"]).picture
     (scan,) = (node for node in picture.nodes if node.kind == "hop")
-    assert "calls loss, ∂ loss, adam" in scan.lines
+    assert "value, grads = ∂ loss(…); adam(…)" in scan.lines
 
 
 def heads(params, x):

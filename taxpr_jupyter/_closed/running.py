@@ -1,0 +1,123 @@
+"""The user's statements that were running when equations were made."""
+
+import ast
+import functools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from taxpr import introspect
+
+READ = 2000  # equations: after so many comes little that is new
+
+Stack = Sequence[introspect.Statement]  # outermost first
+
+
+class Read(NamedTuple):
+    """An equation with the statements that were running.
+
+    Attributes:
+        eqn: The equation.
+        stack: The statements, without the user's derivative rules.
+        rule: The name of the outermost function of a rule that made it; "" without one.
+    """
+
+    eqn: introspect.JaxprEqn
+    stack: Stack
+    rule: str
+
+
+def read(eqn: introspect.JaxprEqn) -> Read:
+    """An equation with the statements that were running."""
+    every = introspect.statements_of(eqn)[::-1]
+    stack = introspect.statements_of(eqn, rules=False)[::-1]
+    rule = name_of(every[len(stack)]) if len(every) > len(stack) else ""
+    return Read(eqn, stack, rule)
+
+
+def in_root(every: Sequence[Read]) -> list[Read]:
+    """The equations of a jaxpr that are from the function that most of them are from.
+
+    JAX moves equations into a loop from outside, and sums have no place of their own.
+    """
+    sourced = [one for one in every if one.stack]
+    functions = Counter(_function(one.stack[0]) for one in sourced)
+    root = functions.most_common(1)[0][0] if functions else None
+    return [one for one in sourced if _function(one.stack[0]) == root]
+
+
+def shared(stacks: Sequence[Stack]) -> int:
+    """How many statements all stacks begin with."""
+    if not stacks:
+        return 0
+    level = 0
+    while all(len(stack) > level for stack in stacks) and (
+        len({(stack[level].file, stack[level].place) for stack in stacks}) == 1
+    ):
+        level += 1
+    return level
+
+
+def _function(frame: introspect.Statement) -> tuple[str, int, str]:
+    return frame.file, frame.begins, frame.function
+
+
+def name_of(frame: introspect.Statement) -> str:
+    """The name of a function, of a module its class; "" of a lambda or a comprehension."""
+    around, _, name = frame.function.rpartition("<locals>.")[2].rpartition(".")
+    name = around if name == "__call__" and around else name
+    return name if name.isidentifier() else ""
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def targets_in(text: str) -> tuple[str, ...]:
+    """The variables that a statement assigns, but for `_`; none of another statement."""
+    try:
+        [node] = ast.parse(text).body
+    except (SyntaxError, ValueError):  # a head such as `for k in range(3)`
+        return ()
+    match node:
+        case ast.Assign():
+            found = [name for target in node.targets[-1:] for name in _names(target)]
+        case ast.AugAssign() | ast.AnnAssign():
+            found = _names(node.target)
+        case _:
+            found = []
+    return tuple(name for name in found if name != "_")
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def words_given(text: str) -> frozenset[str] | None:
+    """The words in the arguments of the call that an assignment consists of: `f(a.b, g(c))`.
+
+    None if it is no call.
+    """
+    try:
+        [node] = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return None
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    if not isinstance(value, ast.Call):
+        return None
+    given = [ast.unparse(one) for one in (*value.args, *value.keywords)]
+    return frozenset(re.findall(r"\w+", " ".join(given)))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def hands_on(text: str) -> bool:
+    """Whether a `return` or expression hands on a result: `return f(x)`, `return f(x), None`."""
+    try:
+        [node] = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return False
+    value = node.value if isinstance(node, ast.Return | ast.Expr) else None
+    parts = value.elts if isinstance(value, ast.Tuple) else [value]
+    made = [one for one in parts if not isinstance(one, ast.Name | ast.Constant)]
+    return len(made) == 1 and isinstance(made[0], ast.Call)
+
+
+def _names(target: ast.expr) -> list[str]:
+    if isinstance(target, ast.Tuple | ast.List):
+        return [name for one in target.elts for name in _names(one)]
+    return [ast.unparse(target.value if isinstance(target, ast.Starred) else target)]

@@ -1,0 +1,267 @@
+"""A closed part lists the user's statements in it, as the source has them."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+from taxpr_jupyter import draw
+from taxpr_jupyter._closed.listed import StatementWords, lines_of, statements_in
+
+X = jnp.linspace(0.1, 0.9, 4)
+WIDTH = 36  # characters of a line of a label
+
+
+def said(fun, *args):
+    """The statements of a program, as a list."""
+    return [one.text() for one in statements_in(taxpr.trace(fun)(*args).eqns)]
+
+
+def told(picture, part):
+    """The label with this part, in one line."""
+    [found] = [text for n in picture.nodes if part in (text := " ".join(n.lines))]
+    return found
+
+
+# --- programs, each with what its source says -----------------------------------------------------
+
+
+def pushed(x):
+    y = jnp.tanh(x) * 2.0
+    return y + jnp.sin(y)
+
+
+def energy(x):
+    centre = x.mean()
+    away = jnp.abs(x - centre)
+    return jnp.sum(away**2)
+
+
+def several(x):
+    moved, kept = pushed(x), x
+    scaled = moved * 3.0
+    value, _ = jax.value_and_grad(energy)(scaled)
+    return value + kept.sum()
+
+
+def wrapped(x):
+    a = jnp.sin(x)
+    return several(a * 2.0)
+
+
+def mapped(x):
+    rows = jnp.stack([x, x + 1.0])
+    return jax.vmap(several)(rows)
+
+
+def takes_its_own(x):
+    slope = jax.grad(energy)(x)
+    return x - 0.1 * slope
+
+
+def by_a_caller(x):
+    first = takes_its_own(x)
+    second = takes_its_own(first)
+    return jnp.stack([first, second])
+
+
+def looped(x):
+    def step(c, x):
+        return c + pushed(x).sum(), energy(x)
+
+    total, each = jax.lax.scan(step, 0.0, x[:, None])
+    largest = jnp.max(pushed(x))
+    both = jax.jit(energy)(pushed(x))
+    helped = jax.jit(takes_its_own)(x)
+    return total + each.sum() + largest + both + helped
+
+
+def combine(left, right):
+    return left[0] * right[0], right[0] * left[1] + right[1]
+
+
+def recurrence(x):
+    frozen = jax.lax.stop_gradient(x)
+    _, fwd = jax.lax.associative_scan(combine, (x, frozen))
+    _, bwd = jax.lax.associative_scan(combine, (x, x), reverse=True)
+    return fwd + bwd
+
+
+def unlike_it(x):
+    associative_scan = combine
+    y = associative_scan((x, x), (x, x))
+    return y[0] + pushed(x)
+
+
+SOURCES = {
+    several: ["moved, kept = … pushed(…)", "scaled", "value = ∂ energy(…)"],
+    wrapped: ["a", "moved, kept = … pushed(…)", "scaled", "value = ∂ energy(…)"],
+    mapped: ["rows", "moved, kept = … pushed(…)", "scaled", "value = ∂ energy(…)"],
+    takes_its_own: ["slope = ∂ energy(…)"],
+    by_a_caller: ["first = takes_its_own(…)", "second = takes_its_own(…)"],
+    looped: [
+        "total, each = … step(…)",
+        "largest = … pushed(…)",
+        "both = energy(…)",
+        "helped = takes_its_own(…)",
+    ],
+    recurrence: [
+        "frozen = stop_gradient(…)",
+        "fwd = associative_scan(…)",
+        "bwd = associative_scan(…)",
+    ],
+    unlike_it: ["y = combine(…)", "pushed(…)"],
+}
+
+
+@pytest.mark.parametrize("fun", SOURCES, ids=lambda fun: fun.__name__)
+def test_statements_are_those_of_the_source(fun):
+    assert said(fun, X) == SOURCES[fun]
+
+
+@pytest.mark.parametrize("fun", SOURCES, ids=lambda fun: fun.__name__)
+def test_statements_are_those_of_the_source_also_in_a_loop_and_a_jit(fun):
+    def run(xs):
+        def step(c, x):
+            return c + jnp.sum(jax.jit(fun)(x)), None
+
+        return jax.lax.scan(step, 0.0, xs)[0]
+
+    assert said(run, jnp.stack([X, X])) == SOURCES[fun]
+
+
+def test_what_runs_in_an_outer_derivative_takes_no_derivative_itself():
+    def outer(x):
+        return jnp.sum(by_a_caller(x))
+
+    picture = draw(jax.grad(outer), X, budget=4).picture
+    assert told(picture, "first = takes_its_own(…); second = takes_its_own(…)")
+    assert not any("∂ takes_its_own" in " ".join(node.lines) for node in picture.nodes)
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def loss(params, x):
+    hidden = pushed(x @ params)
+    error = energy(hidden)
+    penalty = 0.1 * jnp.sum(params**2)
+    return error + penalty
+
+
+def train(params, xs):
+    def update(params, x):
+        value, grads = jax.value_and_grad(loss)(params, x)
+        params = params - 0.1 * grads
+        return params, value
+
+    return jax.lax.scan(update, params, xs)
+
+
+W, XS = jnp.ones((4, 4)), jnp.ones((3, 4))
+
+
+def test_a_closed_loop_lists_its_statements():
+    picture = draw(train, W, XS, fold=["0:scan"]).picture
+    assert "value, grads = ∂ loss(…); params" in told(picture, "scan ×3 · update")
+
+
+def test_a_forward_pass_lists_its_statements_and_the_backward_pass_its_derivatives():
+    picture = draw(jax.grad(loss), W, X, budget=4).picture
+    forward = told(picture, "forward pass")
+    assert "hidden = pushed(…); error = energy(…); penalty" in forward
+    assert "∂ penalty, ∂ error" in told(picture, "backward pass")
+
+
+def test_branches_tell_which_statements_are_whose():
+    def some(x):
+        low = pushed(x)
+        high = low * 2.0
+        return high - low
+
+    def none(x):
+        scaled = energy(x) * x
+        return scaled
+
+    def choose(p, x):
+        return jax.lax.cond(p, some, none, x) + 1.0
+
+    picture = draw(choose, True, X, fold=["1:cond"]).picture
+    text = told(picture, "cond · ")
+    assert "false: scaled = … energy(…); true: low = pushed(…); high" in text
+
+
+def test_a_while_loop_lists_its_body_and_not_its_condition():
+    def run(x):
+        def going(s):
+            far = pushed(s[1]).sum()
+            return far < 3.0
+
+        def step(s):
+            moved = pushed(s[1])
+            return s[0] + 1, moved + energy(moved)
+
+        return jax.lax.while_loop(going, step, (0, x))
+
+    picture = draw(run, X, fold=["0:while"]).picture
+    text = told(picture, "while")
+    assert "moved = pushed(…); energy(…)" in text
+    assert "far = " not in text
+
+
+def test_few_equations_are_not_listed_and_neither_is_a_library():
+    def small(x):
+        y = jnp.sin(x)
+        return y * 2.0
+
+    picture = draw(jax.jit(lambda x: jax.nn.softmax(small(x)) + 1.0), X).picture
+    assert not any(";" in line or "calls" in line for node in picture.nodes for line in node.lines)
+
+
+# --- room -----------------------------------------------------------------------------------------
+
+
+def test_if_there_is_no_room_the_most_telling_are_left_in_their_order():
+    plain = [StatementWords((f"plain_{k}",), telling=k) for k in range(20)]
+    calls = [StatementWords((f"value_{k}",), (f"function_{k}",), 100 + k) for k in range(3)]
+    every = [*plain[:10], calls[0], *plain[10:], *calls[1:]]
+    lines = lines_of(every, WIDTH)
+    assert len(lines) <= 3
+    assert max(map(len, lines)) <= WIDTH
+    text = " ".join(lines)
+    shown = [one.strip() for one in text.split(";")]
+    assert shown[-1] == "…"
+    order = [one.text() for one in every]
+    kept = [one for one in shown if one != "…"]
+    assert kept == sorted(kept, key=order.index)
+    assert {one.text() for one in calls} <= {*kept}
+    left = [one for one in plain if one.text() not in kept]
+    assert max(one.telling for one in left) < min(
+        (one.telling for one in plain if one.text() in kept), default=20
+    )
+
+
+def test_everything_is_told_if_there_is_room():
+    every = [
+        StatementWords(("a",)),
+        StatementWords(("b", "c"), ("f",)),
+        StatementWords((), ("g", "h")),
+    ]
+    assert lines_of(every, WIDTH) == ["a; b, c = f(…); g(…), h(…)"]
+
+
+def test_functions_alone_are_called_and_those_told_already_are_not():
+    every = [StatementWords((), ("f",)), StatementWords((), ("∂ g", "h"))]
+    assert lines_of(every, WIDTH) == ["calls f, ∂ g, h"]
+    assert lines_of(every, WIDTH, ["scan ×3 · f"]) == ["calls ∂ g, h"]
+    assert lines_of(every[:1], WIDTH, ["scan ×3 · f"]) == []
+
+
+def test_a_long_statement_has_fewer_variables():
+    names = tuple(f"a_very_long_name_{k}" for k in range(6))
+    every = [
+        StatementWords(names, ("function_of_it",), 100),
+        StatementWords(("other",), ("second",), 100),
+    ]
+    text = " ".join(lines_of(every, WIDTH))
+    assert "a_very_long_name_0, a_very_long_name_1, … =" in text
