@@ -9,6 +9,7 @@ from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._closed.casts import Casts
 from taxpr_jupyter._closed.derivatives import FEW, gone_back
 from taxpr_jupyter._closed.listed import statements_in, statements_inside
+from taxpr_jupyter._closed.optimizers import MadeBy, update_lines
 from taxpr_jupyter._drawing.scope import Origin, ValueUse
 from taxpr_jupyter._drawing.value_words import ValueWords
 from taxpr_jupyter._model.model import Node
@@ -16,6 +17,7 @@ from taxpr_jupyter._text import short
 from taxpr_jupyter._text.source_frames import SourceFrame, frames_around
 from taxpr_jupyter._text.variables_at import HeldVariables
 from taxpr_jupyter._tree import labels
+from taxpr_jupyter._tree.source_steps import updates_of
 from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
 
@@ -91,13 +93,16 @@ class Folded:
                 lines = [f"… {labels.content(size)}", item.title]
             else:
                 unused = dict.fromkeys(_unused(block, item.children))
-                names = [self.tips.held(value) for value, _ in ends.outs]
-                typed, names = self.tips.label_type, names if all(names) else ()
+                results = {var: self.tips.held(value) for value, var in ends.outs}
+                typed, names = self.tips.label_type, [*results.values()]
+                names = names if all(names) else ()
                 few = size.total <= FEW
                 inside = self.inside(block, item)
                 inside = labels.Inside(casts=inside.casts) if few else inside
+                made_by = (MadeBy(updates_of(eqn), eqn) for _, eqn in item.eqns if item.parts)
+                updates = update_lines(made_by, block.names.known, results)
                 lines = labels.group_lines(
-                    item, size, ends.results, typed, [*unused], names, inside
+                    item, size, ends.results, typed, [*unused], names, inside, updates
                 )
             outs = {
                 var: Origin(item.address, value, self.tips.value(var), by=item.address)

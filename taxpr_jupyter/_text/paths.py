@@ -63,3 +63,34 @@ def together(names: Sequence[str], width: int) -> tuple[str, bool]:
         told, whole = told[:-1], False
         text = ", ".join((*told, "…"))
     return text, whole
+
+
+def apart(groups: Sequence[Sequence[str]], most: int) -> list[str]:
+    """The keys that only the paths of one group have, for each of several groups of paths.
+
+    Args:
+        groups: The groups, whose paths have no name of a variable.
+        most: The most keys of a group.
+
+    Returns:
+        For each group, its first or its last keys; "" if there are more, or if others have them.
+
+    Example:
+        >>> apart([["['net']['w']", "['net']['b']"], ["['log_nu']"]], 4)
+        ['net', 'log_nu']
+        >>> apart([["['a']['w']", "['b']['w']"], ["['a']['b']", "['b']['b']"]], 4)
+        ['w', 'b']
+    """
+    told = [""] * len(groups)
+    for end in (0, -1):
+        keys = [dict.fromkeys(_key(path_parts(path)[end]) for path in group) for group in groups]
+        for k, own in enumerate(keys):
+            others = {key for j, other in enumerate(keys) if j != k for key in other}
+            if not told[k] and len(own) <= most and others.isdisjoint(own):
+                told[k] = ", ".join(own)
+    return told
+
+
+def _key(part: str) -> str:
+    """A part of a path as a word: `w` of `['w']`, `weight` of `.weight`; `[0]` as it is."""
+    return part[2:-2] if part[:2] in ("['", '["') else part.lstrip(".")

@@ -13,6 +13,7 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._closed.optimizers import PARTITIONS
 from taxpr_jupyter._text import short
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.rules import is_of_rule
@@ -399,14 +400,26 @@ class Units:
         return "" if name in re.findall(r"\w+", self.paths[start][depth].title) else name
 
     def updates(self, start: int, stop: int) -> Sequence[str]:
-        """The parts of an optimizer: `clip_by_global_norm`, `scale_by_adam`; () of other units."""
+        """The parts of an optimizer: `clip_by_global_norm`, `scale_by_adam`; () of other units.
+
+        The transformations of several groups of parameters count as a single part:
+        `partition of scale_by_adam, scale, add_decayed_weights`.
+        """
         rows = dict.fromkeys(
             tuple(maker for step in path if (maker := update_by(step)))
             for path in self._distinct(start, stop)
         )
         outer = {row[:k] for row in rows for k in range(len(row))}  # these combine others
-        names = [*dict.fromkeys(row[-1] for row in rows if row and row not in outer)]
-        return names if len(names) > 1 else ()
+        parts: dict[str, dict[str, None]] = {}  # for each the names in it, in order
+        for row in rows:
+            if row and row not in outer:
+                whole = next((name for name in row[:-1] if name in PARTITIONS), row[-1])
+                parts.setdefault(whole, {})[row[-1]] = None
+        names = [
+            f"{whole} of {', '.join(inside)}" if whole in PARTITIONS else whole
+            for whole, inside in parts.items()
+        ]
+        return names if len(names) > 1 or not PARTITIONS.isdisjoint(parts) else ()
 
     def sources(self, start: int, stop: int) -> list[introspect.Source]:
         """Where equations were made, as far as it is known."""

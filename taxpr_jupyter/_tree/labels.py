@@ -363,6 +363,7 @@ def group_lines(
     unused: Sequence[str] = (),
     names: Sequence[str] = (),
     inside: Inside = NOTHING_INSIDE,
+    updates: Sequence[str] = (),
 ) -> list[str]:
     """The label of a folded group: its title, its note, its size, and its results.
 
@@ -374,13 +375,15 @@ def group_lines(
         unused: The parts of it that make what nothing uses.
         names: The names of its results, if all are known. Zeros are told by them.
         inside: Words on its inside.
+        updates: The groups of parameters that it updates, if it is an optimizer with several.
     """
     types = short.types_text(leaving, typed, most=1, largest=True)
     holds = _content_lines(size, (eqn for _, eqn in item.eqns))
     if leaving and all(_is_zeros(eqn) for _, eqn in item.eqns):
         of = short_path(shared_title(names)) if names else ""
         holds = [" ".join(filter(None, ("zeros", of)))]
-    parts = titles.list_lines(" → ".join(item.parts))
+    chain = [part.partition(" of ")[0] for part in item.parts] if updates else item.parts
+    parts = titles.list_lines(" → ".join(chain if len(chain) > 1 or not updates else ()))
     idle = titles.list_lines(f"unused: {', '.join(unused)}") if unused else []
     note, told, loops = ("", "", "") if item.parts else item.note.partition(", in ")
     notes = [note, f"in {loops}" if told else ""]  # each in full
@@ -388,6 +391,7 @@ def group_lines(
         notes = [item.note]
     lines = [
         *(short.shortened(line, short.LINE) for line in (*notes, *parts, *idle) if line),
+        *updates,
         *(short.shortened(line, _HOLDS) for line in holds),
         *_untold(inside, [item.title]),
         *([short.shortened(types, short.LINE)] if types else []),

@@ -136,3 +136,9 @@ def update_by(step: SourceStep) -> str:
             case _:
                 pass
     return ""
+
+
+def updates_of(eqn: introspect.JaxprEqn) -> tuple[str, ...]:
+    """The makers of the parts of an optimizer that made an equation, outermost first."""
+    stack = introspect.statements_of(eqn, libraries=True, rules=False)
+    return tuple(maker for step in steps_of(stack, derived=False) if (maker := update_by(step)))

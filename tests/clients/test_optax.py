@@ -146,3 +146,78 @@ def test_the_users_loss_opens_before_the_inside_of_the_optimizer():
     for title in ("forward pass of loss", "gate = jax.nn.sigmoid(layer(", "error = layer("):
         assert title in frames
     assert "updates, state = optimizer.update" not in frames
+
+
+def groups_of(optimizer, params, loss, budget=12):
+    """The lines of the closed call of an optimizer, without its title and its types."""
+
+    def step(params, state, x):
+        grads = jax.grad(loss)(params, x)
+        updates, state = optimizer.update(grads, state, params)
+        return optax.apply_updates(params, updates), state
+
+    traced = taxpr.trace(jax.jit(step), names=True)(params, optimizer.init(params), X)
+    nodes = draw(traced, budget=budget).picture.nodes
+    (call,) = (node for node in nodes if node.lines[0].startswith("updates, state ="))
+    return [line for line in call.lines[call.titled :] if "equation" not in line][:-1]
+
+
+PARAMS = {
+    "net": [{"w": jnp.eye(8), "b": jnp.ones(8)}, {"w": jnp.eye(8), "b": jnp.ones(8)}],
+    "log_nu": jnp.zeros(()),
+    "freqs": jnp.ones(8),
+}
+GROUPS = {
+    "net": jax.tree.map(lambda _: "net", PARAMS["net"]),
+    "log_nu": "physics",
+    "freqs": "fixed",
+}
+ADAMW = optax.adamw(optax.exponential_decay(1e-3, 100, 0.9), weight_decay=0.05)
+
+
+def of_params(params, x):
+    for layer in params["net"]:
+        x = jnp.tanh(x @ layer["w"] + layer["b"])
+    return jnp.mean((x * params["freqs"] * jnp.exp(params["log_nu"])) ** 2)
+
+
+def test_the_groups_of_an_optimizer_are_apart_by_name_and_members():
+    kinds = {"net": ADAMW, "physics": optax.adam(5e-3), "fixed": optax.set_to_zero()}
+    assert groups_of(optax.multi_transform(kinds, GROUPS), PARAMS, of_params) == [
+        "net: scale_by_adam →",
+        "add_decayed_weights →",
+        "scale_by_schedule",
+        "4 arrays",
+        "physics: scale_by_adam → scale",
+        "log_nu",
+        "set_to_zero",
+        "freqs",
+    ]
+
+
+def test_groups_are_told_by_the_last_keys_too_and_stand_behind_what_is_for_all():
+    kinds = {"slow": optax.adam(1e-3), "fast": ADAMW}
+    labels = jax.tree.map_with_path(lambda at, _: "slow" if "b" in str(at[-1]) else "fast", PARAMS)
+    both = optax.chain(optax.clip_by_global_norm(1.0), optax.multi_transform(kinds, labels))
+    found = groups_of(both, PARAMS, of_params)
+    assert found == [
+        "clip_by_global_norm →",
+        "partition",
+        "slow: scale_by_adam → scale",
+        "b (2 arrays)",
+        "fast: scale_by_adam →",
+        "add_decayed_weights →",
+        "scale_by_schedule",
+        "freqs, log_nu, w (4 arrays)",
+    ]
+
+
+def test_groups_that_are_not_certain_are_no_chain():
+    """Both begin with the same, and nothing in the program tells which is whose."""
+    kinds = {
+        "net": optax.sgd(0.1),
+        "physics": optax.chain(optax.scale(2.0), optax.scale_by_adam()),
+        "fixed": optax.set_to_zero(),
+    }
+    found = groups_of(optax.multi_transform(kinds, GROUPS), PARAMS, of_params)
+    assert " ".join(found) == "partition of scale, scale_by_adam, set_to_zero"
