@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from jax.extend.core.primitives import cond_p
+
 import taxpr
 from taxpr import introspect
+from taxpr_jupyter._closed.branches import NAMELESS, Called
 from taxpr_jupyter._drawing import backward, state_nodes
 from taxpr_jupyter._drawing import roles as _roles
 from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, DrawnInputs, Then
@@ -179,7 +182,8 @@ class ProgramDrawing:
             self.folded[address] = inside.total
             typed = self.tips.label_type
             said = self._folded.inside(block, item)
-            lines = labels.hop_lines(eqn, inside, typed, item.title, name, item.rest, said)
+            named = self._called(scope, item, cluster) if eqn.primitive is cond_p else NAMELESS
+            lines = labels.hop_lines(eqn, inside, typed, item.title, name, item.rest, said, named)
         else:
             lines = labels.eqn_lines(eqn, item.title, name, self.tips.label_type)
             marks += ("plumbing",) if len(lines) == 1 and labels.is_plumbing(eqn) else ()
@@ -215,6 +219,12 @@ class ProgramDrawing:
         tails = _roles.result_roles(eqn) if kind == "hop" and len(eqn.outvars) > 1 else []
         origins = [Origin(address, "", "", tail) for tail in tails]
         self.results(scope, item, origins or [Origin(address, "", "")] * len(eqn.outvars))
+
+    def _called(self, scope: Scope, item: Item, cluster: str | None) -> Called:
+        """The names of the operands and results of a conditional."""
+        values = map(item.address.value, range(len(item.eqn.outvars)))
+        operands = (scope.called(atom, item.address, cluster) for atom in item.eqn.invars)
+        return Called([*operands], [*map(self.tips.held, values)])
 
     def results(self, scope: Scope, item: Item, origins: Sequence[Origin]) -> None:
         """Register the origins of an equation's results, numbered if they share a node."""

@@ -106,6 +106,13 @@ class Scope:
             return ""
         return self.held(atom, cluster) or self.origins[atom].inside()
 
+    def called(self, atom: introspect.Atom, item: str, cluster: str | None) -> str:
+        """What a value is called where an item in a cluster takes it, or ""."""
+        if introspect.is_literal(atom) or atom not in self.origins:
+            return ""
+        use = ValueUse(atom, item, item, cluster)
+        return name_of(self, CarriedValue(self.origins[atom], use), (cluster,))
+
     def called_inside(self, var: introspect.Var, cluster: str | None) -> Origin:
         """The origin of a result of a jaxpr, which outside has the name that it has in here."""
         origin = self.origins[var]
@@ -230,7 +237,7 @@ class Carried(NamedTuple):
         number = f"×{len(self.parts)}"
         if len(self.parts) > _MOST_NAMED:
             return number
-        names = [self._name(part, (*clusters, part.use.cluster)) for part in self.parts]
+        names = [name_of(self.scope, part, (*clusters, part.use.cluster)) for part in self.parts]
         if len(names) == 1:
             return labels.short_path(names[0], _LONGEST) if names[0] else ""
         if not all(names):
@@ -243,12 +250,14 @@ class Carried(NamedTuple):
         """The type of the first of them."""
         return short.shortened(self.scope.typed(self.parts[0].use.atom), _LONGEST)
 
-    def _name(self, part: CarriedValue, clusters: Sequence[str | None]) -> str:
-        atom, scope, name = part.use.atom, self.scope, part.origin.name
-        first, *more = paths.path_parts(name) or [""]
-        if name and not (more and more[0].strip().isdigit()):  # but a role and its number
-            return name.removeprefix(f"{first.rpartition(' ')[0]} ")
-        for place in clusters:
-            if name := scope.held(atom, place) or scope.words(atom, place):
-                return name
-        return part.origin.inside()
+
+def name_of(scope: Scope, part: CarriedValue, clusters: Sequence[str | None]) -> str:
+    """What a value is called in one of these clusters, or else where it is made; or ""."""
+    atom, name = part.use.atom, part.origin.name
+    first, *more = paths.path_parts(name) or [""]
+    if name and not (more and more[0].strip().isdigit()):  # but a role and its number
+        return name.removeprefix(f"{first.rpartition(' ')[0]} ")
+    for place in clusters:
+        if name := scope.held(atom, place) or scope.words(atom, place):
+            return name
+    return part.origin.inside()

@@ -13,7 +13,7 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.names import function_of
 from taxpr_jupyter._analysis.sizes import Size, is_loop
 from taxpr_jupyter._closed import listed, loops
-from taxpr_jupyter._closed.branches import branches_in
+from taxpr_jupyter._closed.branches import NAMELESS, Called, branches_in
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short, titles
 from taxpr_jupyter._text.operations import OPERATIONS, Operation
@@ -320,10 +320,11 @@ def hop_lines(
     name: str = "",
     rest: str = "",
     inside: Inside = NOTHING_INSIDE,
+    called: Called = NAMELESS,
 ) -> list[str]:
     """The label of a folded equation that holds so much, and is all of a statement or the rest.
 
-    With the user's statements in it.
+    With the user's statements in it, and the names of a conditional's operands and results.
     """
     own = [loops.words(eqn)] if rest and is_loop(eqn) else []
     if rest:
@@ -339,11 +340,18 @@ def hop_lines(
     facts = [nested.facts for nested in introspect.nested_jaxprs(eqn)]
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
-    chosen = titles.list_lines(" · ".join(branches_in(eqn)), _HOLDS)
-    own += [line.removesuffix(" ·") for line in chosen]
+    own += _branch_lines(branches_in(eqn, called))
     held = _untold(inside, (*lines, title, *rules, *own))
     holds = [*own, *_kept_lines(eqn), *_content_lines(size, [eqn]), *held]
     return [*lines, title, *rules, *holds, *_result_lines(eqn, typed, name)]
+
+
+def _branch_lines(branches: Sequence[str]) -> list[str]:
+    """The branches of a conditional: one behind the other, or each on lines of its own."""
+    together = titles.list_lines(" · ".join(branches), _HOLDS)
+    if len(together) > 2:
+        return [line for one in branches for line in titles.list_lines(one, _HOLDS)]
+    return [line.removesuffix(" ·") for line in together]
 
 
 def _untold(inside: Inside, told: Sequence[str]) -> list[str]:

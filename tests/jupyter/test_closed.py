@@ -410,6 +410,48 @@ def test_branches_of_a_switch_and_lambdas():
     assert branches(zero, True, X) == "false: 0.0 · true: jnp.sum(x)"
 
 
+def chosen(fun, *args):
+    """The lines of a closed cond that tell its branches."""
+    program = taxpr.trace(fun, names=True)(*args)
+    (at,) = [at for at, eqn in taxpr.iter_eqns(program) if eqn.primitive.name == "cond"]
+    lines = next(node.lines for node in draw(program, fold=[at]).picture.nodes if node.fold == at)
+    begin = next(k for k, line in enumerate(lines) if line.startswith("false: "))
+    end = next(k for k, line in enumerate(lines) if "equation" in line)
+    return [*lines[begin:end]]
+
+
+def test_a_branch_says_which_results_are_operands_or_numbers():
+    def step(params, score, x, ok):
+        def apply(params, score):
+            return jax.tree.map(lambda p: p * x, params), score + x, 1
+
+        def skip(params, score):
+            return params, score, 0
+
+        params, best, steps = jax.lax.cond(ok, apply, skip, params, score)
+        return jax.tree.map(jnp.sin, params), best * 2, steps + 1
+
+    params = {"w": jnp.ones(3), "b": jnp.ones(3)}
+    assert chosen(step, params, 1.0, 2.0, True) == [
+        "false: best = score, steps = 0,",
+        "params unchanged",
+        "true: apply (steps = 1)",
+    ]
+
+    def mixed(a, b, x, ok):
+        trees = {"a": a, "b": b}
+        trees, other = jax.lax.cond(
+            ok,
+            lambda: ({"a": b, "b": a}, x * 2),
+            lambda: ({"a": a, "b": jnp.sin(b)}, x + 1),
+        )
+        return jnp.cos(trees["a"]) * trees["b"], other
+
+    found = " ".join(chosen(mixed, 1.0, 2.0, 3.0, True))
+    assert "=" not in found.replace("trees, other = ", "")
+    assert "unchanged" not in found
+
+
 # --- other types of floats ------------------------------------------------------------------------
 
 
