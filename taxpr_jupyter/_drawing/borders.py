@@ -197,7 +197,7 @@ class Borders:
         else:
             atoms, roles = jaxpr.invars, nested.in_roles if nested else None
         if end.children:
-            lines, marks = labels.bundle_lines(end.title, len(indices)), ("many",)
+            lines, marks = labels.bundle_lines(end.title, [names[i] for i in indices]), ("many",)
             if end.rest:
                 lines, marks = [f"… {lines[1]}", lines[0]], ("many", "rest")
             shown = {*indices}

@@ -133,7 +133,7 @@ class Canvas:
             if uses[0] in early:
                 target = self._output_stub(origin, use, names[source, target])
             if uses[0] in far:
-                source = self._stub(origin, use, names[source, use.node])
+                source = self._stub(scope, origin, use, names[source, use.node])
             found = merged if source in merging or target in merging else single
             found.setdefault((source, target), []).extend(parts)
         for ends, parts in single.items():
@@ -430,7 +430,7 @@ class Canvas:
             self.add(stub, merging=True)
         return name
 
-    def _stub(self, origin: Origin, use: ValueUse, names: Mapping[str, str]) -> str:
+    def _stub(self, scope: Scope, origin: Origin, use: ValueUse, names: Mapping[str, str]) -> str:
         """The id of a stub for a value at a use, which is drawn if it does not exist yet.
 
         A merging node that takes several values of one node has one stub for all of them.
@@ -445,7 +445,9 @@ class Canvas:
             self._stubs.add(name)
             lines, tip, marks = node.lines[:1], node.tooltip, (*node.marks, "stub")
             if bundle:
-                lines = (labels.short_path(paths.shared_title(list(names))),)
+                title = paths.shared_title(list(names))
+                some = paths.some_of(list(names), scope.beside(origin.node, title))
+                lines = (labels.short_path(title), *titles.list_lines(some, most=2))
                 tip = short.tooltip([node.address, *names.values()])
             stub = replace(
                 node, id=name, lines=lines, tooltip=tip, cluster=use.cluster, marks=marks

@@ -246,8 +246,9 @@ class Opened:
             origin = None if introspect.is_literal(atoms[0]) else self._scope.origins.get(atoms[0])
             address, marks = origin.value if origin else address, ("bar",)
         else:
-            title = paths.shared_title([names[k] for k in group])
-            lines, marks = labels.bundle_lines(title, len(group)), ("bar", "many")
+            together = [names[k] for k in group]
+            lines = labels.bundle_lines(paths.shared_title(together), together)
+            marks = ("bar", "many")
         if used.isdisjoint(group):
             lines, marks = titles.signed(lines, 1, ["unused"]), (*marks, "unused")
         texts = [f"{names[k]} = {self._tips.value(item.eqn.invars[k])}" for k in group]
@@ -280,7 +281,7 @@ class Opened:
         texts = [self._tips.value(item.eqn.outvars[k]) for k in group]
         tip = short.tooltip([values[0], *texts])
         if len(group) > 1:
-            lines, marks = labels.bundle_lines(paths.shared_title(names), len(group)), ("many",)
+            lines, marks = labels.bundle_lines(paths.shared_title(names), names), ("many",)
             self._drawing.borders.hidden[values[0]] = tuple(values)
         else:
             kind = self._tips.label_type(item.eqn.outvars[group[0]])

@@ -19,6 +19,7 @@ from taxpr_jupyter._tree.tree import Item
 _FAR = 6
 _FAR_OUT = 3  # the same for outputs that share a node
 _LONGEST = 28  # characters: the longest name at an end of a line
+_PART = ("", ".", "[", " ")  # with which a part of a name begins
 _MOST_NAMED = 256  # values along one line, whose names are compared
 
 
@@ -94,6 +95,7 @@ class Scope:
     words: Callable[[Any, str | None], str] = lambda var, cluster: ""
     held: Callable[[Any, str | None], str] = lambda var, cluster: ""
     typed: Callable[[introspect.Atom], str] = lambda atom: ""
+    _by_node: dict[str, list[str]] | None = None
 
     def wants(self, var: introspect.Atom) -> bool:
         """Whether a variable is part of the drawing; all are, except in `PartScope`."""
@@ -107,7 +109,7 @@ class Scope:
         return self.held(atom, cluster) or self.origins[atom].inside()
 
     def called(self, atom: introspect.Atom, item: str, cluster: str | None) -> str:
-        """What a value is called where an item in a cluster takes it, or ""."""
+        """The name of a value where an item in a cluster takes it, or ""."""
         if introspect.is_literal(atom) or atom not in self.origins:
             return ""
         use = ValueUse(atom, item, item, cluster)
@@ -155,6 +157,15 @@ class Scope:
     def define_all(self, origins: Mapping[Any, Origin]) -> None:
         """Register the origins of several variables."""
         self.origins.update(origins)
+
+    def beside(self, node: str, title: str) -> list[str]:
+        """The names of all values of a node that begin with a title, in whole parts."""
+        if self._by_node is None:
+            self._by_node = {}
+            for origin in self.origins.values():
+                self._by_node.setdefault(origin.node, []).append(origin.name)
+        named = self._by_node.get(node, ())
+        return [one for one in named if one.startswith(title) and one[len(title) :][:1] in _PART]
 
     @functools.cached_property
     def sources(self) -> Sequence[Origin]:
@@ -252,7 +263,7 @@ class Carried(NamedTuple):
 
 
 def name_of(scope: Scope, part: CarriedValue, clusters: Sequence[str | None]) -> str:
-    """What a value is called in one of these clusters, or else where it is made; or ""."""
+    """The name of a value in one of these clusters, or else where it is made; or ""."""
     atom, name = part.use.atom, part.origin.name
     first, *more = paths.path_parts(name) or [""]
     if name and not (more and more[0].strip().isdigit()):  # but a role and its number

@@ -32,7 +32,7 @@ def lines_of(end: BlockEnd, block: Block, names: Sequence[str], typed: short.Typ
     if end.state and title == f"state {end.state.name}":
         title = _short(title)
     if end.children:
-        return labels.bundle_lines(title, len(end.indices))
+        return labels.bundle_lines(title, [names[i] for i in end.indices])
     return [labels.short_path(title), typed(block.jaxpr.invars[end.indices[0]])]
 
 

@@ -5,6 +5,9 @@ import itertools
 import re
 from collections.abc import Sequence
 
+_FEW_KEYS = 4  # that are told of some of several values
+_MOST_KEYS = 8  # that are told of all of them
+
 
 def path_parts(name: str) -> list[str]:
     """Split a name: `params['w'][0]` into `params`, `['w']`, `[0]`; `carry 1` into `carry`, ` 1`.
@@ -45,6 +48,8 @@ def together(names: Sequence[str], width: int) -> tuple[str, bool]:
         ("params['a']", False)
         >>> together(["params['w']", "params['b']"], 24)
         ("params['w'], ['b']", True)
+        >>> together(["draws['alpha']", "draws['sigma']", "draws['tau']"], 24)
+        ('draws: alpha, sigma, tau', True)
         >>> together(["grads['w']", "grads['b']", "loss"], 24)
         ('grads, loss', False)
     """
@@ -56,13 +61,64 @@ def together(names: Sequence[str], width: int) -> tuple[str, bool]:
         return shared or names[0], len(names) == 1
     told = list(dict.fromkeys(path[depth] if depth < len(path) else "" for path in paths))
     text = ", ".join(filter(None, (shared + told[0], *told[1:])))
-    if shared and (len(text) > width or "" in told):
-        return shared, False
     whole = len(told) == len(names) and all(len(path) == depth + 1 for path in paths)
+    if shared and (len(text) > width or "" in told):
+        keys = f"{shared}: {', '.join(map(_key, told))}"
+        return (keys, True) if whole and len(keys) <= width else (shared, False)
     while len(text) > width and len(told) > 1:
         told, whole = told[:-1], False
         text = ", ".join((*told, "…"))
     return text, whole
+
+
+def members(names: Sequence[str]) -> str:
+    """The keys behind what names have in common; "" if these are numbers, many, or only one.
+
+    Example:
+        >>> members(["params['wte']", "params['blocks']['w']", "params['blocks']['b']"])
+        'wte, blocks'
+        >>> members(["layers[0]", "layers[1]"])
+        ''
+    """
+    paths = list(map(_parts, names))
+    shared = shared_title(names)
+    depth = 0 if " … " in shared else len(_parts(shared))
+    keys = dict.fromkeys(_key(path[depth]) for path in paths if len(path) > depth)
+    if not 2 <= len(keys) <= _MOST_KEYS or any(key.strip("[] ").isdigit() for key in keys):
+        return ""
+    return ", ".join(keys)
+
+
+def some_of(names: Sequence[str], every: Sequence[str]) -> str:
+    """Which of the values that names begin alike some are: `all but embed`, or `w, b of 6`.
+
+    Args:
+        names: The names of some.
+        every: The names of all.
+
+    Returns:
+        The text; "" if they are all, or if more keys than a few are needed.
+
+    Example:
+        >>> layer = ["p['w']", "p['b']", "p['g']", "p['s']", "p['t']"]
+        >>> some_of(layer[:4], layer), some_of(layer[:2], layer), some_of(layer, layer)
+        ('all but t', 'w, b of 5', '')
+    """
+    wanted = set(names)
+    others = [name for name in every if name not in wanted]
+    if not others:
+        return ""
+    told, left = apart([_behind(names, every), _behind(others, every)], _FEW_KEYS)
+    if left and (not told or len(others) < len(names)):
+        return f"all but {left}"
+    return f"{told} of {len(every)}" if told else ""
+
+
+def _behind(names: Sequence[str], every: Sequence[str]) -> list[str]:
+    """The paths of names behind what all begin with."""
+    shared = shared_title(every)
+    depth = 0 if " … " in shared else len(_parts(shared))
+    return ["".join(_parts(name)[depth:]) or name for name in names]
 
 
 def apart(groups: Sequence[Sequence[str]], most: int) -> list[str]:

@@ -142,8 +142,8 @@ def signed(lines: Sequence[str], titled: int, signs: Iterable[str]) -> tuple[str
     )
 
 
-def list_lines(text: str, width: int = short.LINE) -> list[str]:
+def list_lines(text: str, width: int = short.LINE, most: int = _LINES) -> list[str]:
     """A list of names in a few lines, which ends with `…` if there are more."""
     text = re.sub(r"(∂|\w:) ", "\\1\N{NO-BREAK SPACE}", text)
-    lines = textwrap.wrap(text, width, max_lines=_LINES, placeholder=" …")
+    lines = textwrap.wrap(text, width, max_lines=most, placeholder=" …")
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

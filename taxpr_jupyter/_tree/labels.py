@@ -17,8 +17,8 @@ from taxpr_jupyter._closed.branches import NAMELESS, Called, branches_in
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short, titles
 from taxpr_jupyter._text.operations import OPERATIONS, Operation
-from taxpr_jupyter._text.paths import path_parts, shared_title
-from taxpr_jupyter._tree.tree import SOURCE, BlockEnd, Item
+from taxpr_jupyter._text.paths import members, path_parts, shared_title
+from taxpr_jupyter._tree.tree import BlockEnd, Item
 
 _PLUMBING = frozenset(
     {
@@ -406,9 +406,7 @@ def group_lines(
     ]
     if item.rest:
         return [item.rest, *lines]
-    if item.kind in SOURCE or item.kind == "pass":
-        return [*titles.source_lines(item.title), *lines]
-    return [short.shortened(item.title, short.LINE), *lines] if item.title else lines
+    return [*titles.source_lines(item.title), *lines]
 
 
 def _is_zeros(eqn: introspect.JaxprEqn) -> bool:
@@ -475,9 +473,10 @@ def short_path(name: str, width: int = short.LINE) -> str:
     return short.shortened(shown, width)
 
 
-def bundle_lines(title: str, number: int) -> list[str]:
-    """The label of several inputs or outputs."""
-    return [short_path(title), count_of(number, "array")]
+def bundle_lines(title: str, names: Sequence[str]) -> list[str]:
+    """The label of several inputs or outputs, with the keys that tell them apart."""
+    keys = titles.list_lines(members(names), most=2)
+    return [short_path(title), count_of(len(names), "array"), *keys]
 
 
 def state_title(end: BlockEnd, names: Sequence[str]) -> str:

@@ -661,7 +661,8 @@ def test_the_leaves_of_a_tree_are_one_box_though_their_shapes_differ():
     assert repeat.lines[0].startswith("p - 0.1 * g")
     [first] = [c for c in picture.clusters if "1 of 14" in " ".join(c.lines)]
     [more] = [n for n in picture.nodes if n.address == f"group:{each}-{14 * each - 1}"]
-    assert (first.address, more.lines[1]) == (f"group:0-{each - 1}", "13 more times")
+    assert first.address == f"group:0-{each - 1}"
+    assert "13 more times" in more.lines
     shown = (*picture.nodes, *picture.clusters)
     assert not [one for one in shown if any("<lambda>" in line for line in one.lines)]
     opened = build_picture(program, picture.unfolded | {more.address})
@@ -1027,8 +1028,8 @@ def test_the_state_of_a_small_optimizer_is_one_node():
     params = {"w": X, "b": X}
     state = {"mu": params, "nu": params, "count": jnp.int32(0)}
     lines = [node.lines for node in draw(update, params, state, 1.0).picture.nodes]
-    assert ("state", "5 arrays") in lines
-    assert ("out[1]", "5 arrays") in lines
+    assert ("state", "5 arrays", "count, mu, nu") in lines
+    assert ("out[1]", "5 arrays", "count, mu, nu") in lines
     assert ("params['w']", "f32[]") in lines
 
 

@@ -31,7 +31,7 @@ def consts(drawing):
 def test_the_constants_of_an_object_are_one_node_and_the_nameless_another():
     drawing = draw(step, X)
     assert sorted(node.lines for node in consts(drawing)) == [
-        ("SYSTEM", "13 arrays"),
+        ("SYSTEM", "13 arrays", "link, rate"),
         ("constants", "12 arrays"),
     ]
     # Each constant stands for itself in one of them.

@@ -49,7 +49,10 @@ def step(params, state, ok):
 def test_results_of_branches_are_one_node_for_each_variable():
     picture = draw(step, PARAMS, PARAMS, True).picture
     results = [node.lines for node in picture.nodes if node.kind == "result"]
-    assert results == [("new_params", "4 arrays"), ("new_state", "4 arrays")]
+    assert results == [
+        ("new_params", "4 arrays", "b, c, d, w"),
+        ("new_state", "4 arrays", "b, c, d, w"),
+    ]
     held = [picture.hidden[node.address] for node in picture.nodes if node.kind == "result"]
     assert [len(values) for values in held] == [4, 4]
 
@@ -64,7 +67,7 @@ def test_the_state_of_an_optimizer_is_one_carry():
     picture = draw(lambda c, xs: jax.lax.scan(body, c, xs), (PARAMS, (state,)), X).picture
     many = [node for node in picture.nodes if node.address.startswith("0:scan/body/group:")]
     ends = [node.lines[-1] for node in many if node.kind in ("input", "output")]
-    assert ends == ["4 arrays", "9 arrays"] * 2
+    assert ends == ["b, c, d, w", "count, m, v"] * 2
 
 
 def loss(params, x):

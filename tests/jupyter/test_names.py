@@ -419,7 +419,8 @@ def test_a_training_loop_has_one_node_for_each_tree_that_it_carries():
     drawing = draw(adam, PARAMS, BATCHES, BATCHES)
     picture = drawing.picture
     (body,) = (c.id for c in picture.clusters if c.lines[-1] == "scan body ×10")
-    carried = [(f"carry {name}", "12 arrays") for name in ("params", "m", "v")]
+    layers = ("layer_0, layer_1, layer_2,", "layer_3, layer_4, layer_5")
+    carried = [(f"carry {name}", "12 arrays", *layers) for name in ("params", "m", "v")]
     carried += [("carry t i32[]",)]
     assert labels(picture, body, "input")[:4] == labels(picture, body, "output")[:4] == carried
     assert labels(picture, body, "input")[4:] == [("xs f32[2,4]",), ("xs ys f32[2,4]",)]

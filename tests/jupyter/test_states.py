@@ -293,7 +293,7 @@ def test_all_ways_in_which_a_state_is_used():
     assert states == {
         "in0": ("state a", "i32[]"),
         "in1": ("state b", "i32[]"),
-        "group:in2-3": ("state norm", "2 arrays"),
+        "group:in2-3": ("state norm", "2 arrays", "mean, var"),
         "in4": ("state reset", "f32[]"),
         "in5": ("state total", "f32[]"),
         "in6": ("state unit", "f32[]"),

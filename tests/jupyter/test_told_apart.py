@@ -108,6 +108,36 @@ def test_a_bundle_of_results_says_which_variables_it_holds():
     assert lines[0] == ("out[0]", "18 arrays", "updated 9, moments 9")
 
 
+WEIGHTS = {name: jnp.ones((3, 3)) for name in ("wte", "wq", "wk", "wv", "wo", "up", "down")}
+
+
+def with_decay(weights, x, kept):
+    x = x + sum(jnp.mean(weight) for weight in weights.values())
+    for _ in range(8):
+        x = jnp.tanh(x @ weights["wq"]) * 2 + 1
+    norms = jnp.stack([x.sum() * weights[name].sum() for name in weights if name not in kept])
+    return x, norms, jnp.sin(norms)
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ((), None),
+        (("wte",), "all but wte"),
+        (("wte", "up", "down"), "all but down, up, wte"),
+        (("wte", "up", "down", "wq"), "wk, wo, wv of 7"),
+        (("wte", "wo", "wv", "wq"), "down, up, wk of 7"),
+    ],
+)
+def test_a_part_of_a_bundle_says_which(kept, said):
+    program = taxpr.trace(lambda weights, x: with_decay(weights, x, kept), names=True)
+    nodes = draw(program(WEIGHTS, jnp.ones((2, 3))), budget=40).picture.nodes
+    (whole,) = (node for node in nodes if node.lines[:2] == ("weights", "7 arrays"))
+    assert whole.lines[2:] == ("down, up, wk, wo, wq, wte,", "wv")
+    (stub,) = (node for node in nodes if "stub" in node.marks and node.lines[0] == "weights")
+    assert stub.lines[1:] == ((said,) if said else ())
+
+
 @pytest.mark.parametrize(
     ("names", "text"),
     [
@@ -117,6 +147,8 @@ def test_a_bundle_of_results_says_which_variables_it_holds():
         (["m", "v"], ("m, v", True)),
         (["grads['w']", "grads['b']", "loss"], ("grads, loss", False)),
         ([f"layers[{k}]" for k in range(20)], ("layers", False)),
+        ([f"draws['{k}']" for k in ("alpha", "sigma", "tau")], ("draws: alpha, sigma, tau", True)),
+        ([f"draws['{k}']" for k in ("alpha", "sigma", "theta")], ("draws", False)),
         (["a_long_name_of_one", "another_name_of_one"], ("a_long_name_of_one, …", False)),
         (["x"], ("x", True)),
     ],
