@@ -158,6 +158,22 @@ export const table = (heads, rows, label) =>
     ),
   );
 
+/** Python code with a button that copies it. @param {string} code @param {(words: string) => void} say */
+export function drawCopied(code, say) {
+  const text = h("pre", { class: "tx-code", tabindex: "0", "aria-label": "Python code" }, code);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(code);
+      say("Copied.");
+    } catch {
+      // No permission, or no clipboard on plain http: leave it to the user's own keys.
+      getSelection()?.selectAllChildren(text);
+      say("Selected. Copy it with Ctrl+C or Cmd+C.");
+    }
+  };
+  return [button("Copy", copy), text];
+}
+
 /** @param {Element | null} control */
 const nameOf = (control) =>
   control && `${control.tagName} ${control.getAttribute("aria-label") ?? control.textContent}`;

@@ -12,7 +12,7 @@ const TYPED = 40; // milliseconds after the last key: less than between two keys
 
 export class Find {
   /**
-   * @param {(message: Message) => void} send
+   * @param {(message: Message) => unknown} send
    * @param {import("./picture.js").Picture} picture
    * @param {[string, string][]} criteria Examples of what a word can be about, and what they find.
    */
@@ -57,7 +57,7 @@ export class Find {
     this.count.title = why;
     this.count.classList.toggle("tx-error", Boolean(error));
     for (const step of this.steps) step.toggleAttribute("disabled", !count && !this.field.value);
-    this.every.hidden = count < 2;
+    this.every.hidden = count < 2 || !this.picture.act.more;
     this.every.textContent = `Select all ${count.toLocaleString("en")}`;
     this.#keepFocus(focused);
     this.picture.found(elements);

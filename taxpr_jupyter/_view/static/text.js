@@ -79,8 +79,9 @@ export class Lines {
    * @param {string} label
    * @param {"tx-text" | "tx-outline"} name The class of the panel. Spans of text have their spaces
    *   in them; in the outline they stand apart.
-   * @param {{ select(address: string): void, more(addresses: string[], keep: boolean): void,
-   *   send(message: Message): void }} act What to call when something has happened.
+   * @param {{ select(address: string): void, more?(addresses: string[], keep: boolean): void,
+   *   send(message: Message): unknown }} act What to call when something has happened; without `more`
+   *   one row can be selected at most.
    */
   constructor(label, name, act) {
     this.act = act;
@@ -96,7 +97,7 @@ export class Lines {
     /** @type {HTMLElement[]} */
     this.items = [];
     this.note = h("p", { class: "tx-note tx-lines-note", role: "note" });
-    this.tree = h("div", { class: "tx-tree", role: "tree", "aria-label": label, "aria-multiselectable": "true" });
+    this.tree = h("div", { class: "tx-tree", role: "tree", "aria-label": label, "aria-multiselectable": String(Boolean(act.more)) });
     this.tail = hint("", { class: "tx-hint tx-lines-note" });
     this.panel = h("div", { class: `tx-lines ${name}` }, this.note, this.tree, this.tail);
     this.tree.addEventListener("click", (event) => this.#click(event));
@@ -274,7 +275,12 @@ export class Lines {
     if (this.#isTwist(event.target)) return this.#toggle(row);
     const own = /** @type {Element} */ (event.target).getAttribute("data-address");
     const address = own ?? row.address;
-    if (event.shiftKey) this.act.more([address], false);
+    this.#choose(address, event.shiftKey);
+  }
+
+  /** Selects an address; with Shift also, or no longer. */
+  #choose(/** @type {string} */ address, /** @type {boolean} */ shift) {
+    if (shift && this.act.more) this.act.more([address], false);
     else this.act.select(address);
   }
 
@@ -311,10 +317,7 @@ export class Lines {
       ArrowRight: into,
       ArrowLeft: out,
       " ": () => row.fold && this.#toggle(row),
-      Enter: () => {
-        if (event.shiftKey) this.act.more([row.address], false);
-        else this.act.select(row.address);
-      },
+      Enter: () => this.#choose(row.address, event.shiftKey),
       Escape: () => this.act.select(""),
     };
     if (event.key === "Escape" && !this.selected) return; // that is for the page
