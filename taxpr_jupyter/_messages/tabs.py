@@ -27,7 +27,8 @@ class TextRows(TypedDict):
 class SearchHits(TypedDict, total=False):
     """The hits of a search; ``at`` counts from 1, and is 0 before the first hit was asked for.
 
-    ``elements`` are the addresses of the nodes of the picture that have a hit in them.
+    ``elements`` are the addresses of the nodes of the picture that have a hit in them. ``note``
+    says what was not searched.
     """
 
     text: str
@@ -37,6 +38,7 @@ class SearchHits(TypedDict, total=False):
     why: str
     turn: int
     error: str
+    note: str
     elements: list[str]
 
 

@@ -2,7 +2,7 @@
 
 The page contains the picture as SVG, visible without scripts, and as data a picture of each view
 that was kept, and of each folded node, as far as size and time allow. `static/page.js` shows them
-one at a time. It shares navigation and styles with the panel.
+one at a time in the panel's viewer, with a model that answers out of these data.
 """
 
 from __future__ import annotations

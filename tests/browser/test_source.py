@@ -307,5 +307,6 @@ def test_a_saved_page_has_the_source(page, tmp_path):
     panel.get_by_role("button", name="x: bf16[8,16]").click()
     expect(page.locator(".tx-inspector .tx-address")).to_have_text(re.compile("^in"))
     expect(panel.locator("[aria-selected=true]")).to_contain_text("def loss(params, x):")
+    page.get_by_role("button", name="Fit the picture").click()
     page.locator(".tx-stage svg g.node[data-fold]").first.hover()
     expect(panel.locator(".tx-pointed")).not_to_have_count(0)

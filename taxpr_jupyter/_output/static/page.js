@@ -1,102 +1,119 @@
 // @ts-check
 /**
- * A drawing in a page of its own: one picture at a time, and a way from each to what is folded in it.
+ * A drawing in a page of its own: the panel's viewer, with a model that never changes. All that it
+ * answers is in the page: one picture at a time, and a way from each to what is folded in it.
  *
  * The fragment of the page's URL is `#in:ADDRESS` for the picture of what is inside of an address, so that
  * the browser's own buttons go back and forth; `#ADDRESS` leads to that node, wherever it is drawn. Texts of the program become text nodes and nothing else.
  *
- * @import { PageData } from "../../_view/static/messages.js"
+ * @import { Message, PageData, SelectedNode, Traits } from "../../_view/static/messages.js"
  * @typedef {import("./search.js").Place & { page: string, select: string, kind: string,
  *   line: string, known: boolean }} Entry
  *   what a search can find: in a picture, "-" if in none, where `select` is the address of what
  *   stands for it; its line of the text; and whether the file knows all that is looked for
  */
 
-import { eqnOf, isTag, localOf } from "../../_view/static/address.js";
-import { button, chip, closer, fill, folded, h, hint, line, searchField, spoken, zoomTools } from "../../_view/static/dom.js";
-import { parseSvg } from "../../_view/static/drawn.js";
-import { drawLegend } from "../../_view/static/legend.js";
-import { Picture } from "../../_view/static/picture.js";
-import { SourceLines } from "../../_view/static/source.js";
-import { Tabs } from "../../_view/static/text.js";
-import { Timeline } from "../../_view/static/timeline.js";
+import { eqnOf, isIn, isTag, localOf } from "../../_view/static/address.js";
+import { button, folded, h, hint, line, section } from "../../_view/static/dom.js";
+import { addressOf, parseSvg } from "../../_view/static/drawn.js";
+import { drawInspection } from "../../_view/static/inspector.js";
+import { Viewer } from "../../_view/static/viewer.js";
 import { Mistake, Search, placeOf, placesOf } from "./search.js";
 
 const INSIDE = "in:"; // begins the fragment of what is in an address
 const VIEW = "view:"; // begins the address of the picture of a view that was kept
 const FEW = 12; // ends of a value that are listed at first
-const TYPING = 120; // milliseconds without a key before the search begins
+const NARROW = "(width < 760px)"; // then the text is below the picture, see page.css
 
-const byId = /** @type {(id: string) => HTMLElement} */ ((id) => document.getElementById(id));
+const $ = /** @type {(selector: string) => HTMLElement} */ ((selector) => document.querySelector(selector));
 /** @type {PageData} */
-const data = JSON.parse(byId("taxpr-data").textContent ?? "");
+const data = JSON.parse($("#taxpr-data").textContent ?? "");
 // Not by plain access: an address may be the name of something that every object has.
 const has = (/** @type {object} */ object, /** @type {string} */ key) => Object.hasOwn(object, key);
-const $ = /** @type {(selector: string) => HTMLElement} */ ((selector) =>
-  document.querySelector(selector));
 
-/** @param {string} title @param {...(Node | string | null)} children */
-const section = (title, ...children) =>
-  h("section", { class: "tx-section" }, h("h4", { "aria-level": "2" }, title), ...children);
-/** @param {string} title @param {...(Node | null)} children */
-const head = (title, ...children) =>
-  h("header", { class: "tx-head" }, h("h3", { "aria-level": "2" }, title), ...children, closer(() => select("")));
-
-const stage = $(".tx-stage");
-const inspector = $(".tx-inspector");
-const path = $(".tx-path");
-const message = $(".tx-message");
-const lines = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-line]")]);
-const first = stage.querySelector("svg");
+// What is there without scripts
+const el = $(".taxpr-view");
+const first = el.querySelector(".tx-stage svg");
 data.pages[""].svg = first ? new XMLSerializer().serializeToString(first) : "";
-first?.remove();
+const texts = [...el.querySelectorAll("[data-line]")].map((one) => ({
+  address: one.getAttribute("data-line") ?? "",
+  text: (one.textContent ?? "").trimEnd(),
+}));
+const rows = texts.map(({ address, text }) => {
+  const spans = /** @type {[string, string, string][]} */ ([[text.trimStart(), "", ""]]);
+  const depth = (text.length - text.trimStart().length) / 2;
+  return { address, depth, kind: "", marks: [], fold: "", open: false, spans };
+});
 
 let shown = ""; // the address of the picture
-let selected = ""; // of a node, or of a value
 /** @type {SVGGElement[]} */
 let nodes = [];
 /** @type {SVGGElement[]} */
 let edges = [];
 
-const views = Object.keys(data.pages).filter((address) => address.startsWith(VIEW));
-const choice = h(
-  "select",
-  { class: "tx-field tx-views", "aria-label": "Kept views", change: () => go(choice.value) },
-  h("option", { value: "" }, "Views"),
-  ...views.map((address) => h("option", { value: address }, data.pages[address].title ?? "")),
-);
-const scale = h("span", { class: "tx-scale" });
-const picture = new Picture(
-  stage,
-  {
-    select,
-    toggle: open,
-    placed: ({ scale: now }) => {
-      scale.textContent = `${Math.round(100 * now)}%`;
-    },
-  },
-  {},
-);
+// --- the model -----------------------------------------------------------------------------------
 
-const timeline = new Timeline((alive, now) => picture.live(alive, now));
-message.before(timeline.element);
-const source = new SourceLines({ choose: fromSource, light: lightLine });
-source.follow(stage);
+/** @type {[string, string][]} */
+const criteria = Object.values(data.grammar.criteria).map(({ example, words }) => [example, words]);
+/** @type {Partial<Traits>} */
+const traits = {
+  _legend: data.legend,
+  _criteria: criteria,
+  call: $(".tx-title code").textContent ?? "",
+  counts: $(".tx-title .tx-hint").textContent ?? "",
+  note: $(".tx-picture-note").textContent ?? "",
+  view: matchMedia(NARROW).matches ? "picture" : "text",
+  rows: { view: "text", note: "", more: 0, rows },
+  source: data.source,
+  source_heat: data.heat,
+  svg: "",
+  selected: "",
+  chosen: [],
+  marks: {},
+  ...{ place: {}, source_of: {}, timeline: {}, found: {}, slice: {}, goes: {}, message: {}, inspection: {} },
+};
+/** @type {Record<string, (() => void)[]>} */
+const listeners = {};
+
+/** Sets traits, and draws what depends on them, in this order. @param {Partial<Traits>} changes */
+function tell(changes) {
+  Object.assign(traits, changes);
+  for (const name of Object.keys(changes)) for (const listener of listeners[`change:${name}`] ?? []) listener();
+}
+
+/** What a page does of what is asked for. @type {{ [name: string]: (message: any) => void }} */
+const answers = {
+  toggle: ({ address }) => open(address),
+  unfold: ({ address }) => open(address),
+  find: ({ text, step }) => search(text, step),
+  enter: ({ text, step }) => search(text, step),
+  reveal: ({ address }) => choose(address),
+  line: ({ address }) => lightLine(address),
+  all: () => lightLine(""),
+};
+const model = /** @type {import("../../_view/static/viewer.js").Model} */ ({
+  get: (name) => traits[name],
+  set: (name, value) => (name === "selected" ? choose(/** @type {string} */ (value)) : tell({ [name]: value })),
+  save_changes: () => {},
+  send: (message) => answers[message.do]?.(message),
+  on: (event, listener) => (listeners[event] ??= []).push(listener),
+  off: () => {},
+});
+
+/** @type {Viewer} */
+const viewer = new Viewer(model, { send: (message) => model.send(message), several: false, inspect: () => belowTitle(inspect()) });
+const { find, picture, stage } = viewer;
+const path = h("nav", { class: "tx-path", "aria-label": "Where this picture is in the program" });
 
 /** @param {string} words */
-const say = (words) => {
-  message.textContent = words;
-};
-/** @param {Element | undefined} node */
-const addressOf = (node) => node?.getAttribute("data-address") ?? "";
+const say = (words) => tell({ message: words ? { text: words, error: false } : {} });
 /** @param {Element} node */
 const labelOf = (node) => [...node.querySelectorAll("text")].map((text) => text.textContent ?? "");
 /** @param {Element} element */
 const tipOf = (element) => element.querySelector("title")?.textContent ?? "";
-
-/** Where an address leads when it is opened: the picture of that name, if there is one. */
-const foldOf = (/** @type {string} */ address) =>
-  nodes.find((node) => addressOf(node) === address)?.getAttribute("data-fold") ?? address;
+/** What is drawn of an address. @param {string} address */
+const drawnAt = (address) =>
+  [...(picture.svg?.querySelectorAll("[data-address]") ?? [])].find((one) => addressOf(one) === address);
 
 // --- one picture at a time -----------------------------------------------------------------------
 
@@ -118,12 +135,9 @@ function follow() {
 /** @param {string} address */
 function draw(address) {
   shown = address;
-  selected = "";
-  picture.mark({});
-  picture.selected = "";
-  picture.clear();
   const page = data.pages[address];
-  picture.show(page.svg ?? "");
+  picture.clear();
+  tell({ selected: "", marks: {}, message: {}, svg: page.svg ?? "", source_of: page.lines });
   const groups = (/** @type {string} */ kind) =>
     /** @type {SVGGElement[]} */ ([...(picture.svg?.querySelectorAll(kind) ?? [])]);
   nodes = groups("g.node");
@@ -135,19 +149,17 @@ function draw(address) {
     edge.append(line);
   }
   picture.fit(false);
-  timeline.show(address ? {} : data.timeline); // its elements are those of the whole program
-  source.know(page.lines);
-  lightLine(source.lit, false);
+  tell({ timeline: address ? {} : data.timeline }); // its elements are those of the whole program
+  lightLine(traits.slice?.line ?? "");
+  showHits();
   drawPath(address);
-  markLines(address);
-  inspect();
-  say("");
-  choice.value = page.view ? address : "";
+  viewer.inspect(); // what it says depends on the picture
+  views.value = page.view ? address : "";
   if (!page.view) return;
   picture.goToPlace(page.view.place);
   if (!page.view.selected) return;
   select(page.view.selected);
-  picture.reveal(selected);
+  picture.reveal(page.view.selected);
 }
 
 function focusPicture() {
@@ -178,11 +190,9 @@ function go(address) {
 /** Shows a node in the middle, or says that there is none. @param {string} address */
 function reveal(address) {
   if (!picture.svg) draw("");
-  if (!entries().some((entry) => entry.address === eqnOf(address) || entry.select === address)) {
-    return say(`This program has no ${address}.`);
-  }
-  fromSource(address, false);
-  picture.centre(selected);
+  if (!entryOf(address)) return say(`This program has no ${address}.`);
+  choose(address, false);
+  picture.centre(model.get("selected"));
 }
 
 /** The fragment of an address; those that can be read in one stay as they are. @param {string} address */
@@ -208,8 +218,8 @@ function linked(address) {
 
 /** Opens what is folded at an address, or says why it cannot. @param {string} address */
 function open(address) {
-  const fold = foldOf(address);
   const node = nodes.find((one) => addressOf(one) === address);
+  const fold = node?.getAttribute("data-fold") ?? address;
   if (has(data.pages, fold) && fold !== shown) go(fold);
   else if (has(data.left, fold)) say(whyNot(fold));
   else if (!node) say(`${address} is open. To fold it: ${data.call}.fold(${python(address)})`);
@@ -225,49 +235,55 @@ const whyNot = (fold) => {
   return `The inside of this is not in this file: ${reason}. In Python: ${call}`;
 };
 
-function up() {
-  if (shown) go(data.pages[shown].outer ?? "");
-}
-
 // --- selecting -----------------------------------------------------------------------------------
 
-/** @param {string} address of a node, a cluster or a value; "" for none */
+/** Selects an address of the picture that is shown; "" for none. @param {string} address */
 function select(address) {
-  selected = address;
-  say("");
-  picture.select(address);
   const marks = /** @type {Record<string, string>} */ ({});
   const { entering, leaving } = around(address);
   edges.forEach((edge, k) => edge.classList.toggle("tx-entering", entering.includes(k)));
-  for (const k of leaving) marks[addressOf(nodes[data.pages[shown].ends[k][1]])] = "user";
-  for (const k of entering) marks[addressOf(nodes[data.pages[shown].ends[k][0]])] = "producer";
+  const end = (/** @type {number} */ k, /** @type {0 | 1} */ side) => addressOf(nodes[data.pages[shown].ends[k][side]]);
+  for (const k of leaving) marks[end(k, 1)] = "user";
+  for (const k of entering) marks[end(k, 0)] = "producer";
   delete marks[address];
-  if (!nodes.some((node) => addressOf(node) === address)) {
-    // A value: what makes it is where its edges begin.
-    for (const k of leaving) marks[addressOf(nodes[data.pages[shown].ends[k][0]])] = "producer";
+  // A value: what makes it is where its edges begin.
+  if (!nodes.some((node) => addressOf(node) === address)) for (const k of leaving) marks[end(k, 0)] = "producer";
+  tell({ message: {}, selected: address, marks });
+}
+
+/** Selects an address in the picture shown, else in the first that has it. `told`: whether the URL is to say so. */
+function choose(/** @type {string} */ address, told = true) {
+  const here = (/** @type {string} */ one) => Boolean(drawnAt(one)) || around(one).leaving.length > 0;
+  if (!address || here(address)) select(address);
+  else {
+    const { page, select: drawn } = entryOf(address) ?? { page: "-", select: address };
+    reach(page, drawn, told);
+    if (around(address).leaving.length) select(address);
   }
-  picture.mark(marks);
-  source.select(address);
-  markLines(address);
-  inspect();
+  if (address && !stage.contains(document.activeElement)) picture.reveal(model.get("selected"));
+}
+
+/** Shows and selects an address in a picture; "-" is for none. */
+function reach(/** @type {string} */ page, /** @type {string} */ address, told = true) {
+  if (page !== "-" && page !== shown) {
+    draw(page);
+    if (told) history.pushState(null, "", page ? linkTo(INSIDE + page) : "#");
+  }
+  select(address);
+  if (page === "-") say(`${address} is folded, and its picture is not in this file.`);
 }
 
 /** Lights what a line of the source makes, in the picture shown; "" is for none. @param {string} place */
-function lightLine(place, told = true) {
-  source.light(place);
-  const number = source.numberOf(place);
-  const lit = Object.entries(data.pages[shown].lines).filter(([, lines]) => lines.includes(number));
-  picture.light(place ? lit.map(([address]) => address) : null, []);
-  if (!told) return;
-  if (lit.length) picture.goTo(lit[0][0]);
-  say(!place ? "" : lit.length ? "Click the line again to see all." : "Nothing in this picture is made by this line.");
-}
-
-/** Marks what the text says of an address. @param {string} address */
-function markLines(address) {
-  const its = (/** @type {HTMLElement} */ line) => Boolean(address) && line.dataset.line === address;
-  for (const line of lines) line.setAttribute("aria-selected", String(its(line)));
-  lines.find(its)?.scrollIntoView({ block: "nearest" });
+function lightLine(place) {
+  const number = viewer.source.numberOf(place);
+  const { lines, ends } = data.pages[shown];
+  const elements = Object.keys(lines).filter((address) => place && lines[address].includes(number));
+  const lit = new Set(elements);
+  const both = ends.map((pair, k) => (pair.every((one) => lit.has(addressOf(nodes[one]))) ? k : -1));
+  const [, file = "", at = ""] = /^(?:.*\/)?(.*):(\d+)$/.exec(place) ?? [];
+  const none = elements.length ? "" : ": nothing in this picture";
+  const words = `What line ${at} of ${file} makes${none}`;
+  tell({ slice: place ? { words, line: place, elements, edges: both.filter((k) => k >= 0) } : {} });
 }
 
 /** The edges that enter a node and that leave it; of a value, those that carry it. */
@@ -286,11 +302,14 @@ function around(/** @type {string} */ address) {
   return { entering, leaving };
 }
 
-/** The other ends of edges, as buttons that lead there. @param {number[]} which @param {0 | 1} end */
-function listed(which, end) {
+// --- the inspector -------------------------------------------------------------------------------
+
+/** The other ends of edges, as buttons that lead there. @param {string} title @param {number[]} which @param {0 | 1} end */
+function listed(title, which, end) {
+  if (!which.length) return null;
   const rows = which.map((k) => {
     const node = nodes[data.pages[shown].ends[k][end]];
-    const row = button("", () => select(addressOf(node)), { title: tipOf(node) });
+    const row = button("", () => choose(addressOf(node)), { title: tipOf(node) });
     const value = tipOf(edges[k]);
     row.append(h("b", {}, labelOf(node)[0] ?? addressOf(node)), value ? h("code", {}, value) : "");
     return row;
@@ -300,62 +319,58 @@ function listed(which, end) {
     const more = button(`${rows.length - FEW} more`, () => more.replaceWith(...rows.slice(FEW)));
     list.append(more);
   }
-  return list;
+  return section(title, list);
 }
 
-/** Shows what there is to know about the selection, or how to move about; keeps the focus there. */
+/** What a page does not know of a place. @type {SelectedNode} */
+const UNKNOWN = {
+  ...{ address: "", title: "", kind: "", source: "", line: "", valueSource: "", valueLine: "", addedBy: "", scope: "", note: "" },
+  ...{ facts: [], inputs: [], outputs: [], values: [], cost: [], tag: null, tagParams: [], toggle: "" },
+};
+
+/** The same, with the headings one level below that of the page. @param {import("../../_view/static/dom.js").Child[]} parts */
+function belowTitle(parts) {
+  const heads = parts.flatMap((part) => (part instanceof Element ? [...part.querySelectorAll("h3, h4")] : []));
+  for (const head of heads) head.setAttribute("aria-level", "2");
+  return parts;
+}
+
+/** What there is to know about the selection, or how to move about. */
 function inspect() {
-  const focused = inspector.contains(document.activeElement);
-  showSelected();
-  if (focused) inspector.focus({ preventScroll: true });
-}
-
-function showSelected() {
-  if (!selected) return fill(inspector, help());
-  const element = [...(picture.svg?.querySelectorAll("[data-address]") ?? [])].find(
-    (one) => addressOf(one) === selected,
-  );
-  const { entering, leaving } = around(selected);
-  if (!element) {
-    const makers = leaving.filter((k, i) => {
-      const source = (/** @type {number} */ at) => data.pages[shown].ends[at][0];
-      return leaving.findIndex((other) => source(other) === source(k)) === i;
-    });
-    const tip = leaving.length ? tipOf(edges[leaving[0]]) : "";
-    const entry = leaving.length ? null : entries().find(({ address }) => address === selected);
-    if (entry) {
-      // Its picture is not in this file: what the text says of it is all there is.
-      const { line, types, name, tag, scope, source } = entry;
-      const what = [line || types.join(" "), tag || name, scope && `in ${scope}`, source].filter(Boolean);
-      return fill(inspector, [
-        head(localOf(selected)),
-        h("code", { class: "tx-address" }, selected),
-        h("pre", {}, what.join("\n")),
-      ]);
-    }
-    return fill(inspector, [
-      head(tip || selected),
-      h("code", { class: "tx-address" }, selected),
-      linked(selected),
-      section("Made by", listed(makers, 0)),
-      section("Used by", listed(leaving, 1)),
-    ]);
+  const address = model.get("selected");
+  if (!address) return help();
+  const drawn = (/** @type {Partial<SelectedNode>} */ node, /** @type {(Node | null)[]} */ ...more) => {
+    const send = (/** @type {Message} */ message) => model.send(message);
+    return drawInspection({ ...UNKNOWN, address, ...node }, send, () => viewer.select(""), more, () => []);
+  };
+  const element = drawnAt(address);
+  const { entering, leaving } = around(address);
+  if (element) {
+    const [title = address, ...more] = labelOf(element);
+    const fold = (element.classList.contains("node") && element.getAttribute("data-fold")) || "";
+    const toggle = fold && has(data.pages, fold) && fold !== shown ? "unfold" : "";
+    const note = has(data.left, fold) ? whyNot(fold) : "";
+    const tip = tipOf(element).split("\n").slice(1).join("\n"); // the first line is the address
+    return drawn(
+      { title, kind: element.classList[1] ?? "", toggle, note },
+      linked(address),
+      ...more.map(line),
+      tip ? h("pre", {}, tip) : null,
+      listed("From", entering, 0),
+      listed("To", leaving, 1),
+    );
   }
-  const [title, ...more] = labelOf(element);
-  const kind = element.classList[1] ?? "";
-  const fold = element.classList.contains("node") ? element.getAttribute("data-fold") : null;
-  const opens = fold && has(data.pages, fold) && fold !== shown;
-  const tip = tipOf(element).split("\n").slice(1).join("\n"); // the first line is the address
-  fill(inspector, [
-    head(title ?? selected, chip(kind, kind), opens ? button("Open", () => open(selected), { title: "Key o, or double-click" }) : null),
-    h("code", { class: "tx-address" }, selected),
-    linked(selected),
-    h("div", {}, ...more.map(line)),
-    fold && has(data.left, fold) ? h("p", { class: "tx-note" }, whyNot(fold)) : null,
-    tip ? h("pre", {}, tip) : null,
-    entering.length ? section("From", listed(entering, 0)) : null,
-    leaving.length ? section("To", listed(leaving, 1)) : null,
-  ]);
+  if (leaving.length) {
+    const from = (/** @type {number} */ k) => data.pages[shown].ends[k][0];
+    const makers = leaving.filter((k, i) => leaving.findIndex((other) => from(other) === from(k)) === i);
+    const title = tipOf(edges[leaving[0]]) || address;
+    return drawn({ title, kind: "value" }, linked(address), listed("Made by", makers, 0), listed("Used by", leaving, 1));
+  }
+  // Its picture is not in this file: what the text says of it is all there is.
+  const { line: text, types, name, tag, scope, source } = { ...placeOf(address), line: "", ...entryOf(address) };
+  const what = [text || types.join(" "), tag || name].filter(Boolean);
+  const kind = isTag(address) ? "tag" : "eqn";
+  return drawn({ title: localOf(address), kind, scope, source }, h("pre", {}, what.join("\n")));
 }
 
 // What a label can end in.
@@ -377,7 +392,7 @@ function help() {
     ...MARKS.filter(([mark]) => nodes.some((node) => labelOf(node)[0]?.includes(mark))).map(
       ([mark, what]) => section(mark, h("p", {}, what)),
     ),
-    folded("What nodes and lines are", drawLegend(data.legend)),
+    viewer.legend,
     folded("What a search can ask for", ...criteria.map(([word, what]) => key(word, what))),
     section(
       "Keys",
@@ -396,24 +411,21 @@ function help() {
 // --- searching -----------------------------------------------------------------------------------
 
 const grammar = new Search(data.grammar);
-/** @type {[string, string][]} */
-const criteria = Object.values(data.grammar.criteria).map(({ example, words }) => [example, words]);
 /** @type {Entry[] | null} */
 let index = null;
 /** @type {{ entry: Entry, why: string }[]} */
-let found = [];
-let at = -1;
-let partly = ""; // which part of the program was searched, unless it is all
+let hits = [];
+let [asked, mistake, at] = ["", "", 0];
 
 /** All that is drawn in some picture, then what stands only in the text, or not even there. */
 function entries() {
   if (index) return index;
   const places = new Map(placesOf(data.known).map((place) => [place.address, place]));
-  const texts = new Map(lines.map((line) => [line.dataset.line ?? "", line.textContent?.trim() ?? ""]));
+  const lines = new Map(texts.map(({ address, text }) => [address, text.trim()]));
   /** @type {Map<string, Entry>} */
   const all = new Map();
   const add = (/** @type {string} */ address, where = { page: "-", select: address, kind: "" }, label = "") => {
-    const [place, line] = [places.get(address), texts.get(address) ?? ""];
+    const [place, line] = [places.get(address), lines.get(address) ?? ""];
     all.set(address, { ...(place ?? placeOf(address, label || line)), ...where, line, known: place !== undefined });
   };
   const drawn = new Set(); // also what stands for something else
@@ -428,17 +440,14 @@ function entries() {
       add(address, { page, select, kind: node.classList[1] ?? "" }, labelOf(node).join("\n"));
     }
   }
-  for (const address of [...texts.keys(), ...places.keys()]) if (address && !all.has(address)) add(address);
+  for (const address of [...lines.keys(), ...places.keys()]) if (address && !all.has(address)) add(address);
   return (index = [...all.values()]);
 }
 
-const field = searchField(criteria, {
-  type: "search",
-  placeholder: "Search: exp, prim:dot, f32[*,64], tag:loss",
-  "aria-label": "Search names, types, addresses",
-});
-const number = spoken("tx-hits");
-let typing = 0;
+/** The entry of an address, of a result that of its equation. @param {string} address */
+const entryOf = (address) =>
+  entries().find((entry) => [entry.address, entry.select].includes(address)) ??
+  entries().find((entry) => entry.address === eqnOf(address));
 
 /**
  * How well what a word found fits it: 0 if it is all of it, and 3 if one cannot see it.
@@ -450,35 +459,51 @@ function rank(why, { kind, text }) {
   return kind || ["primitive", "tag", "name"].includes(column) ? 1 : ["label", "type"].includes(column) ? 2 : 3;
 }
 
-/** @returns {void} */
-function search() {
-  clearTimeout(typing);
-  typing = 0;
-  found = [];
-  at = -1;
-  let words;
-  try {
-    words = grammar.words(field.value);
-  } catch (error) {
-    if (!(error instanceof Mistake)) throw error;
-    number.textContent = "not searched";
-    select("");
-    return say(error.message);
+/** Goes to the first hit of a text that is new, else as many hits on. @param {string} text @param {number} step */
+function search(text, step) {
+  if (text === asked) at = (at + step + hits.length) % (hits.length || 1);
+  else {
+    [asked, mistake, hits, at] = [text, "", [], 0];
+    try {
+      hits = hitsOf(grammar.words(text));
+    } catch (error) {
+      if (!(error instanceof Mistake)) throw error;
+      mistake = error.message;
+    }
+    if (!hits.length && text.trim()) select(""); // what an earlier search found is no answer to this one
   }
-  // The best first; among equals what can be seen, and then in the order of the program.
-  const order = grammar.find(words.length ? entries() : [], words).map(({ place: entry, why }) => {
+  if (hits.length) {
+    const { entry, why } = hits[at];
+    reach(entry.page, entry.select);
+    if (entry.page !== "-") picture.reveal(entry.select);
+    if (entry.page !== "-" && why) say(`It matches in: ${why}`);
+  }
+  showHits();
+}
+
+/** What fits all words, the best first; among equals what can be seen, and then in the order of the program. */
+function hitsOf(/** @type {import("./search.js").Word[]} */ words) {
+  const ranked = grammar.find(words.length ? entries() : [], words).map(({ place: entry, why }) => {
     const ranks = why.map((one, k) => rank(one, words[k]));
     return { entry, rank: Math.max(...ranks), why: why[ranks.indexOf(3)] ?? "" };
   });
   const here = (/** @type {Entry} */ entry) => Number(entry.page !== shown);
-  found = order.sort((a, b) => a.rank - b.rank || here(a.entry) - here(b.entry));
-  partly = words.length ? searchedPart(words) : "";
-  if (found.length) return step(1);
-  number.textContent = words.length ? `none${partly}` : "";
-  if (words.length) select(""); // what an earlier search found is no answer to this one
+  return ranked.sort((a, b) => a.rank - b.rank || here(a.entry) - here(b.entry));
 }
 
-/** ` in 20 of 30 equations` where the file lacks what the words ask for; "" where it has it. */
+/** Shows how many hits there are, and lights those of the picture. */
+function showHits() {
+  if (mistake || !asked) return tell({ found: { text: asked, error: mistake } });
+  const elements = hits.map(({ entry }) => entry.select);
+  const holding = nodes.filter((node) => {
+    const fold = node.getAttribute("data-fold");
+    return fold && elements.some((one) => isIn(one, fold));
+  });
+  const found = { text: asked, count: hits.length, at: hits.length ? at + 1 : 0, elements: [...elements, ...holding.map(addressOf)] };
+  tell({ found: { ...found, note: searchedPart(grammar.words(asked)) } });
+}
+
+/** `in 20 of 30 equations` where the file lacks what the words ask for; "" where it has it. */
 function searchedPart(/** @type {import("./search.js").Word[]} */ words) {
   const named = words.every(({ kind }) => kind === "prim"); // which stands in the address
   const seen = entries().filter(
@@ -486,70 +511,40 @@ function searchedPart(/** @type {import("./search.js").Word[]} */ words) {
   ).length;
   const { total } = data.known;
   return seen < total
-    ? ` in ${seen.toLocaleString("en")} of ${total.toLocaleString("en")} equations; of the others this file knows too little`
+    ? `in ${seen.toLocaleString("en")} of ${total.toLocaleString("en")} equations; of the others this file knows too little`
     : "";
 }
 
-/** @param {number} by @returns {void} */
-function step(by) {
-  if (typing) return search();
-  if (!found.length) return;
-  at = (at + by + found.length) % found.length;
-  number.textContent = `${at + 1} of ${found.length}${partly}`;
-  const { entry, why } = found[at];
-  reach(entry.page, entry.select);
-  if (entry.page !== "-" && why) say(`It matches in: ${why}`);
-}
-
-/** Shows and selects an address in a picture; "-" is for none. `told`: whether the URL is to say so. */
-function reach(/** @type {string} */ page, /** @type {string} */ address, told = true) {
-  if (page === "-") {
-    select(address);
-    say(`${address} is folded, and its picture is not in this file.`);
-    return;
-  }
-  if (page !== shown) {
-    draw(page);
-    if (told) history.pushState(null, "", page ? linkTo(INSIDE + page) : "#");
-  }
-  select(address);
-  picture.reveal(address);
-}
-
-/** A line of the text: what it is about in the picture shown, else in the first that has it. */
-function fromText(/** @type {string} */ address, told = true) {
-  const places = entries().filter((entry) => [entry.address, entry.select].includes(address));
-  const here = nodes.some((node) => addressOf(node) === address);
-  reach(here ? shown : (places[0]?.page ?? "-"), here ? address : (places[0]?.select ?? address), told);
-}
-
-/** A value that a variable of the source held, or the equation that makes it. @param {string} address */
-function fromSource(address, told = true) {
-  if (!address) return select("");
-  fromText(eqnOf(address), told);
-  if (around(address).leaving.length) select(address);
-}
-
-field.addEventListener("input", () => {
-  clearTimeout(typing);
-  typing = setTimeout(search, TYPING);
-});
-field.addEventListener("keydown", (event) => {
-  if (event.key === "Enter") step(event.shiftKey ? -1 : 1);
-  else if (event.key === "Escape" && !field.value) focusPicture();
-  else return;
+find.field.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || find.field.value) return;
+  focusPicture();
   event.preventDefault();
 });
-$(".tx-search").append(
-  field,
-  button("↑", () => step(-1), { "aria-label": "Previous match", title: "Shift+Enter" }),
-  button("↓", () => step(1), { "aria-label": "Next match", title: "Enter" }),
-  number,
-);
 
 // --- the page ------------------------------------------------------------------------------------
 
-$(".tx-tools").append(...zoomTools(() => picture, scale, say), ...(views.length ? [choice] : []));
+const kept = Object.keys(data.pages).filter((address) => address.startsWith(VIEW));
+const views = h(
+  "select",
+  { class: "tx-button tx-heat", "aria-label": "Kept views", change: () => go(views.value) },
+  h("option", { value: "" }, "Views"),
+  ...kept.map((address) => h("option", { value: address }, data.pages[address].title ?? "")),
+);
+viewer.title.setAttribute("role", "heading");
+viewer.title.setAttribute("aria-level", "1");
+const ofSource = "parts" in data.source && data.source.parts.length ? [viewer.sourceTab()] : [];
+const ofText = { ...viewer.linesTab("text", "Text", viewer.text), beside: stage, seen: () => picture };
+viewer.have([viewer.pictureTab(), ...ofSource, ofText], (name) => tell({ view: name }));
+el.replaceChildren(
+  find.element,
+  find.slice,
+  h("header", { class: "tx-bar" }, viewer.title, viewer.list.list, ...(kept.length ? [views] : [])),
+  viewer.tools,
+  path,
+  ...viewer.tabs.map((tab) => tab.panel),
+  viewer.inspector,
+  h("div", { class: "tx-status" }, viewer.timeline.element, viewer.message),
+);
 
 stage.addEventListener("click", (event) => {
   const { target } = event;
@@ -558,57 +553,17 @@ stage.addEventListener("click", (event) => {
   if (value) select(value);
 });
 
-if ("parts" in data.source && data.source.parts.length) {
-  const tabs = new Tabs("Text or source of the program", (name) => tabs.show(name), [
-    { name: "text", title: "Text", panel: $(".tx-outline-text"), shown: () => {} },
-    { name: "source", title: "Source", panel: source.panel, shown: () => source.reveal() },
-  ]);
-  $(".tx-outline").prepend(tabs.list);
-  $(".tx-outline").append(source.panel);
-  source.show(data.source);
-  source.warm(data.heat);
-  tabs.show("text");
-}
-const text = $(".tx-outline pre");
-text.setAttribute("role", "listbox");
-text.setAttribute("aria-label", "Program as text");
-for (const line of lines) {
-  line.setAttribute("role", "option");
-  line.setAttribute("aria-selected", "false");
-}
-lines.filter((line) => line.dataset.line)[0]?.setAttribute("tabindex", "0");
-text.addEventListener("click", (event) => {
-  const line = event.target instanceof Element && event.target.closest("[data-line]");
-  const address = line instanceof HTMLElement && line.dataset.line;
-  // Who marks text with the mouse wants to copy it.
-  if (address && getSelection()?.isCollapsed) fromText(address);
-});
-text.addEventListener("keydown", (event) => {
-  const line = event.target instanceof HTMLElement ? event.target : null;
-  if (!line?.dataset.line || event.ctrlKey || event.metaKey || event.altKey) return;
-  const reachable = lines.filter((one) => one.dataset.line);
-  const here = reachable.indexOf(line);
-  const to = { ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: reachable.length - 1 }[event.key];
-  if (event.key === "Enter" || event.key === " ") fromText(line.dataset.line);
-  else if (to === undefined) return;
-  else if (reachable[to]) {
-    line.setAttribute("tabindex", "-1");
-    reachable[to].setAttribute("tabindex", "0");
-    reachable[to].focus();
-  }
-  event.preventDefault();
-});
-
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target === field) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target === find.field) return;
   const focused = event.target instanceof Element && event.target.closest("[data-address]");
-  const node = focused ? addressOf(focused) : selected;
-  if (event.key === "/") field.focus();
+  const node = focused ? addressOf(focused) : model.get("selected");
+  if (event.key === "/") find.field.focus();
   else if (event.key === "o" && node) open(node);
-  else if (event.key === "u") up();
+  else if (event.key === "u") shown && go(data.pages[shown].outer ?? "");
   else return;
   event.preventDefault();
 });
 addEventListener("hashchange", follow);
-new ResizeObserver(() => picture.resized()).observe(stage);
+viewer.draw({});
+viewer.measure(() => {});
 follow();

@@ -48,12 +48,12 @@ export class Find {
   }
 
   /** What Python found. @param {SearchHits} found */
-  found({ text = "", count = 0, at = 0, address = "", why = "", turn = 0, error = "", elements = [] }) {
+  found({ text = "", count = 0, at = 0, address = "", why = "", turn = 0, error = "", note = "", elements = [] }) {
     const focused = document.activeElement;
     this.asked = text;
     if (document.activeElement !== this.field) this.field.value = text;
     const hits = count === 1 ? "1 hit" : `${count.toLocaleString("en")} hits`;
-    this.count.textContent = error || (!text ? "" : at ? `${at} of ${count}` : hits);
+    this.count.textContent = error || (text ? `${at ? `${at} of ${count}` : hits} ${note}`.trim() : "");
     this.count.title = why;
     this.count.classList.toggle("tx-error", Boolean(error));
     for (const step of this.steps) step.toggleAttribute("disabled", !count && !this.field.value);

@@ -32,7 +32,8 @@ export class Tabs {
   constructor(label, choose, tabs) {
     this.tabs = tabs;
     this.list = h("div", { class: "tx-tabs", role: "tablist", "aria-label": label });
-    this.buttons = tabs.map(({ name, title, panel }) => {
+    this.buttons = tabs.map(({ name, title, panel, beside }) => {
+      panel.classList.toggle("tx-beside", Boolean(beside));
       panel.id ||= newId();
       const id = newId();
       panel.setAttribute("role", "tabpanel");
