@@ -24,16 +24,21 @@ def text() -> str:
     found = {}
     for one in pkgutil.iter_modules(_messages.__path__, f"{_messages.__name__}."):
         for name, what in vars(importlib.import_module(one.name)).items():
-            if typing.is_typeddict(what) or typing.get_origin(what):
+            if _declares(what) or typing.get_origin(what):
                 found[name] = what
     return "\n".join(declared(name, what) for name, what in found.items())
 
 
+def _declares(what: typing.Any) -> bool:
+    """Whether it is a class that declares fields: a typed dict, or the traits of the panel."""
+    return isinstance(what, type) and what.__module__.startswith(f"{_messages.__name__}.")
+
+
 def declared(name: str, what: typing.Any) -> str:
-    if not typing.is_typeddict(what):
+    if not _declares(what):
         return f"export type {name} = {written(what)};\n"
     fields = typing.get_type_hints(what)
-    optional = what.__optional_keys__
+    optional = getattr(what, "__optional_keys__", ())
     lines = (f"  {key}{'?' * (key in optional)}: {written(fields[key])};\n" for key in fields)
     return f"export interface {name} {{\n{''.join(lines)}}}\n"
 

@@ -39,8 +39,8 @@ class Goes(TypedDict):
     number: int
 
 
-class Traits(TypedDict):
-    """The traits of `Graph`."""
+class Traits:
+    """The traits of the panel's widget, which makes them of these types; see `_view.graph`."""
 
     _legend: Facts
     _criteria: Facts
@@ -62,7 +62,7 @@ class Traits(TypedDict):
     inspection: SelectedNode | Empty
     controls: Controls | Empty
     devices: list[str]
-    handled: dict[str, int]
+    handled: dict[str, int]  # the number of a page's last message, see `Inbox`
     found: SearchHits
     slice: LitSlice
     comparison: ComparisonTab
@@ -90,4 +90,4 @@ class Traits(TypedDict):
     gradients: Literal["", "off", "on"]
     stale: bool
     code: str
-    saved: str
+    saved: str  # the class of the picture that is saved with the notebook in place of this

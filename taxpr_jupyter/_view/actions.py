@@ -38,7 +38,7 @@ class Messages:
                     self._do(session, cast(Message, content))
             finally:  # else the page waits for ever
                 if "from" in content:
-                    self._graph.handled = {content["from"]: content.get("number")}
+                    self._graph.handled = {content["from"]: content.get("number", 0)}
 
     def _do(self, session: Session, message: Message) -> None:
         with session.later():

@@ -5,27 +5,14 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import threading
+import typing
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import Any, Literal
 
 import anywidget
 import traitlets
 
-from taxpr_jupyter._messages.panel_traits import Goes, Traits
-from taxpr_jupyter._messages.recorded_values import RecordedValues
-from taxpr_jupyter._messages.run_results import Idle, Progress, Results, RunStrip, Said, StatesTab
-from taxpr_jupyter._messages.selected import Controls, Empty, SelectedNode, Several
-from taxpr_jupyter._messages.source_tab import SourceEdits, SourceHeat, SourceText
-from taxpr_jupyter._messages.tabs import (
-    Answer,
-    ComparisonTab,
-    Flows,
-    History,
-    LitSlice,
-    SearchHits,
-    TextRows,
-    Timeline,
-)
+from taxpr_jupyter._messages.panel_traits import Traits
 from taxpr_jupyter._model.legend import legend_rows
 from taxpr_jupyter._model.questions import question_buttons
 from taxpr_jupyter._output.modules import linked
@@ -33,25 +20,24 @@ from taxpr_jupyter._search.grammar import examples
 from taxpr_jupyter._search.typed import EXAMPLE
 
 STATIC = pathlib.Path(__file__).parent / "static"
-VIEWS = get_args(get_type_hints(Traits)["view"])
-
-if TYPE_CHECKING:
-    T = TypeVar("T")
-    Shown = traitlets.TraitType[T, T]
+_SIMPLE = {str: traitlets.Unicode, bool: traitlets.Bool, list: traitlets.List}
 
 
-def _dict(start: dict[str, Any] | None = None) -> Any:
-    return traitlets.Dict(start or {}).tag(sync=True)
+def _trait(hint: Any) -> Any:
+    """A trait for values of a type: empty at first, and of a choice the first."""
+    if typing.get_origin(hint) is Literal:
+        choice = typing.get_args(hint)
+        return traitlets.Enum(choice, choice[0])
+    return _SIMPLE.get(typing.get_origin(hint) or hint, traitlets.Dict)()
 
 
-class Graph(anywidget.AnyWidget):
+class Graph(anywidget.AnyWidget, Traits):
     """Picture, inspector and results in the browser; `static/panel.js` says what it draws of them.
 
-    `Traits` declares their types. The browser changes `selected`, `chosen`, `place`, `view`,
-    `live` and `gradients`, and sends messages; all else goes from Python to the browser. The
-    picture is sent only when it is another one, and the other views only while they are looked at.
-    `saved` is the
-    class of the picture that is saved with the notebook in place of this.
+    It has a trait for each that `Traits` declares. The browser changes `selected`, `chosen`,
+    `place`, `view`, `live` and `gradients`, and sends messages; all else goes from Python to the
+    browser. The picture is sent only when it is another one, and the other views only while they
+    are looked at.
 
     Args:
         guard: Held while a change from the browser is taken in, since that may happen on another
@@ -62,60 +48,17 @@ class Graph(anywidget.AnyWidget):
     _css = STATIC / "panel.css"
     _ipython_display_ = None  # ipywidgets 7 has one, which would keep the picture out of the output
 
-    _legend = traitlets.List(legend_rows()).tag(sync=True)
-    _criteria = traitlets.List([*examples(), EXAMPLE]).tag(sync=True)
-    _questions = traitlets.List(question_buttons()).tag(sync=True)
-    svg = traitlets.Unicode().tag(sync=True)
-    note = traitlets.Unicode().tag(sync=True)
-    call = traitlets.Unicode().tag(sync=True)
-    counts = traitlets.Unicode().tag(sync=True)
-    view = traitlets.Enum(VIEWS, "picture").tag(sync=True)
-    rows: Shown[TextRows | Empty] = _dict()
-    heat = traitlets.Unicode().tag(sync=True)
-    marks = traitlets.Dict().tag(sync=True)
-    selected = traitlets.Unicode().tag(sync=True)
-    chosen = traitlets.List().tag(sync=True)
-    several: Shown[Several | Empty] = _dict()
-    place = traitlets.Dict().tag(sync=True)
-    views = traitlets.List().tag(sync=True)
-    goes: Shown[Goes | Empty] = _dict()
-    inspection: Shown[SelectedNode | Empty] = _dict()
-    controls: Shown[Controls | Empty] = _dict()
-    devices = traitlets.List().tag(sync=True)
-    handled = traitlets.Dict().tag(sync=True)  # the number of a page's last message, see `Inbox`
-    found: Shown[SearchHits] = _dict()
-    slice: Shown[LitSlice] = _dict()
-    comparison: Shown[ComparisonTab] = _dict()
-    source: Shown[SourceText | Empty] = _dict()
-    source_of = traitlets.Dict().tag(sync=True)
-    source_run = traitlets.Dict().tag(sync=True)
-    recorded: Shown[RecordedValues | Empty] = _dict()
-    curves = traitlets.Dict().tag(sync=True)
-    expressions = traitlets.List().tag(sync=True)
-    cotangents = traitlets.Bool(False).tag(sync=True)
-    held = traitlets.Dict().tag(sync=True)
-    source_heat: Shown[SourceHeat | Empty] = _dict()
-    timeline: Shown[Timeline | Empty] = _dict()
-    source_edits: Shown[SourceEdits | Empty] = _dict()
-    answer: Shown[Answer | Empty] = _dict()
-    flows: Shown[Flows | Empty] = _dict()
-    states: Shown[StatesTab | Empty] = _dict()
-    tags = traitlets.List().tag(sync=True)
-    history: Shown[History | Empty] = _dict()
-    message: Shown[Said | Empty] = _dict()
-    progress: Shown[Progress | Idle] = _dict({"running": False})
-    results: Shown[Results | Empty] = _dict()
-    runs: Shown[RunStrip | Empty] = _dict()
-    live = traitlets.Bool(False).tag(sync=True)
-    gradients = traitlets.Enum(("", "off", "on"), "").tag(sync=True)
-    stale = traitlets.Bool(False).tag(sync=True)
-    code = traitlets.Unicode().tag(sync=True)
-    saved = traitlets.Unicode().tag(sync=True)
+    vars().update({k: _trait(v).tag(sync=True) for k, v in typing.get_type_hints(Traits).items()})
 
     def __init__(self, guard: threading.RLock, **kwargs: Any) -> None:
         self._guard = guard
         self._unsent: set[str] | None = None  # what `wait` keeps back
-        super().__init__(**kwargs)
+        constant = {
+            "_legend": legend_rows(),
+            "_criteria": [*examples(), EXAMPLE],
+            "_questions": question_buttons(),
+        }
+        super().__init__(progress={"running": False}, **constant, **kwargs)
 
     def show(self, **traits: Any) -> None:
         """Sets several traits."""

@@ -1,10 +1,13 @@
 """What goes between Python and the browser is what is declared."""
 
 import re
+import threading
 import typing
 from pathlib import Path
 
 import pytest
+import traitlets
+from declared import is_declared, why_not
 
 from taxpr_jupyter._messages.panel_traits import Traits
 from taxpr_jupyter._messages.requests import Message
@@ -19,10 +22,25 @@ def sent():
         yield from typing.get_args(typing.get_type_hints(message)["do"])
 
 
-def test_each_trait_is_declared():
-    own = set(Graph.class_traits(sync=True)) - set(Graph.__mro__[1].class_traits(sync=True))
-    declared = set(typing.get_type_hints(Traits))
-    assert own == declared, f"in Graph or in Traits alone: {sorted(own ^ declared)}"
+@pytest.mark.parametrize("name", typing.get_type_hints(Traits))
+def test_each_trait_is_sent_and_has_its_type_from_the_start(name):
+    graph, hint = Graph(threading.RLock()), typing.get_type_hints(Traits)[name]
+    sent = graph.get_state()[name]
+    assert is_declared(getattr(graph, name), hint), why_not(sent, hint)
+
+
+def test_a_trait_refuses_what_is_of_another_type():
+    graph = Graph(threading.RLock())
+    assert graph.view == "picture"
+    for name, wrong in {
+        "view": "pictures",
+        "svg": 1,
+        "tags": {},
+        "rows": [],
+        "live": "yes",
+    }.items():
+        with pytest.raises(traitlets.TraitError):
+            setattr(graph, name, wrong)
 
 
 @pytest.mark.parametrize("do", sorted(set(sent())))
