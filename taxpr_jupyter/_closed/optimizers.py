@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+
 from taxpr import introspect
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import paths, titles
 
 # These apply one transformation to each group: `optax.partition` had the second name before.
 PARTITIONS = frozenset({"partition", "multi_transform"})
+_STATE = re.compile(r"\.(mu|nu|trace)(?=[.\[])")  # in the path of another part of the state
+_ZEROS = "set_to_zero"
 _MOST = 4  # keys that tell the parameters of a group
 _WIDTH = 36  # characters of a line
 _LABEL = re.compile(r"\binner_states\[(.+?)\](?=\.|\[|$)")  # in the path of a state
@@ -85,29 +89,109 @@ def update_groups(
         if not leaves or (group.members and {*group.members} != {*leaves}):
             return ()  # such as two groups that begin with one transformation without a state
         group.members = [*leaves]
+    told = {leaf for group in groups for leaf in group.members}
+    if not _scalars(known) <= told:
+        for group in groups:
+            group.members = [] if _ZEROS in group.parts else group.members
     return groups if len(groups) > 1 else ()
 
 
-def update_lines(
-    made_by: Iterable[MadeBy], known: Mapping[Any, str], results: Mapping[Any, str]
-) -> Sequence[str]:
-    """The groups of an optimizer's call in words, each with how it is updated; see `update_groups`.
+def _scalars(known: Mapping[Any, str]) -> set[str]:
+    """The paths of single floats among inputs.
 
-    Such as `ssm: scale_by_adam → scale`, `B, log_dt (4 arrays)`.
+    The zero that is the update of one is a number in the program, and no equation makes it.
+    """
+    return {
+        "".join(paths.path_parts(name)[1:])
+        for var, name in known.items()
+        if not _LABEL.search(name)
+        and len(paths.path_parts(name)) > 1
+        and getattr(var.aval, "shape", None) == ()
+        and jnp.issubdtype(var.aval.dtype, jnp.floating)
+    }
+
+
+def update_lines(
+    parts: Sequence[str],
+    made_by: Sequence[MadeBy],
+    known: Mapping[Any, str],
+    results: Mapping[Any, str],
+) -> Sequence[str]:
+    """The lines on an optimizer's call: its parts, and each group with how it is updated.
+
+    Such as `clip → partition`, `ssm: scale_by_adam → scale`, `B, log_dt (4 arrays)`; and
+    `set_to_zero of bias → scale`, with the parameters whose updates are set to zero.
+
+    Args:
+        parts: The parts.
+        made_by: The equations of the call.
+        known: The names of inputs.
+        results: The variables that hold the results of the call, by value.
     """
     groups = update_groups(made_by, known, results)
+    if not groups:
+        frozen = _frozen(made_by, known, results)
+        told = (f"{part} of {frozen}" if frozen and part == _ZEROS else part for part in parts)
+        return titles.list_lines(" → ".join(told))
+    chain = [part.partition(" of ")[0] for part in parts]
+    lines = titles.list_lines(" → ".join(chain)) if len(chain) > 1 else []
     words = paths.apart([group.members for group in groups], _MOST)
-    lines: list[str] = []
     for group, told in zip(groups, words, strict=True):
         chain = " → ".join(group.parts)
         lines += titles.list_lines(f"{group.label}: {chain}" if group.label else chain, _WIDTH)
         number = len(group.members)
+        if not number:
+            continue
         if told != group.label:
             several = f"{told} ({count_of(number, 'array')})" if number > 1 else told
             lines += titles.list_lines(several if told else count_of(number, "array"), _WIDTH)
         elif number > 1:
             lines.append(count_of(number, "array"))
     return lines
+
+
+def _frozen(made_by: Sequence[MadeBy], known: Mapping[Any, str], results: Mapping[Any, str]) -> str:
+    """The parameters whose updates an optimizer sets to zero; "" if one is not certain."""
+    found: list[str] = []
+    if _scalars(known):
+        return ""
+    for at, (functions, eqn) in enumerate(made_by):
+        if functions[-1:] == (_ZEROS,):
+            leaves = _leaves_of(eqn, made_by[at + 1 :], known, results)
+            if len(leaves) != 1:
+                return ""
+            found += leaves
+    return ", ".join(map(paths.key_of, found)) if len(found) <= _MOST else f"{len(found)} arrays"
+
+
+def _leaves_of(
+    eqn: introspect.JaxprEqn,
+    after: Sequence[MadeBy],
+    known: Mapping[Any, str],
+    results: Mapping[Any, str],
+) -> set[str]:
+    """The paths of the parameters that an update is for: it goes with their momentum only.
+
+    A value goes through equations that keep its shape; a norm of all updates does not.
+    """
+    aval: Any = eqn.outvars[0].aval
+    reached, leaves = {*eqn.outvars}, set[str]()
+    momenta = {var: name[at.end() :] for var, name in known.items() if (at := _LEAF.search(name))}
+    for _, one in after:
+        operands = {atom for atom in one.invars if not introspect.is_literal(atom)}
+        out: Any = one.outvars[0].aval
+        if introspect.is_hop(one) or len(one.outvars) != 1 or out.shape != aval.shape:
+            continue
+        if reached.isdisjoint(operands):
+            own = {momenta[var] for var in operands if var in momenta}
+            momenta.update((one.outvars[0], leaf) for leaf in own)
+            continue
+        reached.add(one.outvars[0])
+        leaves.update(momenta[var] for var in operands if var in momenta)
+    for var in reached.intersection(results):
+        if (name := results[var]) and not _STATE.search(name):
+            leaves.add("".join(paths.path_parts(name)[1:]))
+    return leaves
 
 
 def _runs(made_by: Iterable[MadeBy]) -> Iterator[tuple[str, list[Any]]]:

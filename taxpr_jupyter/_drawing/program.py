@@ -29,6 +29,7 @@ from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.kinds import NodeKind
 from taxpr_jupyter._model.model import Cluster, Marked, Node, count_of
 from taxpr_jupyter._text import short, titles
+from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._text.source_frames import SourceFrame
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.fold import Fold
@@ -168,8 +169,9 @@ class ProgramDrawing:
         self.drawn.add(address)
         kind: NodeKind = "eqn"
         marks, fold = (), None
-        # A statement names its target itself.
-        name = "" if item.title else self.tips.results(address, eqn)
+        name = self.tips.results(address, eqn)
+        if item.title and not (len(eqn.outvars) == 1 and _is_part(name, item.title)):
+            name = ""  # a statement names its target itself
         if introspect.is_tag(eqn):
             kind = "injected" if address in self._marked.injected else "tag"
             marks = ("added",) if address in self._marked.added else ()
@@ -279,6 +281,11 @@ def _heads(eqn: introspect.JaxprEqn, is_hop: bool) -> Sequence[Role | None]:
     roles = _roles.operand_roles(eqn)
     # The only operand of a call needs no name.
     return [None] if len(roles) == 1 and roles[0].kind in ("", "arg") else roles
+
+
+def _is_part(name: str, title: str) -> bool:
+    """Whether a name is a part of a variable, such as `grads['b']`, which a title does not say."""
+    return len(path_parts(name)) > 1 and name.replace('"', "'") not in title.replace('"', "'")
 
 
 def _is_left_over(eqn: introspect.JaxprEqn) -> bool:

@@ -254,7 +254,18 @@ class Carried(NamedTuple):
         if not all(names):
             return number
         text, whole = paths.together(names, _LONGEST)
+        if not whole and (some := self._some()) and len(some) <= _LONGEST:
+            return some
         return text if whole else f"{labels.short_path(text, _LONGEST)} {number}"
+
+    def _some(self) -> str:
+        """`params: all but embed`, of inputs that share a node with others; else ""."""
+        names = [part.origin.name for part in self.parts]
+        if len({part.origin.node for part in self.parts}) > 1 or not all(names):
+            return ""
+        title = paths.shared_title(names)
+        some = paths.some_of(names, self.scope.beside(self.parts[0].origin.node, title))
+        return f"{title.rpartition(' ')[2]}: {some}" if some else ""
 
     @property
     def type(self) -> str:

@@ -142,9 +142,15 @@ def apart(groups: Sequence[Sequence[str]], most: int) -> list[str]:
         keys = [dict.fromkeys(_key(path_parts(path)[end]) for path in group) for group in groups]
         for k, own in enumerate(keys):
             others = {key for j, other in enumerate(keys) if j != k for key in other}
-            if not told[k] and len(own) <= most and others.isdisjoint(own):
+            if own and not told[k] and len(own) <= most and others.isdisjoint(own):
                 told[k] = ", ".join(own)
     return told
+
+
+def key_of(path: str) -> str:
+    """A path without a variable as short as it can be: `b` of `['b']`, `net[0].bias`."""
+    parts = path_parts(path)
+    return _key(path) if len(parts) == 1 else path.lstrip(".")
 
 
 def _key(part: str) -> str:

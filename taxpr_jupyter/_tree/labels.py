@@ -383,22 +383,20 @@ def group_lines(
         unused: The parts of it that make what nothing uses.
         names: The names of its results, if all are known. Zeros are told by them.
         inside: Words on its inside.
-        updates: The groups of parameters that it updates, if it is an optimizer with several.
+        updates: The parts of an optimizer.
     """
     types = short.types_text(leaving, typed, most=1, largest=True)
     holds = _content_lines(size, (eqn for _, eqn in item.eqns))
     if leaving and all(_is_zeros(eqn) for _, eqn in item.eqns):
         of = short_path(shared_title(names)) if names else ""
         holds = [" ".join(filter(None, ("zeros", of)))]
-    chain = [part.partition(" of ")[0] for part in item.parts] if updates else item.parts
-    parts = titles.list_lines(" → ".join(chain if len(chain) > 1 or not updates else ()))
     idle = titles.list_lines(f"unused: {', '.join(unused)}") if unused else []
     note, told, loops = ("", "", "") if item.parts else item.note.partition(", in ")
     notes = [note, f"in {loops}" if told else ""]  # each in full
     if len(item.note) <= short.LINE and told:
         notes = [item.note]
     lines = [
-        *(short.shortened(line, short.LINE) for line in (*notes, *parts, *idle) if line),
+        *(short.shortened(line, short.LINE) for line in (*notes, *idle) if line),
         *updates,
         *(short.shortened(line, _HOLDS) for line in holds),
         *_untold(inside, [item.title]),

@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
+import pytest
 from checks import assert_close
 from client_checks import all_of, check_identity, check_scale, collected_at
 
@@ -221,3 +222,51 @@ def test_groups_that_are_not_certain_are_no_chain():
     }
     found = groups_of(optax.multi_transform(kinds, GROUPS), PARAMS, of_params)
     assert " ".join(found) == "partition of scale, scale_by_adam, set_to_zero"
+
+
+ARRAYS = {**PARAMS, "log_nu": jnp.zeros(2)}
+
+
+def of_arrays(params, x):
+    return of_params({**params, "log_nu": params["log_nu"].sum()}, x)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["freqs"], "set_to_zero of freqs →"),
+        (["freqs", "log_nu"], "set_to_zero of freqs, log_nu →"),
+        (["net", "freqs"], "set_to_zero of 5 arrays →"),
+    ],
+)
+def test_arrays_whose_updates_are_set_to_zero_have_names(names, said):
+    mask = jax.tree.map_with_path(lambda at, _: at[0].key in names, ARRAYS)
+    kept = optax.chain(optax.masked(optax.set_to_zero(), mask), optax.adam(1e-3))
+    assert " ".join(groups_of(kept, ARRAYS, of_arrays)) == f"{said} scale_by_adam → scale"
+
+
+@pytest.mark.parametrize("names", [["freqs"], ["freqs", "log_nu"]])
+def test_no_names_are_told_where_there_may_be_more(names):
+    """The zero for a single number is in no equation, so nothing says whether it is one."""
+    mask = jax.tree.map_with_path(lambda at, _: at[0].key in names, PARAMS)
+    kept = optax.chain(optax.masked(optax.set_to_zero(), mask), optax.adam(1e-3))
+    assert " ".join(groups_of(kept, PARAMS, of_params)) == "set_to_zero → scale_by_adam → scale"
+
+    labels = {**GROUPS, "log_nu": "fixed" if "log_nu" in names else "net"}
+    kinds = {"net": ADAMW, "fixed": optax.set_to_zero()}
+    found = groups_of(optax.multi_transform(kinds, labels), PARAMS, of_params)
+    told = ["freqs"] if "log_nu" not in names else []
+    assert found[found.index("set_to_zero") :] == ["set_to_zero", *told]
+
+
+def test_a_gradient_that_is_zero_has_a_name():
+    def of_stopped(params, x):
+        return of_params({**params, "freqs": jax.lax.stop_gradient(params["freqs"])}, x)
+
+    def step(params, x):
+        value, grads = jax.value_and_grad(of_stopped)(params, x)
+        return value, jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+
+    nodes = draw(taxpr.trace(step, names=True)(PARAMS, X), budget=12).picture.nodes
+    (zeros,) = (node for node in nodes if "broadcast_in_dim(0.0)" in node.lines)
+    assert zeros.lines[-1] == "grads['freqs']: f32[8]"
