@@ -87,6 +87,7 @@ class Traits:
     results: Results | Empty
     runs: RunStrip | Empty
     live: bool
+    not_live: str  # why; empty while it is live
     gradients: Literal["", "off", "on"]
     stale: bool
     code: str

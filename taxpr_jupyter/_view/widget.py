@@ -57,7 +57,13 @@ class PanelView(ipywidgets.VBox):
         self._looked: tuple[str, list[str]] | None = None  # what was selected when it was shown
         self._live = session.live  # as it was shown last
         kept = {name: session.view_state[name] for name in KEPT if name in session.view_state}
-        self.graph = graph = Graph(self._lock, devices=session.devices(), live=self._live, **kept)
+        self.graph = graph = Graph(
+            self._lock,
+            devices=session.devices(),
+            live=self._live,
+            not_live=session.why_not_live,
+            **kept,
+        )
         self.jobs = jobs = Jobs(session, graph, self._lock)
         known = weakref.proxy(session)  # which the parts of the panel get
         finding = FindView(known, graph.show)
@@ -179,10 +185,10 @@ class PanelView(ipywidgets.VBox):
         """Shows whether runs follow new values, and why they do no longer."""
         if change in ("values", "states") and self.jobs.of(LIVE):
             return  # which shows it when it has ended
-        was, self._live = self._live, self.session.live
-        self.graph.live = self._live
-        if was and change in ("run", "values", "states") and not self._live:
-            why = self.session.why_not_live
+        was, why = self._live, self.session.why_not_live
+        self._live = self.graph.live = not why
+        self.graph.not_live = why
+        if was and change in ("run", "values", "states") and why:
             self.jobs.say(f"Live is off: {why}. Switch it on to run with each new value.")
 
     # What the browser changes

@@ -86,3 +86,53 @@ def test_the_map_never_covers_what_is_selected(page, it, width):
         assert not page.evaluate(covers, node.address), node.address
         seen += 1
     assert seen > 5
+
+
+def test_the_map_goes_where_it_covers_fewer_nodes(page, it):
+    chart = page.locator(".tx-stage .tx-map")
+    page.get_by_role("tab", name="Source").click()
+    covered = """() => {
+      const a = document.querySelector('.tx-map').getBoundingClientRect();
+      return [...document.querySelectorAll('.tx-stage > svg .node')].filter((one) => {
+        const b = one.getBoundingClientRect();
+        return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+      }).length;
+    }"""
+    stage = page.locator(".tx-stage").bounding_box()
+    x, y = stage["x"] + stage["width"] / 2, stage["y"] + stage["height"] / 2
+    seen = set()
+    for dx, dy in [(0, -80), (60, -60), (60, 0), (-90, 0), (-90, -60), (-60, 0)]:
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x + dx, y + dy, steps=3)
+        page.mouse.up()
+        here = page.evaluate(covered)
+        corner = "tx-aside" in chart.get_attribute("class").split()
+        chart.evaluate("one => one.classList.toggle('tx-aside')")
+        there = page.evaluate(covered)
+        chart.evaluate("one => one.classList.toggle('tx-aside')")
+        assert here <= there, (dx, dy)
+        assert ("tx-over" in chart.get_attribute("class").split()) == (here > 0)
+        seen.add((corner, here > 0, there > 0))
+    assert len(seen) > 1
+
+
+def test_live_says_why_it_is_off(page, it):
+    live = page.get_by_label("Live", exact=True).locator("xpath=..")
+    assert "It is off: the program has not run yet" in live.get_attribute("title")
+    run(page)
+    expect(page.get_by_label("Live", exact=True)).to_be_checked()
+    assert "It is off" not in live.get_attribute("title")
+    page.get_by_label("Live", exact=True).uncheck()
+    it.take_sent()
+    assert "It is off: it was switched off" in live.get_attribute("title")
+
+
+@pytest.mark.parametrize("width", [1350, 1000, 600])
+def test_all_of_the_count_of_equations_is_there(page, it, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    counts = page.locator(".tx-counted")
+    expect(counts).to_have_text(str(it.session.picture().counts))
+    words, panel = counts.bounding_box(), it.root.bounding_box()
+    assert words["height"] < 30  # one line
+    assert words["x"] + words["width"] < panel["x"] + panel["width"]

@@ -177,3 +177,29 @@ def test_all_of_a_chip_is_shown_for_what_is_pointed_at(it, by):
     else:
         it.node(address).blur()
     expect(pointed).to_have_count(0)
+
+
+LINE = """(known) => {  // the middle of a line that is in sight, with no node there
+  for (const edge of document.querySelectorAll('.tx-stage > svg .edge[data-value]')) {
+    const path = edge.querySelector('path');
+    const middle = path.getPointAtLength(path.getTotalLength() / 2);
+    const at = middle.matrixTransform(path.getScreenCTM());
+    const about = [-60, 2].map((dx) => document.elementFromPoint(at.x + dx, at.y));
+    const free = (one) => one?.closest('.tx-stage > svg') && !one.closest('.node');
+    if (known.includes(edge.dataset.value) && about.every(free))
+      return [at.x + 2, at.y, edge.dataset.value];
+  }
+}"""
+
+
+def test_a_line_that_is_pointed_at_says_what_its_value_was(it):
+    it.panel.get_by_role("button", name="Record values").click()
+    it.page.get_by_role("tab", name="Picture").click()
+    x, y, value = it.page.evaluate(LINE, list(it.session.recorded.chips))
+    pointed = it.page.locator(".tx-badges .tx-pointed")
+    it.page.mouse.move(x - 60, y)
+    it.page.mouse.move(x, y)  # beside the line, which is thin
+    chip = it.session.recorded.chips[value]
+    expect(pointed).to_have_text(chip.words + chip.wrong)
+    it.page.mouse.move(5, 5)
+    expect(pointed).to_have_count(0)

@@ -194,7 +194,13 @@ def test_at_each_zoom_what_is_written_can_be_read(panel):
         assert min(size for size, _, _ in letters) >= 8.99
         page.get_by_role("button", name="Zoom out").click()
     assert all(named for _, _, named in letters)
-    page.get_by_role("button", name="Fit the picture").click()
+    fit = page.get_by_role("button", name="Fit the picture")
+    fit.click()  # what can be read, of all its width if there is room
+    letters = page.evaluate(LETTERS)
+    assert min(size for size, _, named in letters if not named) >= 8.99
+    inner, outer = picture.bounding_box(), stage.bounding_box()
+    assert inner["height"] > outer["height"]
+    fit.click()  # all of it, if only names can be read
     inner, outer = picture.bounding_box(), stage.bounding_box()
     assert inner["width"] <= outer["width"]
     assert inner["height"] <= outer["height"]
@@ -209,7 +215,8 @@ def test_at_each_zoom_what_is_written_can_be_read(panel):
 def test_a_twin_has_its_name_where_the_texts_of_lines_are_too_small(panel):
     page = panel.page
     picture = page.locator(".tx-stage > svg")
-    page.get_by_role("button", name="Fit the picture").click()
+    for _ in range(2):  # all of it
+        page.get_by_role("button", name="Fit the picture").click()
     for _ in range(20):
         classes = picture.get_attribute("class").split()
         if "tx-far" not in classes:
@@ -268,7 +275,8 @@ def test_a_map_is_there_while_the_picture_is_larger_than_its_stage(panel):
     page.mouse.up()
     assert sight.bounding_box()["x"] < corner["x"]
     expect(panel.inspected).to_have_count(0)  # that selects nothing
-    page.get_by_role("button", name="Fit the picture").click()
+    for _ in range(2):
+        page.get_by_role("button", name="Fit the picture").click()
     expect(chart).to_be_hidden()
 
 
@@ -312,3 +320,17 @@ def test_another_size_of_the_stage_leaves_what_was_used(panel):
     page.keyboard.press("Escape")
     expect(panel.inspected).to_have_count(0)
     assert moved(before["in0"], titles(panel)["in0"]) < 2
+
+
+def test_what_is_opened_from_afar_comes_into_sight(panel):
+    """By the outline, or in Python: it is neither selected nor in the middle."""
+    page, fold = panel.page, closed(panel)[-1]
+    drag(panel, -600)
+    drag(panel, -600)
+    panel.session.unfold(fold)
+    panel.look()
+    stage = page.locator(".tx-stage").bounding_box()
+    frame = page.locator(f'.tx-stage > svg .cluster[data-fold="{fold}"]')
+    title = frame.locator("text").first.bounding_box()
+    assert stage["x"] <= title["x"] <= stage["x"] + stage["width"]
+    assert stage["y"] <= title["y"] <= stage["y"] + stage["height"]

@@ -538,7 +538,7 @@ viewer.have([viewer.pictureTab(), ...ofSource, ofText], (name) => tell({ view: n
 el.replaceChildren(
   find.element,
   find.slice,
-  h("header", { class: "tx-bar" }, viewer.title, viewer.list.list, ...(kept.length ? [views] : [])),
+  h("header", { class: "tx-bar" }, viewer.title, viewer.counts, viewer.list.list, ...(kept.length ? [views] : [])),
   viewer.tools,
   path,
   ...viewer.tabs.map((tab) => tab.panel),

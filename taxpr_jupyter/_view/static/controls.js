@@ -15,6 +15,8 @@ import { button, h, hint, redraw, renew, textField } from "./dom.js";
 
 const PAUSE = 1000; // milliseconds without a move, after which a slider that is held, or moved by keys, begins another step
 
+const LIVE = "Run again whenever a parameter or the initial value of a state changes. On by itself after a run of less than 0.2 s that prints and calls nothing";
+
 /** @param {HTMLElement} element @param {string} words */
 const say = (element, words) => {
   renew(element, words ? [words] : []);
@@ -305,13 +307,18 @@ export class RunBar {
       "aria-label": "Run",
     });
     this.live = h("input", { type: "checkbox", change: () => setLive(this.live.checked) });
-    const title = "Run again whenever a parameter or the initial value of a state changes. On by itself after a run of less than 0.2 s that prints and calls nothing";
-    const live = h("label", { class: "tx-live", title }, this.live, "Live");
+    this.liveLabel = h("label", { class: "tx-live" }, this.live, "Live");
+    this.why("");
     this.gradients = h("input", { type: "checkbox", change: () => setGradients(this.gradients.checked) });
     const by = "Each run compares the gradients of the scalar result, too. For that it compiles both programs once more";
     this.offer = h("label", { class: "tx-live tx-unseen", title: by }, this.gradients, "Gradients");
     const group = { class: "tx-run", role: "group", "aria-label": "Run" };
-    this.element = h("div", group, this.run, this.device, this.offer, live); // the first for the Tab key
+    this.element = h("div", group, this.run, this.device, this.offer, this.liveLabel); // the first for the Tab key
+  }
+
+  /** @param {string} why Live is off; empty while it is on. */
+  why(why) {
+    this.liveLabel.title = `${LIVE}${why && `\nIt is off: ${why}`}`;
   }
 
   /** @param {"" | "off" | "on"} gradients Empty where there are none. */

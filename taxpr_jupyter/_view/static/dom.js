@@ -134,7 +134,7 @@ export const zoomTools = (picture, scale, say) => [
   button("−", () => picture().zoomOut(), { "aria-label": "Zoom out", title: "Key −" }),
   scale,
   button("+", () => picture().zoomIn(), { "aria-label": "Zoom in", title: "Key +" }),
-  button("Fit", () => picture().fit(true), { "aria-label": "Fit the picture", title: "Key 0" }),
+  button("Fit", () => picture().fitAll(), { "aria-label": "Fit the picture", title: "Key 0; a second time, all of it by names alone where no more can be read" }),
   button("Copy", () => copyPicture(picture().svg, say), {
     "aria-label": "Copy the picture",
     title: "As PNG",

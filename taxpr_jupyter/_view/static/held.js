@@ -27,6 +27,11 @@ export class Held {
     this.state += 1;
   }
 
+  /** Whether anything was recorded. */
+  get any() {
+    return "chips" in this.recorded;
+  }
+
   /** The chip of a value, and that of its cotangent. @param {string} address @returns {HTMLElement[]} */
   both(address) {
     const back = this.chip(`∂ ${address}`);

@@ -7,6 +7,7 @@
  * @import { View } from "./picture.js"
  */
 
+import { meet } from "./altitude.js";
 import { h, svgElement } from "./dom.js";
 
 const LARGEST = { width: 170, height: 120 }; // pixels
@@ -52,12 +53,15 @@ export class Overview {
     this.size = { width: 0, height: 0 };
     this.middle = { x: 0, y: 0 };
     this.seen = { width: 0, height: 0 };
+    /** @type {Map<string, Box[]>} Both corners, by the sizes that they depend on. */
+    this.corners = new Map();
   }
 
   /** Another picture. @param {Boxes} boxes @param {Element[]} items */
   of(boxes, items) {
     this.size = boxes.size;
     this.drawn = false;
+    this.corners.clear(); // the legend of another picture may be another one
     this.draw = () => {
       const [frames, nodes] = [true, false].map((frame) =>
         items.filter((item) => item.classList.contains("cluster") === frame).map((item) => boxes.of(item)),
@@ -90,23 +94,39 @@ export class Overview {
     for (const [name, value] of Object.entries(sight)) this.sight.setAttribute(name, value.toFixed(1));
   }
 
-  /** Goes to the other corner where it would cover one of these, or away. @param {Box[]} boxes */
-  avoid(boxes) {
-    if (this.element.hidden || this.pressed) return; // it stays under the pointer
-    this.element.classList.remove("tx-aside", "tx-away");
-    if (!boxes.length) return;
-    const corner = this.#corner();
-    const covered = (/** @type {Box} */ chart) =>
-      boxes.some(({ x, y, width, height }) => x < chart.x + chart.width && chart.x < x + width && y < chart.y + chart.height && chart.y < y + height);
-    if (!covered(corner)) return;
-    this.element.classList.add("tx-aside");
-    if (covered(this.#corner())) this.element.classList.add("tx-away");
+  /**
+   * Goes to the other corner where it would cover one of these, or away; of two free corners, to that with fewer nodes.
+   * @param {Box[]} boxes @param {Box[]} nodes
+   */
+  avoid(boxes, nodes) {
+    if (this.element.hidden || this.pressed || this.element.matches(":focus-visible")) return; // it stays where it is used
+    const met = this.#corners().map((corner) => ({
+      chosen: boxes.some((box) => meet(box, corner)),
+      nodes: nodes.filter((box) => meet(box, corner)).length,
+    }));
+    const worse = (/** @type {number} */ one, /** @type {number} */ other) =>
+      met[one].chosen !== met[other].chosen ? met[one].chosen : met[one].nodes > met[other].nodes;
+    const now = Number(this.element.classList.contains("tx-aside"));
+    const to = worse(now, 1 - now) ? 1 - now : now;
+    this.element.classList.toggle("tx-aside", to === 1);
+    this.element.classList.toggle("tx-away", met[to].chosen);
+    this.element.classList.toggle("tx-over", met[to].nodes > 0);
   }
 
-  /** Where it is in the stage. @returns {Box} */
-  #corner() {
-    const { offsetLeft: x, offsetTop: y, offsetWidth: width, offsetHeight: height } = this.element;
-    return { x, y, width, height };
+  /** Where it is in the stage: at first, and aside. @returns {Box[]} */
+  #corners() {
+    const { clientWidth, clientHeight } = this.stage;
+    const { offsetLeft: x, offsetTop: y, offsetWidth: width, offsetHeight: height, classList } = this.element;
+    const key = `${clientWidth} ${clientHeight} ${width} ${height}`;
+    const known = this.corners.get(key);
+    if (known) return known;
+    const here = { x, y, width, height };
+    const was = classList.contains("tx-aside");
+    classList.toggle("tx-aside", !was);
+    const there = { ...here, x: this.element.offsetLeft, y: this.element.offsetTop };
+    classList.toggle("tx-aside", was);
+    this.corners.set(key, was ? [there, here] : [here, there]);
+    return was ? [there, here] : [here, there];
   }
 
   #go(/** @type {PointerEvent} */ event) {

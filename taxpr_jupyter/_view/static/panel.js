@@ -221,7 +221,7 @@ function render({ model, el }) {
     controls.element,
     h("div", { class: "tx-status" }, below, viewer.timeline.element, orphan, progress, viewer.message),
     states.element,
-    h("div", { class: "tx-more" }, views.element, viewer.legend, code),
+    h("div", { class: "tx-more" }, views.element, viewer.legend, code, viewer.counts),
   );
 
   /** @returns {import("./dom.js").Child[] | null} */
@@ -322,6 +322,7 @@ function render({ model, el }) {
     controls: (shown) => controls.show(shown),
     devices: (names) => runBar.show(names),
     live: (live) => (runBar.live.checked = live),
+    not_live: (why) => runBar.why(why),
     gradients: (offered) => runBar.offers(offered),
     handled: (numbers) => {
       handled = numbers[from] ?? handled;

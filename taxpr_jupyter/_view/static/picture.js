@@ -30,7 +30,13 @@ const ZOOM_RANGE = [0.05, 8];
 const MARGIN = 16; // pixels around a fitted picture
 const BORDER = 64; // an element nearer to the edge than this is moved into sight
 const TITLE = 6; // pixels at scale 1 between the border of a frame and its title, at least
+// Where about the pointer, in pixels, a line is looked for, which may be as thin as one.
+const AROUND = [[0, 0], ...[1, 2, 3].flatMap((far) => [[far, 0], [-far, 0], [0, far], [0, -far]])];
+const BELOW = 10; // pixels from the pointer to the chip of a line
 const EDGE = 40; // what is folded is as far in the stage, at least
+
+/** What opens or closes an element; empty where nothing does. @param {Element} item */
+const foldOf = (item) => item.getAttribute("data-fold") ?? "";
 
 /** The numbers of the kernels that an element shares with others. @param {Element | undefined} item */
 const kernelsOf = (item) => item?.getAttribute("data-kernels")?.split(" ") ?? [];
@@ -61,6 +67,7 @@ export class Picture {
     this.moved = "scale" in place; // by the user
     this.used = this.moved; // then a new size of the stage moves nothing
     this.whole = false; // what `fit` was asked for
+    this.names = false; // whether it then shows names alone
     this.selected = "";
     /** @type {string[]} What else is selected. */
     this.chosen = [];
@@ -74,6 +81,9 @@ export class Picture {
     this.moment = null;
     /** @type {Element | null} What is pointed at, or has the keys. */
     this.pointed = null;
+    /** @type {Element | null} The line that is pointed at, or whose name is, */
+    this.line = null;
+    this.pointer = { x: 0, y: 0 }; // and where
     /** @type {{ place: View, selected: string }[]} Where the user was before following twins. */
     this.before = [];
     // Of colours; it stays while the picture moves.
@@ -94,6 +104,8 @@ export class Picture {
       const leaves = name === "pointerleave" || name === "focusout";
       stage.addEventListener(name, (event) => this.#point(leaves ? null : this.#itemAt(event.target)));
     }
+    stage.addEventListener("pointermove", (event) => this.#pointLine(event));
+    stage.addEventListener("pointerleave", () => this.#pointLine(null));
     stage.addEventListener("dblclick", (event) => {
       const item = this.#itemAt(event.target);
       if (item) act.toggle(addressOf(item));
@@ -109,6 +121,7 @@ export class Picture {
     const before = places(this.items, this.boxes, this.place);
     const focused = this.stage.contains(document.activeElement);
     const keys = this.#itemAt(document.activeElement); // where the user's keys go
+    const closed = new Set(this.items.filter((item) => !item.classList.contains("cluster")).map(foldOf));
     const svg = parseSvg(text);
     this.svg?.remove();
     this.svg = svg;
@@ -134,6 +147,9 @@ export class Picture {
     if (anchor) this.#hold(anchor);
     else if (this.moved) this.#put(this.place, true);
     else this.fit(this.whole);
+    const [opened, other] = this.frames.filter((frame) => foldOf(frame) && closed.has(foldOf(frame)));
+    const afar = anchors.length && opened && !other && !this.#inSight(this.#middle(opened));
+    if (afar) this.bring(opened); // it is another one than what stays
     move(before, svg, this.items, this.boxes, this.place, anchor?.box, this.stage);
     const at = keys ? addressOf(keys) : this.selected;
     const there = this.#find(at)[0] ?? this.#instead(at);
@@ -160,7 +176,7 @@ export class Picture {
     this.#outline();
     this.#badge();
     this.#makeReachable(first);
-    this.overview.avoid(this.#seenBoxes(shown));
+    this.#avoid(shown);
   }
 
   /** Shows what values were. @param {Held} held @param {Record<string, string>} gives The value that each element gives. */
@@ -192,8 +208,31 @@ export class Picture {
     this.#badgePointed();
   }
 
+  /** The line near the pointer, which is thin. @param {PointerEvent | null} event */
+  #pointLine(event) {
+    const hit = (/** @type {number} */ dx, /** @type {number} */ dy) => event && document.elementFromPoint(event.clientX + dx, event.clientY + dy);
+    /** @type {Element | null} */
+    let line = null;
+    for (const [dx, dy] of this.held?.any && event && !event.buttons ? AROUND : []) {
+      const near = hit(dx, dy);
+      if (!line && near && this.svg?.contains(near)) line = near.closest(".edge[data-value]");
+      if (near?.closest(".node")) line = null;
+      if (line || near?.closest(".node")) break;
+    }
+    if (line === this.line) return;
+    this.line = line;
+    const { x, y } = this.stage.getBoundingClientRect();
+    if (event) this.pointer = { x: (event.clientX - x - this.place.x) / this.place.scale, y: (event.clientY - y - this.place.y) / this.place.scale };
+    this.#badgePointed();
+  }
+
   /** All of the chip of what is pointed at, or has the keys, though it may lie on another. */
   #badgePointed() {
+    if (this.line?.isConnected) {
+      const twin = this.line.querySelector("[data-twin]")?.getAttribute("data-twin");
+      const chip = this.held?.chip(twin ?? this.line.getAttribute("data-value") ?? "") ?? null;
+      return this.badges.point(chip, { x: this.pointer.x, y: this.pointer.y + BELOW / this.place.scale });
+    }
     const item = this.pointed;
     const value = item && !item.classList.contains("cluster") ? this.gives[addressOf(item)] : undefined;
     const chip = (item?.isConnected && value && this.held?.chip(value)) || null;
@@ -210,6 +249,13 @@ export class Picture {
   #seenBoxes(items) {
     const drawn = [...items].map((item) => (item.classList.contains("cluster") ? (item.querySelector("text") ?? item) : item));
     return drawn.map((item) => this.#onStage(this.boxes.of(item))).filter(({ width }) => width > 0);
+  }
+
+  /** The map covers none of these, and nodes as few as can be. @param {Iterable<Element>} items */
+  #avoid(items) {
+    if (this.overview.element.hidden) return;
+    const nodes = this.items.filter((item) => !item.classList.contains("cluster")).map((item) => this.#onStage(this.boxes.of(item)));
+    this.overview.avoid(this.#seenBoxes(items), nodes.filter((box) => this.#meets(box)));
   }
 
   /** Gives the elements of these addresses the class `tx-…`, and takes the old ones away. */
@@ -315,7 +361,13 @@ export class Picture {
     this.#look(this.boxes.middle(item));
   }
 
-  /** Puts the picture into the stage. `whole`: all of it, even if it then shows names alone. */
+  /** All of the picture if it can be read so, or else its width; and once more, all of it by names alone. */
+  fitAll() {
+    this.names = this.whole && !this.used && !this.names;
+    this.fit(true);
+  }
+
+  /** Puts the picture into the stage. `whole`: as `fitAll` says; else from its start. */
   fit(/** @type {boolean} */ whole) {
     const { clientWidth, clientHeight } = this.stage;
     this.whole = whole;
@@ -323,12 +375,14 @@ export class Picture {
     this.used = false;
     const { width, height } = this.boxes.size;
     const all = this.#fitting();
-    const scale = whole ? all : Math.max(all, ALL);
+    const across = Math.min((clientWidth - 2 * MARGIN) / width, 1);
+    const readable = all < LEAST && !this.names ? Math.max(across, LEAST) : all;
+    const scale = whole ? readable : Math.max(all, ALL);
     let x = (clientWidth - width * scale) / 2;
     const y = Math.max(MARGIN, (clientHeight - height * scale) / 2);
     this.boxes.measure(this.items);
     this.place = { x, y, scale }; // for `#middle`
-    const start = x < MARGIN && !whole ? startOf(this.items, this.#middle, this.stage, scale) : null;
+    const start = x < MARGIN - 0.5 ? startOf(this.items, this.#middle, this.stage, scale) : null;
     const least = clientWidth - MARGIN - width * scale; // then its right end is in sight
     if (start !== null) x = Math.min(Math.max(x + clientWidth / 2 - start, least), MARGIN);
     this.#put({ x, y, scale }, false);
@@ -366,6 +420,7 @@ export class Picture {
   /** To be called when the stage has got another size. What the user has used stays in sight. */
   resized() {
     if (!this.svg || !this.stage.clientWidth) return;
+    this.overview.corners.clear();
     if (!this.used) return this.fit(this.whole);
     const [chosen] = this.#shown(this.selected);
     if (chosen && !this.#inSight(this.#middle(chosen))) this.#reveal(chosen);
@@ -383,7 +438,7 @@ export class Picture {
       keepTitles(this.frames, this.boxes, sight);
     }
     this.overview.at(this.place);
-    this.overview.avoid(this.#seenBoxes(this.#shown(this.selected)));
+    this.#avoid(this.#shown(this.selected));
   }
 
   #find(/** @type {string} */ address) {
@@ -460,9 +515,9 @@ export class Picture {
     const { clientWidth, clientHeight } = this.stage;
     const within = (/** @type {number} */ at, /** @type {number} */ end) => Math.min(Math.max(at, EDGE), end - EDGE);
     const folded = anchor.open && !open;
-    const at = folded ? { x: within(anchor.at.x, clientWidth), y: within(anchor.at.y, clientHeight) } : anchor.at;
     const opened = open && !anchor.open;
     const scale = opened ? Math.max(this.place.scale, LEAST) : this.place.scale;
+    const at = folded ? { x: within(anchor.at.x, clientWidth), y: within(anchor.at.y, clientHeight) } : anchor.at;
     if (opened) this.#shiftTitle(item, at.x, scale);
     const to = this.boxes.title(item);
     const place = { x: at.x - to.x * scale, y: at.y - to.y * scale, scale };
@@ -638,7 +693,7 @@ export class Picture {
       "+": () => this.zoomIn(),
       "=": () => this.zoomIn(),
       "-": () => this.zoomOut(),
-      0: () => this.fit(true),
+      0: () => this.fitAll(),
     };
     const leaves = event.key === "Escape" && !this.selected; // that is for the page
     if (leaves || !Object.hasOwn(keys, event.key)) return;

@@ -49,8 +49,8 @@ export class Viewer {
     this.act = act;
     this.scale = h("span", { class: "tx-scale" });
     this.call = h("code");
-    this.counts = h("span", { class: "tx-hint" });
-    this.title = h("span", { class: "tx-title" }, this.call, this.counts);
+    this.counts = h("span", { class: "tx-hint tx-counted" });
+    this.title = h("span", { class: "tx-title" }, this.call);
     this.message = h("p", { class: "tx-message", role: "status", "aria-live": "polite" });
     this.note = hint("", { class: "tx-hint tx-picture-note" });
     this.stage = h("div", { class: "tx-stage" }, this.note);
