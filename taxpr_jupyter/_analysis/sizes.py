@@ -1,9 +1,26 @@
 """Count the equations in a part of a program."""
 
+import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from taxpr import introspect
+
+_FIRST = 8  # loops that a size has one by one
+
+
+class Loop(NamedTuple):
+    """A loop in a part of a program.
+
+    Attributes:
+        eqn: Its equation.
+        loops: The number of loops in it that are in no other one.
+        first: The first of these.
+    """
+
+    eqn: introspect.JaxprEqn
+    loops: int = 0
+    first: "tuple[Loop, ...]" = ()
 
 
 class Size(NamedTuple):
@@ -14,14 +31,14 @@ class Size(NamedTuple):
         tags: The number of tags.
         others: The number of nested jaxprs, and of inputs, constants and outputs of jaxprs.
         loops: The number of loops that are in no other loop of it.
-        loop: The equation of the first of these.
+        first: The first of these.
     """
 
     eqns: int = 0
     tags: int = 0
     others: int = 0
     loops: int = 0
-    loop: Any = None
+    first: tuple[Loop, ...] = ()
 
     @property
     def total(self) -> int:
@@ -72,14 +89,16 @@ class Sizes:
         if inside is NOTHING:
             return size
         size = total([size, inside])
-        return size._replace(loops=1, loop=eqn) if is_loop(eqn) else size
+        if not is_loop(eqn):
+            return size
+        return size._replace(loops=1, first=(Loop(eqn, inside.loops, inside.first),))
 
 
 def total(sizes: Iterable[Size]) -> Size:
     """The sum of sizes."""
     eqns, tags, others, loops, firsts = zip(*sizes, strict=True)
-    first = next((loop for loop in firsts if loop is not None), None)
-    return Size(sum(eqns), sum(tags), sum(others), sum(loops), first)
+    first = itertools.islice(itertools.chain.from_iterable(firsts), _FIRST)
+    return Size(sum(eqns), sum(tags), sum(others), sum(loops), tuple(first))
 
 
 def is_loop(eqn: introspect.JaxprEqn) -> bool:

@@ -14,6 +14,7 @@ from taxpr_jupyter._analysis.names import function_of
 from taxpr_jupyter._analysis.sizes import Size, is_loop
 from taxpr_jupyter._closed import listed, loops
 from taxpr_jupyter._closed.branches import NAMELESS, Called, branches_in
+from taxpr_jupyter._closed.loops_in_loops import each_of
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short, titles
 from taxpr_jupyter._text.operations import OPERATIONS, Operation
@@ -32,6 +33,7 @@ _FACTS_IN_TITLE = frozenset({"differentiated", "index", "name", "unfinished"})
 
 FAILED = "✗"  # before what failed while it was traced
 _HOLDS = 36  # characters of a line that says how much is in a folded node, or of a list of names
+_LOOPS = 2  # lines of the loops in it
 _PARAM = 40  # characters of a param in the text of an equation
 
 # Integer params that only repeat the shape of the result, or that no reader asks for.
@@ -292,19 +294,18 @@ def content(size: Size, within: Iterable[introspect.JaxprEqn] = ()) -> str:
 def _contents(size: Size, within: Iterable[introspect.JaxprEqn]) -> list[str]:
     texts = [count_of(size.eqns, "equation")] if size.eqns or not size.tags else []
     texts += [count_of(size.tags, "tag")] if size.tags else []
-    if size.loops > 1:
-        texts.append(count_of(size.loops, "loop"))
-    elif size.loop is not None:
-        texts.append(loops.words(size.loop, within))
-    return texts
+    told = each_of(size.first, size.loops, _HOLDS, within)
+    long = size.loops > 1 and len(" · ".join(told)) > _LOOPS * _HOLDS
+    return [*texts, *([f"{size.loops:,} loops"] if long else told)]
 
 
 def _content_lines(size: Size, within: Iterable[introspect.JaxprEqn]) -> list[str]:
-    """The same in a label: long words for the loop have a line of their own, as its arrays have."""
-    *texts, last = _contents(size, within)
-    together = " · ".join([*texts, last])
-    lines = [together] if len(together) <= _HOLDS or not texts else [" · ".join(texts), last]
-    return [*lines, *(_kept_lines(size.loop) if size.loops == 1 else ())]
+    """The same in lines of a label, and the arrays that a while loop keeps."""
+    lines: list[str] = []
+    for text in _contents(size, within):
+        together = f"{lines[-1]} · {text}" if lines else text
+        lines[-1:] = [together] if len(together) <= _HOLDS else [*lines[-1:], text]
+    return [*lines, *(_kept_lines(size.first[0].eqn) if size.loops == 1 else ())]
 
 
 def _kept_lines(loop: introspect.JaxprEqn) -> list[str]:

@@ -62,7 +62,7 @@ def panel(shown, page):
 
 def tall(page):
     """Makes the stage taller, as a drag of its corner does."""
-    page.evaluate("document.querySelector('.tx-stage').style.height = '600px'")
+    page.evaluate("document.querySelector('.tx-stage').style.height = '700px'")
 
 
 def titles(panel):
