@@ -1,7 +1,10 @@
 """The texts of closed groups and bundles of inputs, written once for all drawings of a program."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
 
 from taxpr import Address, introspect
 from taxpr_jupyter._analysis.liveness import InsAndOuts
@@ -93,6 +96,7 @@ class Folded:
                 lines = [f"… {labels.content(size)}", item.title]
             else:
                 unused = dict.fromkeys(_unused(block, item.children))
+                unused |= dict.fromkeys(_unused_keys(block, item, self.tips.held))
                 results = {var: self.tips.held(value) for value, var in ends.outs}
                 typed, names = self.tips.label_type, [*results.values()]
                 names = names if all(names) else ()
@@ -164,6 +168,17 @@ def _gone_back(block: Block, item: Item) -> Sequence[str]:
     """The parts of the user's code that a closed item of a backward pass goes back through."""
     looping = bool(block.nested and block.nested.back) and block.flow.within_backward
     return gone_back((eqn for _, eqn in item.eqns), looping) if item.is_backward else ()
+
+
+def _unused_keys(block: Block, item: Item, held: Callable[[str], str]) -> Iterator[str]:
+    """The variables that hold random keys of a closed group which nothing uses."""
+    if block.flow.is_unused(eqn for _, eqn in item.eqns) or block.flow.graph.is_unfinished:
+        return
+    for address, eqn in item.eqns:
+        for k, var in enumerate(eqn.outvars):
+            is_key = jnp.issubdtype(getattr(var.aval, "dtype", None), jax.dtypes.prng_key)
+            if is_key and var not in block.flow.graph.needed and (name := held(address.value(k))):
+                yield name
 
 
 def _unused(block: Block, items: Iterable[Item]) -> Iterator[str]:
