@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from taxpr import introspect
+from taxpr_jupyter._analysis.names import function_of
 from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._closed.running import (
     READ,
@@ -24,7 +25,8 @@ def gone_back(eqns: Iterable[introspect.JaxprEqn], in_loop: bool = False) -> lis
     """The variables whose derivatives some equations of a backward pass take, in their order.
 
     `∂ td, ∂ backup`. Besides there are the rules of `jax.custom_vjp` with the jitted functions that
-    they call, `contact_bwd: clip`, and `∂ of backward pass of mse`.
+    they call, `contact_bwd: clip`, `∂ of backward pass of mse`, and `recomputes layer` where
+    `jax.checkpoint` runs a function again.
 
     Args:
         eqns: The equations.
@@ -46,6 +48,7 @@ def _names(eqns: Sequence[introspect.JaxprEqn], in_loop: bool) -> Iterator[str]:
     for one in every:
         within = id(one) in ids
         inner = one.stack[level:] if within else ()
+        yield from _recomputed(one.eqn)
         if within and _is_second(one.eqn, in_loop):
             called = _differentiated(one.stack)
             yield f"∂ of backward pass of {called}" if called else "∂ of a backward pass"
@@ -53,6 +56,12 @@ def _names(eqns: Sequence[introspect.JaxprEqn], in_loop: bool) -> Iterator[str]:
             yield from _of_rule(one, every)
         else:
             yield from _of_code(one.eqn, inner, in_loop)
+
+
+def _recomputed(eqn: introspect.JaxprEqn) -> Iterator[str]:
+    for nested in introspect.nested_jaxprs(eqn):
+        if nested.facts.get("differentiated"):
+            yield f"recomputes {function_of(nested, eqn) or 'a part'}"
 
 
 def _of_code(eqn: introspect.JaxprEqn, stack: Stack, in_loop: bool) -> Iterator[str]:

@@ -166,8 +166,11 @@ class Folded:
 
 def _gone_back(block: Block, item: Item) -> Sequence[str]:
     """The parts of the user's code that a closed item of a backward pass goes back through."""
+    again = (introspect.is_recomputed(eqn) for _, eqn in item.eqns)
+    if not item.is_backward or item.within_recomputed or all(again):
+        return ()
     looping = bool(block.nested and block.nested.back) and block.flow.within_backward
-    return gone_back((eqn for _, eqn in item.eqns), looping) if item.is_backward else ()
+    return gone_back((eqn for _, eqn in item.eqns), looping)
 
 
 def _unused_keys(block: Block, item: Item, held: Callable[[str], str]) -> Iterator[str]:
@@ -176,7 +179,8 @@ def _unused_keys(block: Block, item: Item, held: Callable[[str], str]) -> Iterat
         return
     for address, eqn in item.eqns:
         for k, var in enumerate(eqn.outvars):
-            is_key = jnp.issubdtype(getattr(var.aval, "dtype", None), jax.dtypes.prng_key)
+            aval: Any = var.aval
+            is_key = jnp.issubdtype(getattr(aval, "dtype", float), jax.dtypes.prng_key)
             if is_key and var not in block.flow.graph.needed and (name := held(address.value(k))):
                 yield name
 

@@ -357,7 +357,7 @@ def _branch_lines(branches: Sequence[str]) -> list[str]:
 
 def _untold(inside: Inside, told: Sequence[str]) -> list[str]:
     """The lines on the inside, without names that are told already."""
-    text = " ".join(told)
+    text = " ".join(told).replace("(recomputed) · ", "recomputes ")
     back = [one for one in inside.back if not re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text)]
     held = titles.list_lines(", ".join(back), _HOLDS) if back else []
     held += listed.lines_of(inside.said, _HOLDS, told)

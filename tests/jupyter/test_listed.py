@@ -1,5 +1,7 @@
 """A closed part lists the user's statements in it, as the source has them."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -216,6 +218,58 @@ def test_few_equations_are_not_listed_and_neither_is_a_library():
 
     picture = draw(jax.jit(lambda x: jax.nn.softmax(small(x)) + 1.0), X).picture
     assert not any(";" in line or "calls" in line for node in picture.nodes for line in node.lines)
+
+
+def checkpointed(params, xs):
+    @jax.checkpoint
+    def block(x, w):
+        hidden = pushed(x @ w)
+        return x + energy(hidden), None
+
+    x, _ = jax.lax.scan(block, xs[0], params)
+    return jnp.sum(x**2)
+
+
+def test_a_backward_pass_says_which_function_is_computed_again():
+    args = jnp.ones((3, 4, 4)), XS
+    drawing = draw(jax.grad(checkpointed), *args, budget=4)
+    texts = [" ".join(node.lines) for node in drawing.picture.nodes]
+    assert ["recomputes block, ∂ " in text for text in texts].count(True) == 1
+    assert not any("recomputes" in text for text in texts if "forward pass" in text)
+    [scan] = [
+        at
+        for at, eqn in taxpr.iter_eqns(drawing.program)
+        if eqn.primitive.name == "scan" and eqn.params["reverse"]
+    ]
+    # In the call it is what `block` says, and no derivative.
+    every = drawing.unfold(*drawing.picture.foldable).unfold(scan)
+    [remat] = [
+        at for at in every.picture.foldable if re.search(r"/body/\d+:(remat|checkpoint)", at)
+    ]
+    every = every.unfold(remat)
+    again = told(every.picture, "rematted_computation")
+    assert "hidden = pushed(…)" in again
+    assert "∂" not in again
+    plain = draw(jax.grad(loss), W, X, budget=4).picture
+    assert not any("recomputes" in line for node in plain.nodes for line in node.lines)
+
+
+def test_a_random_key_that_nothing_uses_is_told():
+    def noisy(key, x):
+        first, second, third = jax.random.split(key, 3)  # noqa: RUF059, unused on purpose
+        x = x + jax.random.normal(first, x.shape)
+        return x * jax.random.uniform(third, x.shape)
+
+    def all_used(key, x):
+        first, second = jax.random.split(key)
+        x = x + jax.random.normal(first, x.shape)
+        return x * jax.random.uniform(second, x.shape)
+
+    key = jax.random.key(0)
+    text = told(draw(noisy, key, X, budget=8).picture, "first, second, third")
+    assert "unused: second" in text
+    assert "first" not in text.partition("unused")[2]
+    assert "unused" not in told(draw(all_used, key, X, budget=8).picture, "first, second =")
 
 
 # --- room -----------------------------------------------------------------------------------------
