@@ -36,7 +36,8 @@ class RecordedValues(TypedDict):
     ``iterations`` is how many the longest loop has, ``iteration`` the one that is shown, or -1 for
     all; and so for examples. ``injectors`` says whether the changes of the session took part, None
     without changes. The chip of a cotangent has the key ``"∂ "`` and the address of its value;
-    ``cotangents`` says whether there are any.
+    ``cotangents`` says whether there are any, and ``past`` whether the values are from before the
+    last change of the session.
     """
 
     iteration: int
@@ -47,3 +48,4 @@ class RecordedValues(TypedDict):
     note: str
     injectors: bool | None
     cotangents: bool
+    past: bool

@@ -80,6 +80,29 @@ class Scrubber:
         """
         return self._current(self._shown)
 
+    @property
+    def recorded_before(self) -> ValuesAt | None:
+        """The values from before the last change of injectors, tags or states.
+
+        None if `recorded` has the values of the program as it is, or its source has changed since.
+
+        Example:
+            >>> import jax.numpy as jnp
+            >>> from taxpr_jupyter import Session
+            >>> def f(x):
+            ...     y = jnp.cos(x)
+            ...     return y * 2
+            >>> session = Session(f, (0.0,))
+            >>> recording = session.watch()
+            >>> attached = session.attach("0:cos", "scale", factor=3.0)
+            >>> session.recorded is None, str(session.recorded_before["y"][0])
+            (True, '1')
+        """
+        kept = self._kept.get(self._shown)
+        if kept is None or kept.program is not self._store.program or self.recorded is not None:
+            return None
+        return kept.values
+
     def has_recorded(self, injectors: bool, grads: bool = False) -> bool:
         """Whether values of the program as it is are recorded, with its changes or without them.
 

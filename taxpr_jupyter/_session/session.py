@@ -233,6 +233,7 @@ class Session:
     finish = of("_runner", Runner.finish)
     watch = of("_asker", Asker.watch)
     recorded = of("_scrubber", Scrubber.recorded)
+    recorded_before = of("_scrubber", Scrubber.recorded_before)
     has_recorded = of("_scrubber", Scrubber.has_recorded)
     at = of("_scrubber", Scrubber.at)
     expressions = of("_scrubber", Scrubber.expressions)

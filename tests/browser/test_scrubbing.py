@@ -203,3 +203,24 @@ def test_a_line_that_is_pointed_at_says_what_its_value_was(it):
     expect(pointed).to_have_text(chip.words + chip.wrong)
     it.page.mouse.move(5, 5)
     expect(pointed).to_have_count(0)
+
+
+def test_recorded_values_stay_when_an_injector_changes_and_are_grey(it):
+    session = it.session
+    session.attach("in0", "scale", factor=2.0)
+    it.look()
+    record = it.panel.get_by_role("button", name=re.compile("^Record"))
+    record.click()
+    expect(record).to_have_text("Recorded")
+    chips = it.panel.locator(".tx-held")
+    before = chips.all_text_contents()
+    assert len(before) > 5
+    session.set_value("in0", "factor", 3.0)
+    it.look()
+    assert chips.all_text_contents() == before
+    assert it.panel.locator(".tx-held:not(.tx-past)").count() == 0
+    expect(it.page.locator(".tx-record")).to_contain_text("From a run before the last change.")
+    record.click()
+    expect(record).to_have_text("Recorded")
+    assert it.panel.locator(".tx-held.tx-past").count() == 0
+    assert chips.all_text_contents() != before

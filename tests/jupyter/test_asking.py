@@ -16,7 +16,7 @@ from taxpr_jupyter._lines.values import ValuesAt
 from taxpr_jupyter._model.questions import QUESTIONS, Question, question_buttons
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.parts.asking import BARE, EDITED, NO_LOSS, SINCE, SINCE_BARE
-from taxpr_jupyter._view.parts.recorded_view import WITH, WITHOUT
+from taxpr_jupyter._view.parts.recorded_view import PAST, WITH, WITHOUT
 from taxpr_jupyter._view.widget import view_for
 
 
@@ -202,7 +202,14 @@ def test_the_source_tab_says_which_run_its_values_are_of(session):
     values = record(injectors=False)
     assert (values["note"], values["injectors"]) == (WITHOUT, False)
     record()
+    before = graph.recorded
     session.set_value(address_of(session, "h"), "factor", 4.0)
+    assert graph.recorded == {**before, "past": True, "note": PAST}
+    assert wrong not in graph.source_run  # that is of the program as it is
+    values = record()
+    assert (values["note"], values["past"]) == (WITH, False)
+    assert values["chips"] != before["chips"]
+    session.edit("h", "2 * x")  # another program
     assert graph.recorded == {}
 
 

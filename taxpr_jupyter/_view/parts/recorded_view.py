@@ -15,6 +15,7 @@ from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
 from taxpr_jupyter._view.jobs import RECORDING, Jobs
 
+PAST = "From a run before the last change."
 WITH, WITHOUT = "Values of a run with the changes.", "Values of a run without the changes."
 
 
@@ -25,8 +26,9 @@ class RecordedView:
         self._session = session
         self._graph = graph
         self._jobs = jobs
-        # The values, whether there are changes, and the expressions that are watched.
-        self._shown: tuple[ValuesAt | None, bool, tuple[str, ...]] = None, False, ()
+        # The values, whether they are of the session as it is, whether that has changes, and the
+        # expressions that are watched.
+        self._shown: tuple[ValuesAt | None, bool, bool, tuple[str, ...]] = None, False, False, ()
         self._of: tuple[str, ...] = ()  # the expressions whose curves are shown
         self.refresh()
 
@@ -68,14 +70,18 @@ class RecordedView:
         self._jobs.do(RECORDING, work, "recording", then, said=True)
 
     def refresh(self) -> bool:
-        """Shows the values that the session has now; none if they are of another program.
+        """Shows the values that were recorded last, also if injectors have changed since.
+
+        Those of another program are not shown.
 
         Returns:
             Whether these are of another recording than before.
         """
         self._graph.cotangents = self._session.has_cotangents
-        now = self._session.recorded, self._has_changes, self._session.expressions
-        (before, *_), (values, has_changes, expressions) = self._shown, now
+        values = self._session.recorded
+        current, values = values is not None, values or self._session.recorded_before
+        now = values, current, self._has_changes, self._session.expressions
+        (before, was, *_), (_, _, has_changes, expressions) = self._shown, now
         if now == self._shown:
             return False
         self._shown = now
@@ -99,7 +105,8 @@ class RecordedView:
                 address: ValueChip(name=one.name, words=one.words, wrong=one.wrong, span=one.span)
                 for address, one in chips.items()
             },
-            "note": _note(values),
+            "note": _note(values, current),
+            "past": not current,
             "injectors": values.changed if has_changes else None,
             "cotangents": values.with_cotangents,
         }
@@ -112,9 +119,10 @@ class RecordedView:
                 )
                 for address, one in {**values.curves, **curves}.items()
             }
-        if other := before is None or before.recording is not values.recording:
+        if before is None or before.recording is not values.recording:
             self.drawn()
-        return other
+            return True
+        return was != current
 
     def drawn(self, change: Any = None) -> None:
         """Shows which elements of the picture give the recorded values."""
@@ -152,7 +160,9 @@ def _number(at: int | None) -> int:
     return -1 if at is None else at
 
 
-def _note(values: ValuesAt) -> str:
+def _note(values: ValuesAt, current: bool) -> str:
+    if not current:
+        return PAST
     skipped = len(values.recording.skipped)
     more = [f"{count_of(skipped, 'value')} could not be read."] if skipped else []
     return " ".join([WITH if values.changed else WITHOUT, *values.recording.notes, *more])

@@ -45,8 +45,8 @@ export class Held {
     if (!("chips" in recorded) || !(address in recorded.chips)) return null;
     const { name: own, words, wrong, span } = recorded.chips[address];
     const curve = this.curves[address];
-    const title = [own, span && `from ${span.replace(" … ", " to ")}`, wrong, curve && `over ${curve.iterations} iterations`];
-    const chip = h("span", { class: "tx-held", title: title.filter(Boolean).join(", ") }, words ? h("span", {}, words) : null, wrong ? badMark(wrong) : null);
+    const title = [own, span && `from ${span.replace(" … ", " to ")}`, wrong, curve && `over ${curve.iterations} iterations`, recorded.past && "before the last change"];
+    const chip = h("span", { class: recorded.past ? "tx-held tx-past" : "tx-held", title: title.filter(Boolean).join(", ") }, words ? h("span", {}, words) : null, wrong ? badMark(wrong) : null);
     if (curve) chip.prepend(drawCurve(curve, recorded.iteration));
     return chip;
   }

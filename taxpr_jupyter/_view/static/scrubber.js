@@ -54,8 +54,9 @@ export class Scrubber {
   show(held, differentiable, expressions) {
     const { recorded } = held;
     const there = "chips" in recorded;
-    this.run.textContent = there ? "Recorded" : "Record values";
-    this.run.disabled = there;
+    const current = there && !recorded.past;
+    this.run.textContent = current ? "Recorded" : "Record values";
+    this.run.disabled = current;
     this.typed.classList.toggle("tx-unseen", !there);
     if (expressions.some(({ text }) => text === this.field.value.trim())) this.field.value = "";
     fill(this.list, expressions.map(({ text, mistake }) => {
@@ -63,7 +64,7 @@ export class Scrubber {
       return h("li", {}, h("code", {}, text), held.chip(`= ${text}`), mistake ? h("span", { class: "tx-error" }, mistake) : null, gone);
     }));
     this.back.hidden = !differentiable;
-    this.back.disabled = there && recorded.cotangents;
+    this.back.disabled = current && recorded.cotangents;
     this.both.classList.toggle("tx-unseen", !there || recorded.injectors === null);
     this.of.textContent = there ? recorded.note : "";
     if (there) this.with.checked = recorded.injectors ?? true;
