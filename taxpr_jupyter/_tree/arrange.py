@@ -15,6 +15,7 @@ from taxpr_jupyter._tree.repeats import Repeat, repeat_in
 from taxpr_jupyter._tree.tree import SOURCE, GroupKind, Item
 
 MANY = 8  # of one place are put together, though their shapes differ
+_LOOP = re.compile(r"for .+ in |while ")  # the head of a loop of Python
 _TAGS = 40  # with more tags than this in a jaxpr, those of a folded group are folded, too
 
 
@@ -173,8 +174,9 @@ class Arranger:
             inner = only.title.removeprefix("∂ ") if title.startswith("∂ ") else only.title
             names = [title, *([inner] if more else [])]
             if kind == "pass" or only.kind == "repeat":
+                is_loop = only.kind == "repeat" and bool(_LOOP.match(inner)) and inner not in title
                 kind = kind if only.kind != "repeat" else "repeat"
-                note = only.note
+                note = f"{inner} · {only.note}" if is_loop else only.note
             title, children = "/".join(dict.fromkeys(names)), only.children
             note = note or only.note
         a, b = self._units.starts[start], self._units.starts[stop]

@@ -396,6 +396,9 @@ def group_lines(
     notes = [note, f"in {loops}" if told else ""]  # each in full
     if len(item.note) <= short.LINE and told:
         notes = [item.note]
+    head, dot, times = item.note.rpartition(" · ")
+    if item.kind == "repeat" and dot:  # the head of a loop of Python
+        notes = [*titles.source_lines(head), times]
     lines = [
         *(short.shortened(line, short.LINE) for line in (*notes, *idle) if line),
         *updates,

@@ -651,6 +651,28 @@ def sgd(params, grads):
     return jax.tree.map(lambda p, g: p - 0.1 * g / (1.0 + jnp.sqrt(jnp.mean(g**2))), params, grads)
 
 
+def encoded(x, layers):
+    for layer in layers:
+        x = jnp.tanh(x @ layer)
+        x = x / jnp.sqrt(1.0 + jnp.mean(x**2))
+    return x
+
+
+def test_a_statement_that_is_a_loop_has_the_loop_too():
+    def model(x, layers):
+        features = encoded(x, layers)
+        scores = jnp.exp(features) + features**2
+        return jnp.log(1.0 + scores / (1.0 + jnp.sum(scores)))
+
+    program = trace(model, jnp.ones((2, 3)), [jnp.ones((3, 3))] * 5)
+    closed = build_picture(program, ())
+    (node,) = (n for n in closed.nodes if n.lines[0] == "features = encoded(x, layers)")
+    assert node.lines[1:3] == ("for layer in layers", "5 alike")
+    opened = build_picture(program, {node.address})
+    (frame,) = (c for c in opened.clusters if c.address == node.address)
+    assert frame.lines == ("features = encoded(x, layers) · for layer", "in layers · 5 alike")
+
+
 def test_the_leaves_of_a_tree_are_one_box_though_their_shapes_differ():
     params = [jnp.ones((k + 1, k + 2)) for k in range(14)]
     program = trace(sgd, params, params)
