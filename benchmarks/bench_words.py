@@ -35,7 +35,8 @@ REAL = "Real programs"  # the others are small, and shown equation by equation
 
 
 def plain(text):
-    """A title without spaces and the sign of a derivative, up to where it is cut."""
+    """A title without spaces, signs as `∂` and `[kept]`, up to where it is cut."""
+    text = re.sub(r"( \[[a-z ]+\])+$", "", text)
     return re.sub(r"\s+", "", text).lstrip("∂").partition("…")[0]
 
 

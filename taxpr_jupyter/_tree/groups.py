@@ -210,6 +210,11 @@ class Groups:
             if not in_scope:
                 a, b = runs[i][1], runs[j - 1][2]
                 made += self._by_source(a, b, level, beside=whole)
+                for name, a, _ in runs[i:j]:  # a module with one equation, such as a convolution
+                    [item, *_] = self._units.items(a, a + 1)
+                    if name and not (self._plain or item.title):
+                        name = "/".join(self._units.scopes[a][depth:])
+                        item.title, _ = self._units.scope_title(a, a + 1, name)
                 continue
             for _, a, b in runs[i:j]:
                 deeper = self._units.common_depth(a, b, depth + 1)

@@ -8,6 +8,7 @@ from checks import assert_close
 from client_checks import check_identity, check_scale, collected_at, last_in_scope
 
 import taxpr
+from taxpr_jupyter import draw
 
 X = jax.random.normal(jax.random.key(1), (4, 8))
 KEY = jax.random.key(0)
@@ -94,3 +95,31 @@ def test_an_interceptor_sees_what_collect_returns():
 
     sites = {layer: site_of(layer) for layer in LAYERS}
     assert_close(collected_at(NET.apply, (PARAMS, KEY, X), sites), seen(PARAMS, X))
+
+
+def test_a_module_with_one_equation_has_its_name_in_the_picture():
+    def blocks(x):
+        block = hk.nets.ResNet.BlockGroup(
+            channels=8,
+            num_blocks=2,
+            stride=2,
+            bn_config={"create_scale": True, "create_offset": True, "decay_rate": 0.9},
+            resnet_v2=False,
+            bottleneck=False,
+            use_projection=True,
+        )
+        return block(x, is_training=True, test_local_stats=False)
+
+    model = hk.transform_with_state(blocks)
+    x = jax.random.normal(KEY, (2, 8, 8, 4))
+    params, state = model.init(KEY, x)
+    program = taxpr.trace(lambda *given: model.apply(*given, None, x))(params, state)
+    names = [
+        taxpr.scopes_of(eqn)[-1]
+        for _, eqn in taxpr.iter_eqns(program)
+        if eqn.primitive.name == "conv_general_dilated"
+    ]
+    nodes = draw(program).picture.nodes
+    drawn = [node.lines[:2] for node in nodes if "conv_general_dilated" in node.lines]
+    assert drawn == [(name, "conv_general_dilated") for name in names]
+    assert len(drawn) == 5
