@@ -89,11 +89,13 @@ def update_groups(
         if not leaves or (group.members and {*group.members} != {*leaves}):
             return ()  # such as two groups that begin with one transformation without a state
         group.members = [*leaves]
+    if len(groups) < 2:
+        return ()
     told = {leaf for group in groups for leaf in group.members}
     if not _scalars(known) <= told:
         for group in groups:
             group.members = [] if _ZEROS in group.parts else group.members
-    return groups if len(groups) > 1 else ()
+    return groups
 
 
 def _scalars(known: Mapping[Any, str]) -> set[str]:
@@ -153,14 +155,14 @@ def update_lines(
 def _frozen(made_by: Sequence[MadeBy], known: Mapping[Any, str], results: Mapping[Any, str]) -> str:
     """The parameters whose updates an optimizer sets to zero; "" if one is not certain."""
     found: list[str] = []
-    if _scalars(known):
+    zeros = [at for at, one in enumerate(made_by) if one.functions[-1:] == (_ZEROS,)]
+    if zeros and _scalars(known):
         return ""
-    for at, (functions, eqn) in enumerate(made_by):
-        if functions[-1:] == (_ZEROS,):
-            leaves = _leaves_of(eqn, made_by[at + 1 :], known, results)
-            if len(leaves) != 1:
-                return ""
-            found += leaves
+    for at in zeros:
+        leaves = _leaves_of(made_by[at].eqn, made_by[at + 1 :], known, results)
+        if len(leaves) != 1:
+            return ""
+        found += leaves
     return ", ".join(map(paths.key_of, found)) if len(found) <= _MOST else f"{len(found)} arrays"
 
 
@@ -179,8 +181,8 @@ def _leaves_of(
     momenta = {var: name[at.end() :] for var, name in known.items() if (at := _LEAF.search(name))}
     for _, one in after:
         operands = {atom for atom in one.invars if not introspect.is_literal(atom)}
-        out: Any = one.outvars[0].aval
-        if introspect.is_hop(one) or len(one.outvars) != 1 or out.shape != aval.shape:
+        outs: list[Any] = [out.aval for out in one.outvars]
+        if introspect.is_hop(one) or [getattr(out, "shape", None) for out in outs] != [aval.shape]:
             continue
         if reached.isdisjoint(operands):
             own = {momenta[var] for var in operands if var in momenta}

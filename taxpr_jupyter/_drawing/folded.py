@@ -103,8 +103,10 @@ class Folded:
                 few = size.total <= FEW
                 inside = self.inside(block, item)
                 inside = labels.Inside(casts=inside.casts) if few else inside
-                made_by = [MadeBy(updates_of(eqn), eqn) for _, eqn in item.eqns if item.parts]
-                updates = update_lines(item.parts, made_by, block.names.known, results)
+                updates: Sequence[str] = ()
+                if item.parts:
+                    made_by = [MadeBy(updates_of(eqn), eqn) for _, eqn in item.eqns]
+                    updates = update_lines(item.parts, made_by, block.names.known, results)
                 lines = labels.group_lines(
                     item, size, ends.results, typed, [*unused], names, inside, updates
                 )
