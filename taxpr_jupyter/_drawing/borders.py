@@ -137,9 +137,11 @@ class Borders:
         for end, around in self._shown(block.outs, "output", cluster, wanted):
             indices = [j for j in end.indices if own[j]]
             node = self._end("output", block, end, indices, names, around)
-            if end.children and block.nested is None:
+            if block.nested is None and not end.rest:
                 held = [scope.held_of(atoms[j], around) for j in indices]
-                node = replace(node, lines=(*node.lines, *_parts(held)))
+                lines = labels.returned_lines(node.lines, [names[j] for j in indices], held)
+                parts = _parts(held) if end.children else ()
+                node = replace(node, lines=(*lines, *parts))
             self._canvas.add(node, merging=bool(end.children))
             for j in indices:
                 scope.use(atoms[j], node.id, node.id, around, name=names[j])

@@ -481,6 +481,24 @@ def bundle_lines(title: str, names: Sequence[str]) -> list[str]:
     return [short_path(title), count_of(len(names), "array"), *keys]
 
 
+def returned_lines(lines: Sequence[str], names: Sequence[str], held: Sequence[str]) -> list[str]:
+    """The label of outputs of a program, with the variable that the function returns there.
+
+    `out[2]`, `opt_state: 79 arrays`. It has none if it says the same: `out['loss']` of `loss`.
+
+    Args:
+        lines: The label.
+        names: The names of the outputs.
+        held: The variable, or the part of one, that holds each of them; "" if it is unknown.
+    """
+    title = (shared_title(held) if len(held) > 1 else held[0]) if all(held) else ""
+    keys = re.findall(r"\w+", shared_title(names) if len(names) > 1 else names[0])
+    if not title or " … " in title or len(keys) < 2 or keys[-1] == title:
+        return [*lines]
+    text = f": {lines[1]}" if lines[1:] and lines[1] else ""
+    return [lines[0], f"{short_path(title, max(short.LINE - len(text), 8))}{text}", *lines[2:]]
+
+
 def state_title(end: BlockEnd, names: Sequence[str]) -> str:
     """The label of a state, or of a part of its value."""
     assert end.state is not None

@@ -1021,7 +1021,7 @@ def test_many_inputs_share_a_node_for_each_argument():
     assert [n.lines for n in far] == [("params['w53']",)]
     (edge,) = (e for e in picture.edges if e.target == "group:out1-60")
     assert edge.tail == "×60"
-    assert lines(picture, "group:out1-60") == ("out[1]", "60 arrays")
+    assert lines(picture, "group:out1-60") == ("out[1]", "params: 60 arrays")
     picture = build_picture(PROGRAMS["many_carries"]())
     assert edges(picture, "back") == {
         ("0:scan/body/out0", "0:scan/body/in0"),

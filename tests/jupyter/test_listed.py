@@ -319,3 +319,48 @@ def test_a_long_statement_has_fewer_variables():
     ]
     text = " ".join(lines_of(every, WIDTH))
     assert "a_very_long_name_0, a_very_long_name_1, … =" in text
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def update(params, momentum, x):
+    value, grads = jax.value_and_grad(lambda p: jnp.sum((p["w"] @ x + p["b"]) ** 2))(params)
+    momentum = {"state": jax.tree.map(lambda m, g: 0.9 * m + g, momentum["state"], grads)}
+    params = jax.tree.map(lambda p, m: p - 0.1 * m, params, momentum["state"])
+    size = jnp.sum(grads["w"] ** 2)
+    log = {"size": size}
+    twice = value * 2.0
+    return params, momentum, twice, log, value
+
+
+@pytest.mark.parametrize("around", [lambda f: f, jax.jit], ids=["plain", "jit"])
+def test_results_are_called_by_what_the_function_returns(around):
+    params = {"w": W, "b": X}
+    args = params, {"state": params}, X
+    drawing = draw(around(update), *args, budget=30)
+    [every] = [node.fold for node in drawing.picture.nodes if node.lines[0] == "out"]
+    picture = drawing.unfold(every).picture
+    outs = {node.lines[0]: node.lines[1] for node in picture.nodes if node.kind == "output"}
+    assert outs == {
+        "out[0]['b']": "params['b']: f32[4]",
+        "out[0]['w']": "params['w']: f32[4,4]",
+        "out[1]['state']['b']": "momentum…['b']: f32[4]",
+        "out[1]['state']['w']": "momentum…['w']: f32[4,4]",
+        "out[2]": "twice: f32[]",
+        "out[3]['size']": "f32[]",  # which says it already
+        "out[4]": "value: f32[]",
+    }
+
+
+def test_a_bundle_of_results_is_called_by_the_variable_that_is_returned():
+    def step(params, opt):
+        params = {name: value * 2.0 for name, value in params.items()}
+        opt = (opt[0] + 1, {name: opt[1][name] + params[name] for name in params})
+        return params, opt, opt[0]
+
+    params = {f"w{k}": X + k for k in range(40)}
+    picture = draw(step, params, (jnp.int32(0), params)).picture
+    outs = {node.lines[0]: node.lines[1] for node in picture.nodes if node.kind == "output"}
+    assert outs["out[0]"] == "params: 40 arrays"
+    assert outs["out[1]"] == "opt: 41 arrays"
