@@ -227,6 +227,30 @@ def test_search_steps_through_what_it_finds(walked):
     expect(walked.found).to_have_text("0 hits")
 
 
+def test_what_a_search_finds_is_lit_also_where_it_is_folded(walked):
+    """In each picture: the nodes that are found, and those that have something found in them."""
+    walked.page.get_by_role("searchbox").fill("prim:tanh")
+    expect(walked.node(f"{JIT}/call/1:tanh")).to_have_class(re.compile("tx-found"))
+    walked.page.go_back()
+    expect(walked.node(SCAN)).to_have_class(re.compile("tx-found"))
+    expect(walked.node("2:reduce_sum")).not_to_have_class(re.compile("tx-found"))
+    expect(walked.page.get_by_role("button", name=re.compile("Select all"))).to_be_hidden()
+    walked.node(SCAN).locator("text").first.dblclick()
+    expect(walked.node(JIT)).to_have_class(re.compile("tx-found"))
+
+
+def test_the_picture_can_have_all_the_width_that_the_text_has(walked):
+    stage, text = walked.page.locator(".tx-stage"), walked.page.locator(".tx-text")
+    narrow, beside = stage.bounding_box()["width"], text.bounding_box()["width"]
+    assert beside > 200
+    walked.page.get_by_role("tab", name="Picture").click()
+    expect(text).to_be_hidden()
+    assert stage.bounding_box()["width"] == pytest.approx(narrow + beside, abs=3)
+    walked.page.get_by_role("tab", name="Text").click()
+    expect(walked.line(SCAN)).to_be_visible()
+    assert stage.bounding_box()["width"] == pytest.approx(narrow, abs=1)
+
+
 def test_search_begins_with_primitives_and_says_why_others_match(opened):
     def explain(x):
         return jnp.exp(jnp.sin(x))

@@ -97,6 +97,10 @@ export class Lines {
     this.rows = [];
     /** @type {HTMLElement[]} */
     this.items = [];
+    /** @type {Element[]} What in the rows has an address of its own. */
+    this.spans = [];
+    /** @type {HTMLElement | undefined} The row that the Tab key reaches. */
+    this.reachable = undefined;
     this.note = h("p", { class: "tx-note tx-lines-note", role: "note" });
     this.tree = h("div", { class: "tx-tree", role: "tree", "aria-label": label, "aria-multiselectable": String(Boolean(act.more)) });
     this.tail = hint("", { class: "tx-hint tx-lines-note" });
@@ -122,6 +126,7 @@ export class Lines {
       ? `… ${more.toLocaleString("en")} more lines: fold some of these. In Python, session.text(folded=True) has all.`
       : "";
     this.tree.replaceChildren(...this.items);
+    this.spans = [...this.tree.querySelectorAll("[data-address]")];
     this.light(this.lit);
     this.select(this.selected);
     this.panel.scrollTop = scrollTop;
@@ -137,13 +142,13 @@ export class Lines {
     const all = new Set(this.chosen);
     this.items.forEach((item, k) => {
       const own = this.rows[k].address;
-      const chosen = own !== "" && ((exact && own === address) || all.has(own));
-      item.setAttribute("aria-selected", String(chosen));
+      const chosen = String(own !== "" && ((exact && own === address) || all.has(own)));
+      if (item.getAttribute("aria-selected") !== chosen) item.setAttribute("aria-selected", chosen);
       item.classList.toggle("tx-holds", k === shown && !exact);
-      for (const span of item.querySelectorAll("[data-address]")) {
-        span.classList.toggle("tx-chosen", address !== "" && span.getAttribute("data-address") === address);
-      }
     });
+    for (const span of this.spans) {
+      span.classList.toggle("tx-chosen", address !== "" && span.getAttribute("data-address") === address);
+    }
     if (this.tree.contains(document.activeElement)) return;
     this.#makeReachable(Math.max(0, shown));
     this.reveal();
@@ -157,6 +162,7 @@ export class Lines {
 
   /** Pales all but what stands for these addresses, or holds one; null: nothing. */
   light(/** @type {string[] | null} */ addresses) {
+    if (!addresses && !this.lit) return;
     this.lit = addresses;
     const lit = new Set(addresses);
     for (const one of addresses ?? []) {
@@ -250,7 +256,9 @@ export class Lines {
   }
 
   #makeReachable(/** @type {number} */ at) {
-    this.items.forEach((item, k) => item.setAttribute("tabindex", k === at ? "0" : "-1"));
+    this.reachable?.setAttribute("tabindex", "-1");
+    this.reachable = this.items[at];
+    this.reachable?.setAttribute("tabindex", "0");
   }
 
   #focus(/** @type {number} */ at) {
