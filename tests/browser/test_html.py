@@ -251,6 +251,16 @@ def test_the_picture_can_have_all_the_width_that_the_text_has(walked):
     assert stage.bounding_box()["width"] == pytest.approx(narrow, abs=1)
 
 
+def test_a_printed_page_is_the_picture_alone(walked):
+    for tab in ("Source", "Text"):
+        walked.page.get_by_role("tab", name=tab).click()
+        walked.page.emulate_media(media="print")
+        assert walked.page.locator(".tx-stage").bounding_box()["width"] > 1390
+        for part in (".tx-inspector", ".tx-text", ".tx-source", ".tx-find", ".tx-tools"):
+            expect(walked.page.locator(part)).to_be_hidden()
+        walked.page.emulate_media(media="screen")
+
+
 def test_search_begins_with_primitives_and_says_why_others_match(opened):
     def explain(x):
         return jnp.exp(jnp.sin(x))

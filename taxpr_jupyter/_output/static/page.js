@@ -7,8 +7,7 @@
  * the browser's own buttons go back and forth; `#ADDRESS` leads to that node, wherever it is drawn. Texts of the program become text nodes and nothing else.
  *
  * @import { Message, PageData, SelectedNode, Traits } from "../../_view/static/messages.js"
- * @typedef {import("./search.js").Place & { page: string, select: string, kind: string,
- *   line: string, known: boolean }} Entry
+ * @typedef {import("./search.js").Place & { page: string, select: string, line: string, known: boolean }} Entry
  *   what a search can find: in a picture, "-" if in none, where `select` is the address of what
  *   stands for it; its line of the text; and whether the file knows all that is looked for
  */
@@ -66,11 +65,7 @@ const traits = {
   rows: { view: "text", note: "", more: 0, rows },
   source: data.source,
   source_heat: data.heat,
-  svg: "",
-  selected: "",
-  chosen: [],
-  marks: {},
-  ...{ place: {}, source_of: {}, timeline: {}, found: {}, slice: {}, goes: {}, message: {}, inspection: {} },
+  ...{ svg: "", selected: "", chosen: [] }, // all others begin empty
 };
 /** @type {Record<string, (() => void)[]>} */
 const listeners = {};
@@ -92,7 +87,7 @@ const answers = {
   all: () => lightLine(""),
 };
 const model = /** @type {import("../../_view/static/viewer.js").Model} */ ({
-  get: (name) => traits[name],
+  get: (name) => traits[name] ?? {},
   set: (name, value) => (name === "selected" ? choose(/** @type {string} */ (value)) : tell({ [name]: value })),
   save_changes: () => {},
   send: (message) => answers[message.do]?.(message),
@@ -242,12 +237,10 @@ function select(address) {
   const marks = /** @type {Record<string, string>} */ ({});
   const { entering, leaving } = around(address);
   edges.forEach((edge, k) => edge.classList.toggle("tx-entering", entering.includes(k)));
-  const end = (/** @type {number} */ k, /** @type {0 | 1} */ side) => addressOf(nodes[data.pages[shown].ends[k][side]]);
-  for (const k of leaving) marks[end(k, 1)] = "user";
-  for (const k of entering) marks[end(k, 0)] = "producer";
+  const value = !nodes.some((node) => addressOf(node) === address); // what makes it is where its edges begin
+  for (const k of leaving) marks[addressOf(endOf(k, 1))] = "user";
+  for (const k of value ? [...entering, ...leaving] : entering) marks[addressOf(endOf(k, 0))] = "producer";
   delete marks[address];
-  // A value: what makes it is where its edges begin.
-  if (!nodes.some((node) => addressOf(node) === address)) for (const k of leaving) marks[end(k, 0)] = "producer";
   tell({ message: {}, selected: address, marks });
 }
 
@@ -276,29 +269,24 @@ function reach(/** @type {string} */ page, /** @type {string} */ address, told =
 /** Lights what a line of the source makes, in the picture shown; "" is for none. @param {string} place */
 function lightLine(place) {
   const number = viewer.source.numberOf(place);
-  const { lines, ends } = data.pages[shown];
+  const { lines } = data.pages[shown];
   const elements = Object.keys(lines).filter((address) => place && lines[address].includes(number));
   const lit = new Set(elements);
-  const both = ends.map((pair, k) => (pair.every((one) => lit.has(addressOf(nodes[one]))) ? k : -1));
+  const both = [...edges.keys()].filter((k) => lit.has(addressOf(endOf(k, 0))) && lit.has(addressOf(endOf(k, 1))));
   const [, file = "", at = ""] = /^(?:.*\/)?(.*):(\d+)$/.exec(place) ?? [];
   const none = elements.length ? "" : ": nothing in this picture";
   const words = `What line ${at} of ${file} makes${none}`;
-  tell({ slice: place ? { words, line: place, elements, edges: both.filter((k) => k >= 0) } : {} });
+  tell({ slice: place ? { words, line: place, elements, edges: both } : {} });
 }
+
+/** The node at an end of an edge. @param {number} edge @param {0 | 1} end */
+const endOf = (edge, end) => nodes[data.pages[shown].ends[edge][end]];
 
 /** The edges that enter a node and that leave it; of a value, those that carry it. */
 function around(/** @type {string} */ address) {
-  /** @type {number[]} */
-  const entering = [];
-  /** @type {number[]} */
-  const leaving = [];
-  if (address) {
-    data.pages[shown].ends.forEach(([source, target], k) => {
-      const value = edges[k].getAttribute("data-value");
-      if (addressOf(nodes[source]) === address || value === address) leaving.push(k);
-      else if (addressOf(nodes[target]) === address) entering.push(k);
-    });
-  }
+  const all = address ? [...edges.keys()] : [];
+  const leaving = all.filter((k) => [addressOf(endOf(k, 0)), edges[k].getAttribute("data-value")].includes(address));
+  const entering = all.filter((k) => addressOf(endOf(k, 1)) === address && !leaving.includes(k));
   return { entering, leaving };
 }
 
@@ -308,7 +296,7 @@ function around(/** @type {string} */ address) {
 function listed(title, which, end) {
   if (!which.length) return null;
   const rows = which.map((k) => {
-    const node = nodes[data.pages[shown].ends[k][end]];
+    const node = endOf(k, end);
     const row = button("", () => choose(addressOf(node)), { title: tipOf(node) });
     const value = tipOf(edges[k]);
     row.append(h("b", {}, labelOf(node)[0] ?? addressOf(node)), value ? h("code", {}, value) : "");
@@ -361,8 +349,7 @@ function inspect() {
     );
   }
   if (leaving.length) {
-    const from = (/** @type {number} */ k) => data.pages[shown].ends[k][0];
-    const makers = leaving.filter((k, i) => leaving.findIndex((other) => from(other) === from(k)) === i);
+    const makers = leaving.filter((k, i) => leaving.findIndex((other) => endOf(other, 0) === endOf(k, 0)) === i);
     const title = tipOf(edges[leaving[0]]) || address;
     return drawn({ title, kind: "value" }, linked(address), listed("Made by", makers, 0), listed("Used by", leaving, 1));
   }
@@ -424,7 +411,7 @@ function entries() {
   const lines = new Map(texts.map(({ address, text }) => [address, text.trim()]));
   /** @type {Map<string, Entry>} */
   const all = new Map();
-  const add = (/** @type {string} */ address, where = { page: "-", select: address, kind: "" }, label = "") => {
+  const add = (/** @type {string} */ address, where = { page: "-", select: address }, label = "") => {
     const [place, line] = [places.get(address), lines.get(address) ?? ""];
     all.set(address, { ...(place ?? placeOf(address, label || line)), ...where, line, known: place !== undefined });
   };
@@ -437,7 +424,7 @@ function entries() {
       const fold = node.getAttribute("data-fold") ?? "";
       const address = places.has(fold) && !drawn.has(fold) ? fold : select;
       drawn.add(select).add(address);
-      add(address, { page, select, kind: node.classList[1] ?? "" }, labelOf(node).join("\n"));
+      add(address, { page, select }, labelOf(node).join("\n"));
     }
   }
   for (const address of [...lines.keys(), ...places.keys()]) if (address && !all.has(address)) add(address);

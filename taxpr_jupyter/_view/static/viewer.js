@@ -24,12 +24,6 @@ import { SourceLines } from "./source.js";
 import { Lines, Tabs } from "./text.js";
 import { Timeline } from "./timeline.js";
 
-/** Words that are cut where there is no room for them. @param {HTMLElement} element @param {string} words */
-const fillCut = (element, words) => {
-  element.textContent = words;
-  element.title = words;
-};
-
 export class Viewer {
   /**
    * @param {Model} model
@@ -220,7 +214,7 @@ export class Viewer {
         find.shown();
       },
       note: (words) => (this.note.textContent = words),
-      call: (words) => fillCut(this.call, words),
+      call: (words) => (this.call.textContent = this.call.title = words), // it may be cut
       counts: (words) => (this.counts.textContent = words),
       marks: (marks) => picture.mark(marks),
       view: (name) => {
