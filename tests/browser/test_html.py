@@ -406,7 +406,7 @@ def test_search_finds_what_no_picture_shows(opened, words):
     page = opened(drawing, **options)
     page.page.get_by_role("searchbox").fill(words)
     expect(page.found).to_have_text(f"1 of {number}")
-    expect(page.page.locator(".tx-title")).to_contain_text("inside of 1 folded node is not in")
+    expect(page.page.locator(".tx-counted")).to_contain_text("inside of 1 folded node is not in")
     expect(page.inspector).not_to_contain_text("Made by")
     expect(page.inspector).to_contain_text("f32[2]")
 
