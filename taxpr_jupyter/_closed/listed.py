@@ -3,7 +3,7 @@
 import itertools
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import jax.extend.core.primitives as p
@@ -25,6 +25,10 @@ from taxpr_jupyter._closed.running import (
 )
 
 _LINES = 3
+# The most lines, where each statement has its own and some are as in the source, by the equations
+# of the part: a larger one took more room if it were open.
+_ROWS: Mapping[int, int] = {0: 6, 60: 9, 150: 13}
+_LONG = 90  # characters of a statement that is written as in the source
 _MOST = 40  # statements: of more, only the most telling ones are looked at
 _VARIABLES = 4, 2  # of one assignment: if there is room, and if there is not
 _DEEP = 6  # calls in calls that are looked into
@@ -44,6 +48,7 @@ class StatementWords(NamedTuple):
         telling: How much it says; if there is no room, that with less is left out.
         whole: Whether it assigns the results of the calls themselves.
         branch: The branch of a conditional that it is in; "" if no other branch has any.
+        source: The statement as in the source; "" if there are several.
     """
 
     targets: tuple[str, ...]
@@ -51,6 +56,7 @@ class StatementWords(NamedTuple):
     telling: int = 0
     whole: bool = True
     branch: str = ""
+    source: str = ""
 
     def text(self, variables: int = _VARIABLES[0]) -> str:
         """`x = push(…)`, `y = … push(…)`, `temperature`, `push(…)`."""
@@ -81,13 +87,19 @@ def statements_inside(eqn: introspect.JaxprEqn) -> list[StatementWords]:
     return _unlike(_of_nested(eqn, 0))
 
 
-def lines_of(said: Sequence[StatementWords], width: int, told: Iterable[str] = ()) -> list[str]:
+def lines_of(
+    said: Sequence[StatementWords], width: int, told: Iterable[str] = (), equations: int = 0
+) -> list[str]:
     """`x = push(…); log_q = flow_log_density(…)`: statements in a few lines; the most telling ones.
+
+    If there is room for more, each has its own line, and the most telling ones are as in the
+    source: `log_q = flow_log_density(frozen, x)`.
 
     Args:
         said: The statements.
         width: The characters of a line.
         told: Lines with functions that are not told again.
+        equations: How many equations they have made.
     """
     words = {*re.findall(r"\w+", " ".join(told))}
     found = [one for one in said if one.targets or not words.issuperset(_bare(one.calls))]
@@ -101,9 +113,11 @@ def lines_of(said: Sequence[StatementWords], width: int, told: Iterable[str] = (
     while kept:
         shown = [kept[k] for k in sorted(kept)]
         shown += [_MORE] if len(kept) < len(found) and shown[-1] is not _MORE else []
-        lines = _wrapped(_joined(shown, variables), width)
+        texts = (one.text(variables) for one in shown)
+        lines = _wrapped("; ".join(_branched(shown, texts)), width)
         if len(lines) <= _LINES or len(kept) == 1:
-            return lines[:_LINES]
+            room = max(rows for least, rows in _ROWS.items() if equations >= least)
+            return _as_written(shown, variables, width, room) or lines[:_LINES]
         least = order[len(kept) - 1]
         if variables == _VARIABLES[0]:
             variables = _VARIABLES[1]
@@ -114,20 +128,50 @@ def lines_of(said: Sequence[StatementWords], width: int, told: Iterable[str] = (
     return []
 
 
+def _as_written(
+    shown: Sequence[StatementWords], variables: int, width: int, room: int
+) -> list[str]:
+    """Statements in lines, the most telling ones as in the source; empty if there is no room."""
+    texts = {k: one.text(variables) for k, one in enumerate(shown)}
+    written: dict[int, str] = {}
+    lines: list[str] = []
+    for k in sorted(texts, key=lambda k: (-shown[k].telling, k)):
+        source = shown[k].source
+        if 0 < len(source) <= _LONG and source != texts[k]:
+            longer = _rows(shown, texts | written | {k: source}, {*written, k}, width)
+            if len(longer) <= room:
+                written[k], lines = source, longer
+    return lines
+
+
+def _rows(
+    shown: Sequence[StatementWords],
+    texts: Mapping[int, str],
+    written: Container[int],
+    width: int,
+) -> list[str]:
+    """A line for each statement that is as in the source; others share theirs."""
+    rows: list[str] = []
+    for k, text in enumerate(_branched(shown, texts.values())):
+        if k and not (k in written or k - 1 in written):
+            rows[-1] += f"; {text}"
+        else:
+            rows.append(text)
+    return [line for row in rows for line in textwrap.wrap(row, width)]
+
+
 Transformations = tuple[str, ...]
 _Calls = tuple[tuple[str, ...], Collection[str]]  # all functions, and whose result it may be
 _MORE = StatementWords(("…",), telling=1 << 20)  # what no room is left for, or nobody has read
 
 
-def _joined(said: Iterable[StatementWords], variables: int) -> str:
-    """`true: x; y = f(…)`: statements in one line, each branch with its name before it."""
-    texts: list[str] = []
+def _branched(said: Sequence[StatementWords], texts: Iterable[str]) -> Iterator[str]:
+    """The texts of statements, the first of each branch with its name before it."""
     branch = ""
-    for one in said:
+    for one, text in zip(said, texts, strict=True):
         named = one.branch != branch and one is not _MORE
-        texts.append(f"{one.branch}: {one.text(variables)}" if named else one.text(variables))
+        yield f"{one.branch}: {text}" if named else text
         branch = one.branch
-    return "; ".join(texts)
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -144,9 +188,12 @@ def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
     """Each text once; a variable alone only if no other statement makes it."""
     found: dict[StatementWords, StatementWords] = {}
     for one in said:
-        alike = one._replace(telling=0)
+        alike = one._replace(telling=0, source="")
         before = found.get(alike, one)
-        found[alike] = before._replace(telling=max(before.telling, one.telling))
+        found[alike] = before._replace(
+            telling=max(before.telling, one.telling),
+            source=one.source if one.source == before.source else "",
+        )
     made = {one.targets for one in found.values() if one.calls}
     return [one for one in found.values() if one.calls or one.targets not in made]
 
@@ -182,7 +229,10 @@ def _of_code(every: Sequence[Read], level: int, depth: int = 0) -> Iterator[Stat
             loops = any(is_loop(one.eqn) for one in rows)
             many = sum(one.eqn.primitive not in _ARRANGING for one in rows)
             telling = min(many, _CALLS - 1) + _CALLS * (bool(calls) + loops)
-            yield StatementWords(targets, whole or calls, telling, bool(whole or not calls))
+            source = " ".join(frame.text.split())
+            yield StatementWords(
+                targets, whole or calls, telling, bool(whole or not calls), source=source
+            )
 
 
 def _of_nested(eqn: introspect.JaxprEqn, depth: int) -> Iterator[StatementWords]:

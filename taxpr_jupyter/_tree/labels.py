@@ -342,7 +342,7 @@ def hop_lines(
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
     own += _branch_lines(branches_in(eqn, called))
-    held = _untold(inside, (*lines, title, *rules, *own))
+    held = _untold(inside, (*lines, title, *rules, *own), size.total)
     holds = [*own, *_kept_lines(eqn), *_content_lines(size, [eqn]), *held]
     return [*lines, title, *rules, *holds, *_result_lines(eqn, typed, name)]
 
@@ -355,12 +355,12 @@ def _branch_lines(branches: Sequence[str]) -> list[str]:
     return [line.removesuffix(" ·") for line in together]
 
 
-def _untold(inside: Inside, told: Sequence[str]) -> list[str]:
+def _untold(inside: Inside, told: Sequence[str], equations: int) -> list[str]:
     """The lines on the inside, without names that are told already."""
     text = " ".join(told).replace("(recomputed) · ", "recomputes ")
     back = [one for one in inside.back if not re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text)]
     held = titles.list_lines(", ".join(back), _HOLDS) if back else []
-    held += listed.lines_of(inside.said, _HOLDS, told)
+    held += listed.lines_of(inside.said, _HOLDS, told, equations)
     return [*held, *([short.shortened(inside.casts, _HOLDS)] if inside.casts else [])]
 
 
@@ -403,7 +403,7 @@ def group_lines(
         *(short.shortened(line, short.LINE) for line in (*notes, *idle) if line),
         *updates,
         *(short.shortened(line, _HOLDS) for line in holds),
-        *_untold(inside, [item.title]),
+        *_untold(inside, [item.title], size.total),
         *([short.shortened(types, short.LINE)] if types else []),
     ]
     if item.rest:
