@@ -1,5 +1,7 @@
 """The line and the statement that describe a value, such that both belong together."""
 
+import linecache
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,11 +10,16 @@ from taxpr._compat import JaxprEqn
 from taxpr._places import place_text
 from taxpr._sites.made_by import PROGRAM, Within, made_by
 from taxpr._sites.values import Value
+from taxpr._source.parsed import Position
 from taxpr._source.statements import Statement
 from taxpr._variables.variable import Variable
 
 # How the text of a statement with a body begins; it is told by its first line alone.
 _HEADS = ("class ", "def ", "for ", "if ", "match ", "try", "while ", "with ")
+
+
+_PICKED = re.compile(r"\s*[\[.]")  # what follows an expression of which a part is taken
+_STARRED = re.compile(r"[(\[,]\s*\*\s*$")  # what is before one that is unpacked
 
 
 class ValueLine(NamedTuple):
@@ -54,6 +61,36 @@ def line_of(
         return ValueLine(variable.place, variable.quoted(bound.text) if bound else "")
     made_by = f"`{inner.text}` ({place_text(inner.file, inner.line)})"
     return ValueLine(variable.place, variable.quoted(bound.text) if bound else "", made_by)
+
+
+def operand_text(operand: Value, of: Value) -> str:
+    """The expression of the source whose value an operand is.
+
+    "" unless that is sure: it is a part, in one line, of the expression that made the other value.
+
+    Args:
+        operand: The operand.
+        of: The value that was computed with it.
+    """
+    inner, outer = (next(iter(_statements(one)), None) for one in (operand, of))
+    if inner is None or outer is None or not (inner.text and inner.part and outer.part):
+        return ""
+    here, around = Position(*inner.part), Position(*outer.part)
+    same = (inner.file, inner.place) == (outer.file, outer.place)
+    if not same or here == around or not around.holds(here) or here.line != here.end_line:
+        return ""
+    line = linecache.getline(inner.file, here.line).encode()
+    left, text, right = (
+        part.decode()
+        for part in (
+            line[: here.column],
+            line[here.column : here.end_column],
+            line[here.end_column :],
+        )
+    )
+    # Of several results one may be meant.
+    one = operand.eqn is not None and len(operand.eqn.outvars) == 1
+    return text if one and not _PICKED.match(right) and not _STARRED.search(left) else ""
 
 
 def _binds(one: Statement, variable: Variable) -> bool:

@@ -20,7 +20,7 @@ from taxpr._keeping.wanted import Wanted
 from taxpr._primitives.tag_equation import is_tag
 from taxpr._programs.program import Program
 from taxpr._questions.bits import KINDS, kinds
-from taxpr._questions.lines import line_of
+from taxpr._questions.lines import line_of, operand_text
 from taxpr._questions.mapped import MappedVariables, mapped_axes
 from taxpr._questions.nonfinite import Origin
 from taxpr._recordings.part import KeptValue
@@ -49,7 +49,7 @@ class NanRow:
         backward: Whether it is part of a backward pass; values that `jax.checkpoint` computes again
             are not.
         inputs: The operands with the smallest and the largest of their finite elements, and the
-            kinds of the others.
+            kinds of the others; each by its variable, or else by its expression and address.
         address: Its address.
         made_by: The statement that made it, with its line, if that is another one, as in a helper.
         times: How often it begins, of how often the value is computed; with ``everywhere`` alone.
@@ -189,6 +189,9 @@ class Words:
         if address is None:
             return number(literal)
         name, one = self._name(address), self._wanted.get(address)
+        if name == address and one is not None:
+            text = operand_text(one.value, self._wanted[origin.address].value)
+            name = f"`{text}` ({address})" if text else address
         if one is None or one.read.address not in kept or not _is_floats(one.value):
             return f"{name}: not of floats"
         return f"{name}: {_range(kept[one.read.address], origin.index)}"

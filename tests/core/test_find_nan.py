@@ -886,3 +886,23 @@ def test_places_of_no_elements():
 
     found = taxpr.find_nan(f)(jnp.array([1.0, -1.0]), jnp.zeros((0, 1), jnp.int32))
     assert [row.variable for row in found.rows] == ["y"]
+
+
+def test_an_operand_without_a_variable_is_told_by_its_expression():
+    def of(fun):
+        return taxpr.find_nan(fun)(jnp.ones(4)).rows[0].inputs
+
+    def two(x):
+        return jax.lax.top_k(x, 2)
+
+    assert of(lambda x: jnp.log((x - 1) * x).sum()) == ("`(x - 1) * x` (1:mul.0): 0",)
+    assert of(lambda x: (x + 1) / (x * 2 - 2)) == (
+        "`x + 1` (0:add.0): 2",
+        "`x * 2 - 2` (2:sub.0): 0",
+    )
+    assert of(lambda x: jnp.log(two(x)[0] - 1)) == ("`two(x)[0] - 1` (1:sub.0): 0",)
+    # The expression has several results, or its value is made in several steps.
+    assert of(lambda x: 1 / (0 * two(x)[0]))[1:] == ("`0 * two(x)[0]` (1:mul.0): 0",)
+    [first, second] = of(lambda x: jnp.divide(*jnp.split(x - 1, 2)))
+    assert "`" not in first + second
+    assert "`" not in of(lambda x: jnp.log(jnp.linalg.eigh(jnp.zeros((2, 2)) * x[0])[0]))[0]
