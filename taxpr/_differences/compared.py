@@ -93,7 +93,7 @@ class Compared:
             {
                 key: self.known[key].worst(at, functools.partial(self._lasting, key, stays))
                 for key, at in bad.items()
-                if all(of[at] for of in self.known[key].ran)
+                if all(of[at] for of in self.known[key].ran) and not self.known[key].is_key
             },
         )
         found: list[tuple[tuple[tuple[float, ...], int], int, Difference]] = []
@@ -103,7 +103,8 @@ class Compared:
                 at = (0,) * len(pair[0].kept.axes)
                 what = " and ".join(f"{p.kept.dtype}{list(p.kept.shape)}" for p in pair)
             elif at is not None and k not in worst:
-                what = _times(pair[0], at, self.known[k].ran)
+                ran = self.known[k].ran
+                what = _KEY if all(of[at] for of in ran) else _times(pair[0], at, ran)
             if at is not None:
                 row = row_of(pair, at, what, worst.get(k, Worst()))
                 # Of the names of one value the one that was bound first comes first.
@@ -121,6 +122,8 @@ class Compared:
             )
             if not what and name not in self.known:
                 what = f"{list(own[name].shape)} and {list(others[name].shape)}"
+            elif not what and name in bad and name not in worst:
+                what = _KEY
             if what or name in worst:
                 values[name] = row_of_result(
                     name, own.get(name), None, what, worst.get(name, Worst())
@@ -260,6 +263,9 @@ class Compared:
         return (
             wrong if known is None else wrong & extended(known, wrong.shape[: self.known[key].lead])
         )
+
+
+_KEY = "another key"  # the words of random keys are no numbers to compare
 
 
 def _comparable(one: Part, two: Part) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from taxpr import _compat
 from taxpr._devices.blocks import Processes
 from taxpr._differences.numbers import apart, comparable, words
 from taxpr._differences.rounding import Key
@@ -36,6 +37,7 @@ class InBoth:
 
     Attributes:
         axes: The loops and mesh axes around it.
+        is_key: Whether it is of random keys, whose words are these numbers.
         shape: The shape of all its numbers.
         ran: For each iteration whether the first run computed it, and whether the second did.
     """
@@ -47,6 +49,7 @@ class InBoth:
         axes: tuple[str, ...] = (),
         fired: tuple[Any, Any] = (None, None),
     ) -> None:
+        self.is_key = any(_compat.is_extended(one.dtype) for one in values)
         self._values = one, two = tuple(map(words, values))
         self.axes, lead = axes, len(axes)
         # A while loop may have had other iterations: of those that one did not have it has nothing.

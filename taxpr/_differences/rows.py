@@ -24,7 +24,7 @@ class Difference:
         a: The number there in the first run.
         b: The number there in the second run.
         difference: The greatest difference, in that iteration; None without numbers to compare.
-        what: The difference in words, if it is not a number.
+        what: The difference in words, if it is not a number, as of random keys.
         statement: The text of the line.
         file: The file.
         address: The address in the first run.

@@ -187,6 +187,12 @@ def test_shapes_integers_and_keys():
     keys = jax.random.key(0), jax.random.key(1)
     found = first_difference(f(2))(*keys)
     assert [row.variable for row in found.rows] == ["key", "noise"]
+    key, noise = found.rows
+    assert (key.what, key.a, key.b, key.difference, key.index) == ("another key", *[None] * 3, ())
+    assert (noise.what, noise.difference > 0) == ("", True)
+    found = first_difference(lambda k: jax.random.split(k))(*keys)
+    assert [row.what for row in found.rows] == ["another key"] * len(found.rows)
+    assert not first_difference(f(2))(keys[0], jax.random.key(0))
 
 
 def test_integers_beyond_the_precision_of_floats():
