@@ -334,7 +334,7 @@ def _rows(found: _NodeFacts, measured: _Measured | None) -> Iterator[SummaryRow]
             numbers,
             size,
             node.shape,
-            len(own),
+            len(addresses),
             cost.flops,
             0.0,
             sum(one.cost.flops for one in counted if one.backward),

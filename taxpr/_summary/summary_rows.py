@@ -29,7 +29,7 @@ class SummaryRow:
         parameters: The number of elements of the parameters that it uses.
         parameter_bytes: Their bytes.
         shape: The types of its results, such as ``"f32[8,64]"``.
-        equations: Its equations; each in a loop counts once.
+        equations: Its equations, as a picture counts them: each in a loop once.
         flops: The operations of one call of the program. A while loop of unknown length counts as
             one iteration.
         share: Their share of the whole.
