@@ -6,6 +6,10 @@ import re
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "(\.{1,2}/[^"\n]*)";$', re.MULTILINE)
 _AS = re.compile(r"\s+as\s+")
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:class|function|const) (\w+))", re.MULTILINE)
+# Lines that are a comment: a page has all of the text, and a widget sends it.
+_COMMENT = re.compile(
+    r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL
+)
 # Not the function `import(...)`, nor `import.meta`.
 _OTHER = re.compile(r"^[ \t]*(?:import\b(?!\s*[(.])|export\b).*", re.MULTILINE)
 
@@ -13,7 +17,7 @@ _OTHER = re.compile(r"^[ \t]*(?:import\b(?!\s*[(.])|export\b).*", re.MULTILINE)
 def linked(entry: pathlib.Path) -> str:
     """The text of a module after those that it imports, and that these import, each once.
 
-    These become functions that return what they export.
+    These become functions that return what they export. Lines that are a comment are left out.
 
     Raises:
         ValueError: For a statement that is neither an import of names out of a file nor an export
@@ -34,7 +38,7 @@ def linked(entry: pathlib.Path) -> str:
                 )
             return f"const {_AS.sub(': ', match[1])} = {names[other]};"
 
-        text = _IMPORT.sub(imported, file.read_text("utf-8"))
+        text = _IMPORT.sub(imported, _COMMENT.sub("", file.read_text("utf-8")))
         for left in _OTHER.findall(_EXPORT.sub("", text)):
             if file != entry or not left.startswith("export default "):
                 raise ValueError(

@@ -44,6 +44,25 @@ export default [b, first, other];
     )
 
 
+COMMENTS = """\
+// @ts-check
+/**
+ * What it is for.
+ */
+const at = "https://x"; // stays
+/** @type {any} */ (at).go();
+  /** One line. */
+const all = `
+  /* stays */`;
+"""
+
+
+def test_lines_that_are_a_comment_are_left_out(tmp_path):
+    (tmp_path / "a.js").write_text(COMMENTS)
+    kept = COMMENTS.splitlines(keepends=True)
+    assert linked(tmp_path / "a.js") == "".join([*kept[4:6], *kept[7:]])
+
+
 @pytest.mark.parametrize(
     "statement",
     [
