@@ -88,6 +88,7 @@ class Borders:
             self._canvas.add(node, merging=bool(end.children))
             if not any(names[i] for i in end.indices):
                 self._canvas.nameless(node)
+            scope.bundled[node.id] = [names[i] for i in end.indices]
             for i, origin in zip(end.indices, self._folded.inputs(block, end, node), strict=True):
                 scope.define(variables[i], origin)
 
@@ -116,6 +117,7 @@ class Borders:
                 self._canvas.bundle(node)
                 scope.repeated.add(node.id)
                 del self.hidden[end.address]
+            scope.bundled[node.id] = [block.names.ins[i] for i in end.indices]
             for i, origin in zip(end.indices, self._folded.inputs(block, end, node), strict=True):
                 ids[i] = node.id if drawn else ""
                 scope.define(block.jaxpr.invars[i], origin)

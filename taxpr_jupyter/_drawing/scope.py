@@ -84,6 +84,7 @@ class Scope:
             called in a cluster.
         held: Gives the variable, or the part of one, that holds a value in a cluster, or "".
         typed: Gives the type of a value as a label has it.
+        bundled: The names of all inputs or constants that share a node, by its id.
     """
 
     origins: dict[Any, Origin] = field(default_factory=dict)
@@ -95,7 +96,7 @@ class Scope:
     words: Callable[[Any, str | None], str] = lambda var, cluster: ""
     held: Callable[[Any, str | None], str] = lambda var, cluster: ""
     typed: Callable[[introspect.Atom], str] = lambda atom: ""
-    _by_node: dict[str, list[str]] | None = None
+    bundled: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def wants(self, var: introspect.Atom) -> bool:
         """Whether a variable is part of the drawing; all are, except in `PartScope`."""
@@ -159,12 +160,8 @@ class Scope:
         self.origins.update(origins)
 
     def beside(self, node: str, title: str) -> list[str]:
-        """The names of all values of a node that begin with a title, in whole parts."""
-        if self._by_node is None:
-            self._by_node = {}
-            for origin in self.origins.values():
-                self._by_node.setdefault(origin.node, []).append(origin.name)
-        named = self._by_node.get(node, ())
+        """The names of all values of a bundle that begin with a title, in whole parts."""
+        named = self.bundled.get(node, ())
         return [one for one in named if one.startswith(title) and one[len(title) :][:1] in _PART]
 
     @functools.cached_property

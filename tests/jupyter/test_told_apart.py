@@ -138,6 +138,22 @@ def test_a_part_of_a_bundle_says_which(kept, said):
     assert stub.lines[1:] == ((said,) if said else ())
 
 
+def test_a_part_of_the_picture_says_the_same():
+    """It has only the values that go into the part, and knows the others of a bundle."""
+    program = taxpr.trace(lambda weights, x: with_decay(weights, x, ("wte", "up")), names=True)
+    drawing = draw(program(WEIGHTS, jnp.ones((2, 3))), budget=8)
+    (norms,) = (node for node in drawing.picture.nodes if node.lines[0].startswith("norms = "))
+    into = [e for e in drawing.picture.edges if (e.source, e.target) == ("group:in0-6", norms.id)]
+    assert [edge.head for edge in into] == ["weights: all but up, wte"]
+    (loop,) = (node for node in drawing.picture.nodes if node.lines[0].startswith("x = x + sum"))
+    for address, some in ((norms.fold, ("all but up, wte",)), (loop.fold, ())):
+        picture = drawing.builder.part(address, [address])
+        stubs = [n.lines for n in picture.nodes if "stub" in n.marks and n.lines[0] == "weights"]
+        assert {*stubs} <= {("weights", *some)}
+        heads = [e.head for e in picture.edges if e.head.startswith("weights: ")]
+        assert {*heads} <= {f"weights: {text}" for text in some}
+
+
 @pytest.mark.parametrize(
     ("names", "text"),
     [
