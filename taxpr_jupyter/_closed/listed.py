@@ -24,11 +24,10 @@ from taxpr_jupyter._closed.running import (
     words_given,
 )
 
-_LINES = 3
-# The most lines, where each statement has its own and some are as in the source, by the equations
-# of the part: a larger one took more room if it were open.
-_ROWS: Mapping[int, int] = {0: 6, 60: 9, 150: 13}
-_LONG = 90  # characters of a statement that is written as in the source
+# The most lines, of statements in few words and of those as in the source, by the equations of the
+# part: a larger one would take more room if it were open.
+_LINES: Mapping[int, tuple[int, int]] = {0: (3, 8), 60: (4, 12), 150: (6, 24)}
+_LONG = 110  # characters of a statement that is written as in the source
 _MOST = 40  # statements: of more, only the most telling ones are looked at
 _VARIABLES = 4, 2  # of one assignment: if there is room, and if there is not
 _DEEP = 6  # calls in calls that are looked into
@@ -59,7 +58,7 @@ class StatementWords(NamedTuple):
     source: str = ""
 
     def text(self, variables: int = _VARIABLES[0]) -> str:
-        """`x = push(…)`, `y = … push(…)`, `temperature`, `push(…)`."""
+        """`x = push(…)`, `y = … push(…)`, `temperature`, `push(…)`; "" of a `return x + y`."""
         more = ["…"] if len(self.targets) > variables else []
         targets = ", ".join([*self.targets[:variables], *more])
         called = ", ".join(f"{name}(…)" for name in self.calls)
@@ -102,22 +101,26 @@ def lines_of(
         equations: How many equations they have made.
     """
     words = {*re.findall(r"\w+", " ".join(told))}
-    found = [one for one in said if one.targets or not words.issuperset(_bare(one.calls))]
+    few, room = max(lines for least, lines in _LINES.items() if equations >= least)
+    found = [
+        one
+        for one in said
+        if one.targets or _is_result(one) or not words.issuperset(_bare(one.calls))
+    ]
     if len(found) == 1 and not found[0].calls:  # which says nothing of how it is made
         return []
-    if found and not any(one.targets for one in found):
+    if found and not any(one.targets or one.source for one in found):
         names = [name for one in found for name in one.calls if name not in words]
-        return _wrapped(f"calls {', '.join(dict.fromkeys(names))}", width)[:_LINES]
+        return _wrapped(f"calls {', '.join(dict.fromkeys(names))}", width, few)[:few]
     order = sorted(range(len(found)), key=lambda k: (-found[k].telling, k))[:_MOST]
     kept, variables = {k: found[k] for k in order}, _VARIABLES[0]
     while kept:
         shown = [kept[k] for k in sorted(kept)]
         shown += [_MORE] if len(kept) < len(found) and shown[-1] is not _MORE else []
-        texts = (one.text(variables) for one in shown)
-        lines = _wrapped("; ".join(_branched(shown, texts)), width)
-        if len(lines) <= _LINES or len(kept) == 1:
-            room = max(rows for least, rows in _ROWS.items() if equations >= least)
-            return _as_written(shown, variables, width, room) or lines[:_LINES]
+        texts = _short(shown, variables)
+        lines = _wrapped("; ".join(filter(None, _branched(shown, texts))), width, few)
+        if len(lines) <= few or len(kept) == 1:
+            return _as_written(shown, texts, width, room) or lines[:few]
         least = order[len(kept) - 1]
         if variables == _VARIABLES[0]:
             variables = _VARIABLES[1]
@@ -129,16 +132,15 @@ def lines_of(
 
 
 def _as_written(
-    shown: Sequence[StatementWords], variables: int, width: int, room: int
+    shown: Sequence[StatementWords], texts: Sequence[str], width: int, room: int
 ) -> list[str]:
     """Statements in lines, the most telling ones as in the source; empty if there is no room."""
-    texts = {k: one.text(variables) for k, one in enumerate(shown)}
-    written: dict[int, str] = {}
+    found, written = dict(enumerate(texts)), dict[int, str]()
     lines: list[str] = []
-    for k in sorted(texts, key=lambda k: (-shown[k].telling, k)):
+    for k in sorted(found, key=lambda k: (-shown[k].telling, k)):
         source = shown[k].source
-        if 0 < len(source) <= _LONG and source != texts[k]:
-            longer = _rows(shown, texts | written | {k: source}, {*written, k}, width)
+        if 0 < len(source) <= _LONG and source != found[k]:
+            longer = _rows(shown, found | written | {k: source}, {*written, k}, width)
             if len(longer) <= room:
                 written[k], lines = source, longer
     return lines
@@ -152,11 +154,13 @@ def _rows(
 ) -> list[str]:
     """A line for each statement that is as in the source; others share theirs."""
     rows: list[str] = []
+    together = False
     for k, text in enumerate(_branched(shown, texts.values())):
-        if k and not (k in written or k - 1 in written):
-            rows[-1] += f"; {text}"
-        else:
+        if together and k not in written:
+            rows[-1] += f"; {text}" if text else ""
+        elif text:
             rows.append(text)
+        together = bool(rows) and k not in written and (together or bool(text))
     return [line for row in rows for line in textwrap.wrap(row, width)]
 
 
@@ -169,15 +173,20 @@ def _branched(said: Sequence[StatementWords], texts: Iterable[str]) -> Iterator[
     """The texts of statements, the first of each branch with its name before it."""
     branch = ""
     for one, text in zip(said, texts, strict=True):
-        named = one.branch != branch and one is not _MORE
+        named = one.branch != branch and one is not _MORE and text
         yield f"{one.branch}: {text}" if named else text
-        branch = one.branch
+        branch = one.branch if text else branch
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrapped(text: str, width: int, most: int) -> list[str]:
     text = re.sub(r"(∂|\w:) ", "\\1\N{NO-BREAK SPACE}", text)
-    lines = textwrap.wrap(text, width, max_lines=_LINES + 1, placeholder=" …")
+    lines = textwrap.wrap(text, width, max_lines=most + 1, placeholder=" …")
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def _is_result(one: StatementWords) -> bool:
+    """Whether it is a `return` that calls no function of the user's."""
+    return not one.calls and one.source.startswith("return ")
 
 
 def _bare(names: Iterable[str]) -> list[str]:
@@ -185,17 +194,27 @@ def _bare(names: Iterable[str]) -> list[str]:
 
 
 def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
-    """Each text once; a variable alone only if no other statement makes it."""
+    """Each statement once."""
     found: dict[StatementWords, StatementWords] = {}
     for one in said:
-        alike = one._replace(telling=0, source="")
+        alike = one._replace(telling=0)
         before = found.get(alike, one)
-        found[alike] = before._replace(
-            telling=max(before.telling, one.telling),
-            source=one.source if one.source == before.source else "",
-        )
-    made = {one.targets for one in found.values() if one.calls}
-    return [one for one in found.values() if one.calls or one.targets not in made]
+        found[alike] = before._replace(telling=max(before.telling, one.telling))
+    return [*found.values()]
+
+
+def _short(said: Sequence[StatementWords], variables: int) -> list[str]:
+    """Each text once, "" for another time; a variable alone only if no other statement makes it."""
+    made = {one.targets for one in said if one.calls}
+    alone = [not one.calls and one.targets in made for one in said]
+    found: set[tuple[str, str]] = set()
+    texts: list[str] = []
+    for one, is_again in zip(said, alone, strict=True):
+        text = one.text(variables)
+        is_known = is_again or (one.branch, text) in found
+        texts.append("" if is_known else text)
+        found.add((one.branch, text))
+    return texts
 
 
 def _of_code(every: Sequence[Read], level: int, depth: int = 0) -> Iterator[StatementWords]:
@@ -225,7 +244,7 @@ def _of_code(every: Sequence[Read], level: int, depth: int = 0) -> Iterator[Stat
                 inner += _of_nested(one.eqn, depth + 1) if len(one.stack) == level + 1 else ()
         if inner:
             yield from inner
-        elif targets or calls:
+        elif targets or calls or frame.text.startswith("return "):
             loops = any(is_loop(one.eqn) for one in rows)
             many = sum(one.eqn.primitive not in _ARRANGING for one in rows)
             telling = min(many, _CALLS - 1) + _CALLS * (bool(calls) + loops)

@@ -16,7 +16,8 @@ WIDTH = 36  # characters of a line of a label
 
 def said(fun, *args):
     """The statements of a program, as a list."""
-    return [one.text() for one in statements_in(taxpr.trace(fun)(*args).eqns)]
+    every = (one.text() for one in statements_in(taxpr.trace(fun)(*args).eqns))
+    return [text for text in every if text]  # a `return` without calls has none
 
 
 def told(picture, part):
@@ -191,11 +192,20 @@ def test_the_most_telling_statements_are_as_in_the_source_where_there_is_room():
         "v2; v3",
     ]
     # Of many long ones the last to be written are those with the least in them.
-    sources = [f"v{k} = jnp.sum(jnp.square(v{k} - target), axis=-1)" for k in range(6)]
+    sources = [f"v{k} = jnp.sum(jnp.square(v{k} - target), axis=-1)" for k in range(7)]
     every = [statement(k, k, source) for k, source in enumerate(sources)]
     lines = lines_of(every, WIDTH)
     assert lines[0] == "v0; v1; v2; v3"
     assert " ".join(lines[1:]) == " ".join(sources[4:])
+    # A variable that is made anew has a line of its own only with what makes it.
+    again = [statement(0, 2, "v0 = a + b"), statement(0, 1, "v0 = jnp.tanh(v0 + c)")]
+    assert lines_of([*again, statement(1, 1)], WIDTH) == [
+        "v0 = a + b",
+        "v0 = jnp.tanh(v0 + c)",
+        "v1",
+    ]
+    plain = [one._replace(source="") for one in again]
+    assert lines_of([*plain, statement(1, 1)], WIDTH) == ["v0; v1"]
     assert len(lines_of(every, WIDTH, equations=100)) > len(lines)
     whole = ["x = a + b", "y = c" * 40]
     every = [statement(k, 1, source) for k, source in enumerate(whole)]
