@@ -1,5 +1,6 @@
 """The texts of closed groups and bundles of inputs, written once for all drawings of a program."""
 
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,8 +12,8 @@ from taxpr_jupyter._analysis.liveness import InsAndOuts
 from taxpr_jupyter._analysis.sizes import Size
 from taxpr_jupyter._closed.casts import Casts
 from taxpr_jupyter._closed.derivatives import FEW, gone_back
-from taxpr_jupyter._closed.listed import statements_in, statements_inside
 from taxpr_jupyter._closed.optimizers import MadeBy, update_lines
+from taxpr_jupyter._closed.statements_inside import statements_in, statements_inside
 from taxpr_jupyter._drawing.scope import Origin, ValueUse
 from taxpr_jupyter._drawing.value_words import ValueWords
 from taxpr_jupyter._model.model import Node
@@ -22,6 +23,8 @@ from taxpr_jupyter._text.variables_at import HeldVariables
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.source_steps import updates_of
 from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
+
+_NUMBER = re.compile(r"(?!1 )\d+ of \d+")
 
 
 class Group(NamedTuple):
@@ -101,8 +104,10 @@ class Folded:
                 typed, names = self.tips.label_type, [*results.values()]
                 names = names if all(names) else ()
                 few = size.total <= FEW
+                # Of several parts alike the first says what is in them.
+                again = _NUMBER.fullmatch(item.note)
                 inside = self.inside(block, item)
-                inside = labels.Inside(casts=inside.casts) if few else inside
+                inside = labels.Inside(casts=inside.casts) if few or again else inside
                 updates: Sequence[str] = ()
                 if item.parts:
                     made_by = [MadeBy(updates_of(eqn), eqn) for _, eqn in item.eqns]

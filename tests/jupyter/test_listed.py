@@ -8,7 +8,8 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import draw
-from taxpr_jupyter._closed.listed import StatementWords, lines_of, statements_in
+from taxpr_jupyter._closed.listed import StatementWords, lines_of
+from taxpr_jupyter._closed.statements_inside import statements_in, statements_inside
 
 X = jnp.linspace(0.1, 0.9, 4)
 WIDTH = 36  # characters of a line of a label
@@ -210,6 +211,54 @@ def test_the_most_telling_statements_are_as_in_the_source_where_there_is_room():
     whole = ["x = a + b", "y = c" * 40]
     every = [statement(k, 1, source) for k, source in enumerate(whole)]
     assert lines_of(every, WIDTH) == ["x = a + b", "v1"]
+
+
+def test_a_large_part_tells_the_statements_of_the_functions_that_it_calls():
+    def leap(q, p):
+        p = p - 0.1 * jax.grad(energy)(q)
+        return q + 0.1 * p, p
+
+    def kernel(q, key):
+        k_mom, k_acc = jax.random.split(key)
+        p = jax.random.normal(k_mom, q.shape)
+        new, p1 = jax.lax.fori_loop(0, 3, lambda i, c: leap(*c), (q, p))
+        error = energy(new) - energy(q) + 0.5 * jnp.sum(p1**2) - 0.5 * jnp.sum(p**2)
+        take = jax.random.uniform(k_acc) < jnp.exp(-error)
+        return jnp.where(take, new, q)
+
+    def sample(q, keys):
+        def draw(q, key):
+            q = kernel(q, key)
+            return q, q
+
+        return jax.lax.scan(draw, q, keys)
+
+    keys = jax.random.split(jax.random.key(0), 5)
+    text = told(draw(sample, X, keys, fold=["0:scan"]).picture, "scan ×5 · draw")
+    head, _, inside = text.partition(" in kernel: ")
+    assert "q = kernel(q, key)" in head
+    assert "error = energy(new) - energy(q) + 0.5 * jnp.sum(p1**2)" in inside
+    assert "take = jax.random.uniform(k_acc) < jnp.exp(-error)" in inside
+    [scan] = taxpr.trace(sample)(X, keys).eqns
+    few = lines_of(statements_inside(scan), WIDTH, equations=20)
+    assert not any(line.startswith("in ") for line in few)
+
+
+def test_of_several_parts_alike_the_first_lists_its_statements():
+    def spread(x):
+        half = x.reshape(2, -1) * 2.0
+        within = half.var(axis=1, ddof=1).mean()
+        between = half.mean(axis=1).var(ddof=1)
+        return jnp.sqrt((within + between) / within)
+
+    def all_of(params):
+        return jax.tree.map(spread, params)
+
+    args = {name: jnp.arange(8.0) for name in "abcd"}
+    picture = draw(all_of, args, budget=8).picture
+    texts = [" ".join(node.lines) for node in picture.nodes]
+    listing = [text for text in texts if "within = half.var(axis=1, ddof=1).mean()" in text]
+    assert [re.findall(r"\d of 4", text) for text in listing] == [["1 of 4"]]
 
 
 def test_branches_tell_which_statements_are_whose():

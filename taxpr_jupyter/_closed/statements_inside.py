@@ -1,0 +1,223 @@
+"""The user's statements in a closed part of a program."""
+
+import itertools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import jax.extend.core.primitives as p
+
+from taxpr import introspect
+from taxpr_jupyter._analysis.names import function_of, is_of_library
+from taxpr_jupyter._analysis.sizes import is_loop
+from taxpr_jupyter._closed.branches import key_of
+from taxpr_jupyter._closed.listed import MORE, StatementWords, bare
+from taxpr_jupyter._closed.running import (
+    READ,
+    Read,
+    hands_on,
+    in_root,
+    name_of,
+    read,
+    shared,
+    targets_in,
+    words_given,
+)
+
+_DEEP = 6  # calls in calls that are looked into
+_WITHIN = 3  # calls in calls whose statements are told besides
+_CALLS = 100  # equations: a statement that calls a function says as much as one of so many
+# What only arranges values.
+_ARRANGING = frozenset(
+    {p.broadcast_in_dim_p, p.convert_element_type_p, p.reshape_p, p.slice_p, p.squeeze_p, p.copy_p}
+)
+
+Transformations = tuple[str, ...]
+_Calls = tuple[tuple[str, ...], Collection[str]]  # all functions, and whose result it may be
+
+
+def statements_in(eqns: Iterable[introspect.JaxprEqn]) -> list[StatementWords]:
+    """The statements in some equations that one statement or function made, in their order."""
+    eqns = [*eqns]
+    own = in_root([read(eqn) for eqn in eqns[:READ]])
+    level = shared([one.stack for one in own])
+    said = [*_of_code(own, level)]
+    for one in own if not said else ():  # the statement has loops or calls
+        said += _of_nested(one.eqn, 0) if len(one.stack) == level else ()
+    return [*_unlike(said), *([MORE] if said and len(eqns) > READ else [])]
+
+
+def statements_inside(eqn: introspect.JaxprEqn) -> list[StatementWords]:
+    """The statements in the nested jaxprs of an equation, in their order.
+
+    A library's equation has the user's functions that it calls, if the user's line does not name
+    them.
+    """
+    return _unlike(_of_nested(eqn, 0))
+
+
+def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
+    """Each statement once."""
+    found: dict[StatementWords, StatementWords] = {}
+    for one in said:
+        alike = one._replace(telling=0)
+        before = found.get(alike, one)
+        found[alike] = before._replace(telling=max(before.telling, one.telling))
+    return [*found.values()]
+
+
+def _of_code(
+    every: Sequence[Read], level: int, depth: int = 0, within: int = 0
+) -> Iterator[StatementWords]:
+    """The statements at a level of the stacks.
+
+    Args:
+        every: The equations.
+        level: The level.
+        depth: How many calls around it have been looked into, as if they were not there.
+        within: How many others have been looked into.
+    """
+    statements: dict[object, list[Read]] = {}
+    for one in every:
+        if len(one.stack) > level:
+            frame = one.stack[level]
+            statements.setdefault((frame.file, frame.place or frame.line), []).append(one)
+    around = _transformed(one.eqn for one in every)
+    for rows in statements.values():
+        frame = rows[0].stack[level]
+        targets = targets_in(frame.text)
+        calls, returned = _of_jax(rows, frame) or _calls_at(rows, level, around)
+        given = words_given(frame.text)
+        whole = tuple(
+            name
+            for name in calls
+            if given is not None and name in returned and not given.issuperset(bare([name]))
+        )
+        # The statements of a function say more than its name, if its value has no other.
+        hands = not targets and (len(statements) == 1 or hands_on(frame.text))
+        hands = hands and len(calls) == 1 and depth < _DEEP
+        if hands and (inner := _inside(rows, level, depth + 1, within)):
+            yield from inner
+        elif targets or calls or frame.text.startswith("return "):
+            loops = any(is_loop(one.eqn) for one in rows)
+            many = sum(one.eqn.primitive not in _ARRANGING for one in rows)
+            telling = min(many, _CALLS - 1) + _CALLS * (bool(calls) + loops)
+            source = " ".join(frame.text.split())
+            looks = len(calls) == 1 and calls[0].isidentifier() and within < _WITHIN
+            called = _inside(rows, level, depth, within + 1) if looks else ()
+            yield StatementWords(
+                targets,
+                whole or calls,
+                telling,
+                bool(whole or not calls),
+                source=source,
+                within=tuple(_unlike(called)),
+            )
+
+
+def _inside(rows: Sequence[Read], level: int, depth: int, within: int) -> list[StatementWords]:
+    """The statements of what a statement at a level of the stacks calls."""
+    inner = [*_of_code(rows, level + 1, depth, within)]
+    for one in rows:
+        inner += _of_nested(one.eqn, depth, within) if len(one.stack) == level + 1 else ()
+    return inner
+
+
+def _of_nested(eqn: introspect.JaxprEqn, depth: int, within: int = 0) -> Iterator[StatementWords]:
+    called: dict[str, None] = {}
+    branches: dict[str, list[StatementWords]] = {}
+    for nested in introspect.nested_jaxprs(eqn):
+        if nested.rule or nested.idle or (eqn.primitive is p.while_p and not nested.back):
+            continue
+        every = [read(one) for one in nested.jaxpr.eqns[:READ]]
+        names = _called_in(nested, eqn, _transformed(nested.jaxpr.eqns[:READ]))
+        text = next((one.text for one in introspect.statements_of(eqn)), "")
+        told = {*re.findall(r"\w+", text)}.issuperset(bare(names))
+        said = [*_of_code(in_root(every), 0, depth, within)]
+        if said and (told or not is_of_library(nested, eqn)):
+            branches[key_of(nested)] = said
+        else:
+            called |= dict.fromkeys(names)
+    for key, said in branches.items():
+        several = eqn.primitive is p.cond_p and len(branches) > 1
+        yield from (one._replace(branch=key) for one in said) if several else said
+    if called:
+        yield StatementWords((), tuple(called), _CALLS)
+
+
+def _of_jax(rows: Sequence[Read], frame: introspect.Statement) -> _Calls | None:
+    """The function of JAX that a statement calls, if it is the point of the statement."""
+    if all(one.eqn.primitive is p.stop_gradient_p for one in rows):
+        return ("stop_gradient",), ["stop_gradient"]
+    if "associative_scan(" in frame.text:
+        found = map(introspect.associative_scan_of, (one.eqn for one in rows))
+        if any(one is not None and one.place == frame.place for one in found):
+            return ("associative_scan",), ["associative_scan"]
+    return None
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def _calls_at(rows: Sequence[Read], level: int, around: Transformations) -> _Calls:
+    """The user's functions that a statement at a level of the stacks calls."""
+    made: dict[str, list[introspect.JaxprEqn]] = {}
+    looped: set[str] = set()  # in a loop, in a branch, or by a library
+    for one in rows:
+        if name := next(filter(None, map(name_of, one.stack[level + 1 :])), ""):
+            made.setdefault(name, []).append(one.eqn)
+        elif len(one.stack) == level + 1:
+            for nested in introspect.nested_jaxprs(one.eqn):
+                plain = nested.trips == 1 and not nested.conditional
+                for found in _called_in(nested, one.eqn, around):
+                    made.setdefault(found, []).append(one.eqn)
+                    if not plain or found != function_of(nested, one.eqn):
+                        looped.add(found)
+    names = _signed(made, around)
+    return names, [name for name in names if looped.isdisjoint((name, *bare([name])))]
+
+
+def _called_in(
+    nested: introspect.Nested, eqn: introspect.JaxprEqn, around: Transformations
+) -> tuple[str, ...]:
+    """The user's function that a nested jaxpr was traced from, or those that it calls."""
+    if name := function_of(nested, eqn):
+        return (name,)
+    every = [read(one) for one in nested.jaxpr.eqns[:READ]]
+    # The function that the jaxpr was traced from is running, if it is the user's.
+    own = 0 if is_of_library(nested, eqn) else shared([one.stack[:1] for one in every if one.stack])
+    made: dict[str, list[introspect.JaxprEqn]] = {}
+    for one in every:
+        if name := next(filter(None, map(name_of, one.stack[own:])), ""):
+            made.setdefault(name, []).append(one.eqn)
+            continue
+        for inner in introspect.nested_jaxprs(one.eqn):
+            for found in _called_in(inner, one.eqn, around):
+                made.setdefault(found, []).append(one.eqn)
+    return _signed(made, around)
+
+
+def _signed(
+    made: Mapping[str, Sequence[introspect.JaxprEqn]], around: Transformations
+) -> tuple[str, ...]:
+    """Functions with the equations that each has made; with `∂` if its derivative is taken.
+
+    Then all of them are in a `jvp`, and some are transposed. A function that takes a derivative
+    itself has other ones.
+
+    Args:
+        made: The functions.
+        around: The transformations of all that is around.
+    """
+    signed: list[str] = []
+    for name, eqns in made.items():
+        own = [introspect.transformations_of(eqn)[len(around) :] for eqn in eqns]
+        derived = all(own) and any("transpose" in one for one in own)
+        signed.append(f"∂ {name}" if derived and not name.startswith("∂ ") else name)
+    return tuple(dict.fromkeys(signed))
+
+
+def _transformed(eqns: Iterable[introspect.JaxprEqn]) -> Transformations:
+    """The transformations that all equations are in."""
+    alike = zip(*map(introspect.transformations_of, eqns), strict=False)
+    first = itertools.takewhile(lambda names: len(set(names)) == 1, alike)
+    return tuple(names[0] for names in first)
