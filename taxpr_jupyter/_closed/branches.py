@@ -108,6 +108,8 @@ def _results(nested: introspect.Nested, called: Called) -> Iterator[tuple[str, s
             value = whole = short.literal_text(out)
         elif out in inputs and (k := nested.operands[inputs.index(out)]) is not None:
             value = called.operands[k] if k < len(called.operands) else ""
+            if called.operands.count(value) > 1:  # `old = params`, and the `params` made after it
+                value = ""
             whole = value.removesuffix(end) if value.endswith(end) else ""
         values.setdefault(root, []).append((name, value, whole))
     for root, found in values.items():

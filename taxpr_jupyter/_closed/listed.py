@@ -104,7 +104,7 @@ def _fitted(found: Sequence[StatementWords], width: int, few: int, room: int) ->
     kept, variables = {k: found[k] for k in order}, _VARIABLES[0]
     while kept:
         shown = [kept[k] for k in sorted(kept)]
-        shown += [MORE] if len(kept) < len(found) and shown[-1] is not MORE else []
+        shown += [MORE] if len(kept) < len(found) and not is_more(shown[-1]) else []
         texts = _short(shown, variables)
         lines = _wrapped("; ".join(filter(None, _branched(shown, texts))), width, few)
         if len(lines) <= few or len(kept) == 1:
@@ -131,7 +131,8 @@ def _as_written(
             longer = _rows(shown, found | written | {k: source}, {*written, k}, width)
             if len(longer) <= room:
                 written[k], lines = source, longer
-    return lines
+    untold = (k for k, one in enumerate(shown) if _is_result(one) and k not in written)
+    return [*lines, "…"] if lines and lines[-1][-1] != "…" and any(True for _ in untold) else lines
 
 
 def _rows(
@@ -156,7 +157,7 @@ def _branched(said: Sequence[StatementWords], texts: Iterable[str]) -> Iterator[
     """The texts of statements, the first of each branch with its name before it."""
     branch = ""
     for one, text in zip(said, texts, strict=True):
-        named = one.branch != branch and one is not MORE and text
+        named = one.branch != branch and not is_more(one) and text
         yield f"{one.branch}: {text}" if named else text
         branch = one.branch if text else branch
 
@@ -165,6 +166,11 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
     text = re.sub(r"(∂|\w:) ", "\\1\N{NO-BREAK SPACE}", text)
     lines = textwrap.wrap(text, width, max_lines=most + 1, placeholder=" …")
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def is_more(one: StatementWords) -> bool:
+    """Whether it stands for what no room is left for."""
+    return one.targets == MORE.targets
 
 
 def _is_result(one: StatementWords) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from taxpr import introspect
 from taxpr_jupyter._analysis.sizes import Loop
 from taxpr_jupyter._closed import loops
+from taxpr_jupyter._model.model import count_of
 
 
 def each_of(
@@ -20,7 +21,7 @@ def each_of(
         within: The equations that they are in.
     """
     if count > len(found):
-        return [f"{count:,} loops"]
+        return [count_of(count, "loop")]
     texts = [_with_inner(one, width, within if count == 1 else ()) for one in found]
     return [f"{times} × {text}" if times > 1 else text for text, times in Counter(texts).items()]
 
@@ -29,4 +30,5 @@ def _with_inner(loop: Loop, width: int, within: Iterable[introspect.JaxprEqn]) -
     own = loops.words(loop.eqn, within)
     inner = each_of(loop.first, loop.loops, width)
     text = " › ".join([own, *inner]) if len(inner) < 2 else f"{own} › ({', '.join(inner)})"
-    return text if len(text) <= width else f"{own} › {loop.loops:,} loops"
+    short = f"{own} › {count_of(loop.loops, 'loop')}" if loop.loops else own
+    return text if len(text) <= width else short

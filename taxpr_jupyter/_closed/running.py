@@ -11,6 +11,9 @@ from taxpr import introspect
 
 READ = 2000  # equations: after so many comes little that is new
 
+# Methods that run where a class or module is called.
+_OF_CLASS = frozenset({"__call__", "__init__", "__post_init__", "__new__"})
+
 Stack = Sequence[introspect.Statement]  # outermost first
 
 
@@ -66,8 +69,9 @@ def _function(frame: introspect.Statement) -> tuple[str, int, str]:
 def name_of(frame: introspect.Statement) -> str:
     """The name of a function, of a module its class; "" of a lambda or a comprehension."""
     around, _, name = frame.function.rpartition("<locals>.")[2].rpartition(".")
-    name = around if name == "__call__" and around else name
-    return name if name.isidentifier() else ""
+    if name in _OF_CLASS:
+        return around if around.isidentifier() else ""
+    return name if name.isidentifier() and not name.startswith("__") else ""
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -98,10 +102,35 @@ def words_given(text: str) -> frozenset[str] | None:
     except (SyntaxError, ValueError):
         return None
     value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
-    if not isinstance(value, ast.Call):
+    if not (isinstance(value, ast.Call) and _is_named(value.func)):
         return None
     given = [ast.unparse(one) for one in (*value.args, *value.keywords)]
     return frozenset(re.findall(r"\w+", " ".join(given)))
+
+
+def _is_named(func: ast.expr) -> bool:
+    """Whether `f`, `layer.norm` or `jax.vmap(f)`, and not `x.at[f(y)].set` or `f(x).sum`."""
+    if isinstance(func, ast.Call):
+        given = (*func.args, *(one.value for one in func.keywords))
+        return _is_named(func.func) and not any(
+            isinstance(inner, ast.Lambda) for one in given for inner in ast.walk(one)
+        )
+    while isinstance(func, ast.Attribute):
+        func = func.value
+    return isinstance(func, ast.Name)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def returned_call(text: str) -> str:
+    """The function whose results a statement or lambda returns as they are, or ""."""
+    try:
+        [node] = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return ""
+    value = node.value if isinstance(node, ast.Return | ast.Expr) else None
+    value = value.body if isinstance(value, ast.Lambda) else value
+    func = value.func if isinstance(value, ast.Call) else None
+    return func.id if isinstance(func, ast.Name) else ""
 
 
 @functools.lru_cache(maxsize=1 << 12)

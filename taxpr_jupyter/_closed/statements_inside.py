@@ -18,6 +18,7 @@ from taxpr_jupyter._closed.running import (
     in_root,
     name_of,
     read,
+    returned_call,
     shared,
     targets_in,
     words_given,
@@ -38,12 +39,16 @@ _Calls = tuple[tuple[str, ...], Collection[str]]  # all functions, and whose res
 def statements_in(eqns: Iterable[introspect.JaxprEqn]) -> list[StatementWords]:
     """The statements in some equations that one statement or function made, in their order."""
     eqns = [*eqns]
-    own = in_root([read(eqn) for eqn in eqns[:READ]])
+    every = [read(eqn) for eqn in eqns[:READ]]
+    own = in_root(every)
     level = shared([one.stack for one in own])
-    said = [*_of_code(own, level)]
+    walk = _Walk()
+    said = [*walk.code(own, level)]
     for one in own if not said else ():  # the statement has loops or calls
-        said += _of_nested(one.eqn, 0) if len(one.stack) == level else ()
-    return [*_unlike(said), *([MORE] if said and len(eqns) > READ else [])]
+        said += walk.nested(one.eqn, 0) if len(one.stack) == level else ()
+    # JAX may have taken the equations of a function of the user's out of its call.
+    is_all = len(eqns) <= READ and len(own) == sum(bool(one.stack) for one in every)
+    return [*_unlike(said), *([MORE] if said and not is_all else [])]
 
 
 def statements_inside(eqn: introspect.JaxprEqn) -> list[StatementWords]:
@@ -52,7 +57,7 @@ def statements_inside(eqn: introspect.JaxprEqn) -> list[StatementWords]:
     A library's equation has the user's functions that it calls, if the user's line does not name
     them.
     """
-    return _unlike(_of_nested(eqn, 0))
+    return _unlike(_Walk().nested(eqn, 0))
 
 
 def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
@@ -65,83 +70,164 @@ def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
     return [*found.values()]
 
 
-def _of_code(
-    every: Sequence[Read], level: int, depth: int = 0, within: int = 0
-) -> Iterator[StatementWords]:
-    """The statements at a level of the stacks.
+def _without_results(said: Iterable[StatementWords]) -> Iterator[StatementWords]:
+    """Statements without what a function returns, where something else is made of it."""
+    for one in said:
+        returns = one.source.startswith("return ")
+        if one.calls or not returns:
+            yield one._replace(source="") if returns else one
 
-    Args:
-        every: The equations.
-        level: The level.
-        depth: How many calls around it have been looked into, as if they were not there.
-        within: How many others have been looked into.
-    """
-    statements: dict[object, list[Read]] = {}
-    for one in every:
-        if len(one.stack) > level:
-            frame = one.stack[level]
-            statements.setdefault((frame.file, frame.place or frame.line), []).append(one)
-    around = _transformed(one.eqn for one in every)
-    for rows in statements.values():
-        frame = rows[0].stack[level]
-        targets = targets_in(frame.text)
-        calls, returned = _of_jax(rows, frame) or _calls_at(rows, level, around)
-        given = words_given(frame.text)
-        whole = tuple(
-            name
-            for name in calls
-            if given is not None and name in returned and not given.issuperset(bare([name]))
-        )
-        # The statements of a function say more than its name, if its value has no other.
-        hands = not targets and (len(statements) == 1 or hands_on(frame.text))
-        hands = hands and len(calls) == 1 and depth < _DEEP
-        if hands and (inner := _inside(rows, level, depth + 1, within)):
-            yield from inner
-        elif targets or calls or frame.text.startswith("return "):
-            loops = any(is_loop(one.eqn) for one in rows)
-            many = sum(one.eqn.primitive not in _ARRANGING for one in rows)
-            telling = min(many, _CALLS - 1) + _CALLS * (bool(calls) + loops)
-            source = " ".join(frame.text.split())
-            looks = len(calls) == 1 and calls[0].isidentifier() and within < _WITHIN
-            called = _inside(rows, level, depth, within + 1) if looks else ()
-            yield StatementWords(
-                targets,
-                whole or calls,
-                telling,
-                bool(whole or not calls),
-                source=source,
-                within=tuple(_unlike(called)),
+
+class _Walk:
+    """Reads the statements of a part; what is in it several times once."""
+
+    def __init__(self) -> None:
+        self._said: dict[object, list[StatementWords]] = {}  # by an equation, and how deep it is
+        self._called: dict[object, tuple[str, ...]] = {}  # by a jaxpr, and what is around it
+
+    def code(
+        self, every: Sequence[Read], level: int, depth: int = 0, within: int = 0
+    ) -> Iterator[StatementWords]:
+        """The statements at a level of the stacks.
+
+        Args:
+            every: The equations.
+            level: The level.
+            depth: How many calls around it have been looked into, as if they were not there.
+            within: How many others have been looked into.
+        """
+        statements: dict[object, list[Read]] = {}
+        for one in every:
+            if len(one.stack) > level:
+                frame = one.stack[level]
+                statements.setdefault((frame.file, frame.place or frame.line), []).append(one)
+        around = _transformed(one.eqn for one in every)
+        for rows in statements.values():
+            frame = rows[0].stack[level]
+            targets = targets_in(frame.text)
+            calls, returned = _of_jax(rows, frame) or self._calls_at(rows, level, around)
+            given = words_given(frame.text)
+            whole = tuple(
+                name
+                for name in calls
+                if given is not None and name in returned and not given.issuperset(bare([name]))
             )
+            # The statements of a function say more than its name, if its value has no other.
+            hands = not targets and (len(statements) == 1 or hands_on(frame.text))
+            hands = hands and len(calls) == 1 and depth < _DEEP
+            inner = self.inside(rows, level, depth + 1, within) if hands else []
+            returns, is_all = frame.text.startswith("return "), False
+            if inner and not (is_all := returned_call(frame.text) == calls[0]):
+                inner = list(_without_results(inner))
+            yield from inner
+            if inner and (is_all or not returns):
+                continue
+            if targets or calls or returns:
+                loops = any(is_loop(one.eqn) for one in rows)
+                many = sum(one.eqn.primitive not in _ARRANGING for one in rows)
+                telling = min(many, _CALLS - 1) + _CALLS * (bool(calls) + loops)
+                source = " ".join(frame.text.split())
+                looks = not inner and len(calls) == 1 and calls[0].isidentifier()
+                looks = looks and within < _WITHIN
+                called = self.inside(rows, level, depth, within + 1) if looks else ()
+                yield StatementWords(
+                    targets,
+                    () if inner else whole or calls,
+                    telling,
+                    bool(whole or not calls),
+                    source=source,
+                    within=tuple(_unlike(called)),
+                )
 
+    def inside(
+        self, rows: Sequence[Read], level: int, depth: int, within: int
+    ) -> list[StatementWords]:
+        """The statements of what a statement at a level of the stacks calls."""
+        inner = [*self.code(rows, level + 1, depth, within)]
+        for one in rows:
+            inner += self.nested(one.eqn, depth, within) if len(one.stack) == level + 1 else ()
+        return inner
 
-def _inside(rows: Sequence[Read], level: int, depth: int, within: int) -> list[StatementWords]:
-    """The statements of what a statement at a level of the stacks calls."""
-    inner = [*_of_code(rows, level + 1, depth, within)]
-    for one in rows:
-        inner += _of_nested(one.eqn, depth, within) if len(one.stack) == level + 1 else ()
-    return inner
+    def nested(self, eqn: introspect.JaxprEqn, depth: int, within: int = 0) -> list[StatementWords]:
+        """The statements in the nested jaxprs of an equation."""
+        key = id(eqn), depth, within
+        if key not in self._said:
+            self._said[key] = [*self._read_nested(eqn, depth, within)]
+        return self._said[key]
 
+    def _read_nested(
+        self, eqn: introspect.JaxprEqn, depth: int, within: int = 0
+    ) -> Iterator[StatementWords]:
+        called: dict[str, None] = {}
+        branches: dict[str, list[StatementWords]] = {}
+        for nested in introspect.nested_jaxprs(eqn):
+            if nested.rule or nested.idle or (eqn.primitive is p.while_p and not nested.back):
+                continue
+            every = [read(one) for one in nested.jaxpr.eqns[:READ]]
+            names = self._called_in(nested, eqn, _transformed(nested.jaxpr.eqns[:READ]))
+            text = next((one.text for one in introspect.statements_of(eqn)), "")
+            told = {*re.findall(r"\w+", text)}.issuperset(bare(names))
+            own = in_root(every)
+            said = [*self.code(own, 0, depth, within)]
+            if said and len(own) < sum(bool(one.stack) for one in every):
+                said.append(MORE)
+            if said and (told or not is_of_library(nested, eqn)):
+                branches[key_of(nested)] = said
+            else:
+                called |= dict.fromkeys(names)
+        for key, said in branches.items():
+            several = eqn.primitive is p.cond_p and len(branches) > 1
+            yield from (one._replace(branch=key) for one in said) if several else said
+        if called:
+            yield StatementWords((), tuple(called), _CALLS)
 
-def _of_nested(eqn: introspect.JaxprEqn, depth: int, within: int = 0) -> Iterator[StatementWords]:
-    called: dict[str, None] = {}
-    branches: dict[str, list[StatementWords]] = {}
-    for nested in introspect.nested_jaxprs(eqn):
-        if nested.rule or nested.idle or (eqn.primitive is p.while_p and not nested.back):
-            continue
+    def _calls_at(self, rows: Sequence[Read], level: int, around: Transformations) -> _Calls:
+        """The user's functions that a statement at a level of the stacks calls."""
+        made: dict[str, list[introspect.JaxprEqn]] = {}
+        looped: set[str] = set()  # in a loop, in a branch, or by a library
+        for one in rows:
+            if name := next(filter(None, map(name_of, one.stack[level + 1 :])), ""):
+                made.setdefault(name, []).append(one.eqn)
+            elif len(one.stack) == level + 1:
+                for nested in introspect.nested_jaxprs(one.eqn):
+                    plain = nested.trips == 1 and not nested.conditional
+                    for found in self._called_in(nested, one.eqn, around):
+                        made.setdefault(found, []).append(one.eqn)
+                        if not plain or found != function_of(nested, one.eqn):
+                            looped.add(found)
+        names = _signed(made, around)
+        return names, [name for name in names if looped.isdisjoint((name, *bare([name])))]
+
+    def _called_in(
+        self, nested: introspect.Nested, eqn: introspect.JaxprEqn, around: Transformations
+    ) -> tuple[str, ...]:
+        """The user's function that a nested jaxpr was traced from, or those that it calls."""
+        key = id(nested.jaxpr), around
+        if key not in self._called:
+            self._called[key] = self._read_called(nested, eqn, around)
+        return self._called[key]
+
+    def _read_called(
+        self, nested: introspect.Nested, eqn: introspect.JaxprEqn, around: Transformations
+    ) -> tuple[str, ...]:
+        if name := function_of(nested, eqn):
+            return (name,)
         every = [read(one) for one in nested.jaxpr.eqns[:READ]]
-        names = _called_in(nested, eqn, _transformed(nested.jaxpr.eqns[:READ]))
-        text = next((one.text for one in introspect.statements_of(eqn)), "")
-        told = {*re.findall(r"\w+", text)}.issuperset(bare(names))
-        said = [*_of_code(in_root(every), 0, depth, within)]
-        if said and (told or not is_of_library(nested, eqn)):
-            branches[key_of(nested)] = said
-        else:
-            called |= dict.fromkeys(names)
-    for key, said in branches.items():
-        several = eqn.primitive is p.cond_p and len(branches) > 1
-        yield from (one._replace(branch=key) for one in said) if several else said
-    if called:
-        yield StatementWords((), tuple(called), _CALLS)
+        # The function that the jaxpr was traced from is running, if it is the user's.
+        own = (
+            0
+            if is_of_library(nested, eqn)
+            else shared([one.stack[:1] for one in every if one.stack])
+        )
+        made: dict[str, list[introspect.JaxprEqn]] = {}
+        for one in every:
+            if name := next(filter(None, map(name_of, one.stack[own:])), ""):
+                made.setdefault(name, []).append(one.eqn)
+                continue
+            for inner in introspect.nested_jaxprs(one.eqn):
+                for found in self._called_in(inner, one.eqn, around):
+                    made.setdefault(found, []).append(one.eqn)
+        return _signed(made, around)
 
 
 def _of_jax(rows: Sequence[Read], frame: introspect.Statement) -> _Calls | None:
@@ -156,44 +242,6 @@ def _of_jax(rows: Sequence[Read], frame: introspect.Statement) -> _Calls | None:
 
 
 # --- calls ----------------------------------------------------------------------------------------
-
-
-def _calls_at(rows: Sequence[Read], level: int, around: Transformations) -> _Calls:
-    """The user's functions that a statement at a level of the stacks calls."""
-    made: dict[str, list[introspect.JaxprEqn]] = {}
-    looped: set[str] = set()  # in a loop, in a branch, or by a library
-    for one in rows:
-        if name := next(filter(None, map(name_of, one.stack[level + 1 :])), ""):
-            made.setdefault(name, []).append(one.eqn)
-        elif len(one.stack) == level + 1:
-            for nested in introspect.nested_jaxprs(one.eqn):
-                plain = nested.trips == 1 and not nested.conditional
-                for found in _called_in(nested, one.eqn, around):
-                    made.setdefault(found, []).append(one.eqn)
-                    if not plain or found != function_of(nested, one.eqn):
-                        looped.add(found)
-    names = _signed(made, around)
-    return names, [name for name in names if looped.isdisjoint((name, *bare([name])))]
-
-
-def _called_in(
-    nested: introspect.Nested, eqn: introspect.JaxprEqn, around: Transformations
-) -> tuple[str, ...]:
-    """The user's function that a nested jaxpr was traced from, or those that it calls."""
-    if name := function_of(nested, eqn):
-        return (name,)
-    every = [read(one) for one in nested.jaxpr.eqns[:READ]]
-    # The function that the jaxpr was traced from is running, if it is the user's.
-    own = 0 if is_of_library(nested, eqn) else shared([one.stack[:1] for one in every if one.stack])
-    made: dict[str, list[introspect.JaxprEqn]] = {}
-    for one in every:
-        if name := next(filter(None, map(name_of, one.stack[own:])), ""):
-            made.setdefault(name, []).append(one.eqn)
-            continue
-        for inner in introspect.nested_jaxprs(one.eqn):
-            for found in _called_in(inner, one.eqn, around):
-                made.setdefault(found, []).append(one.eqn)
-    return _signed(made, around)
 
 
 def _signed(

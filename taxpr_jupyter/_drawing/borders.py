@@ -140,7 +140,7 @@ class Borders:
             indices = [j for j in end.indices if own[j]]
             node = self._end("output", block, end, indices, names, around)
             if block.nested is None and not end.rest:
-                held = [scope.held_of(atoms[j], around) for j in indices]
+                held = self._returned(scope, atoms, indices, around)
                 lines = labels.returned_lines(node.lines, [names[j] for j in indices], held)
                 parts = _parts(held) if end.children else ()
                 node = replace(node, lines=(*lines, *parts))
@@ -154,6 +154,19 @@ class Borders:
             elif not own[j]:
                 origins[j] = scope.called_inside(atom, cluster)
         return [origins[j] for j in sorted(origins)]
+
+    @staticmethod
+    def _returned(
+        scope: Scope, atoms: Sequence[Any], indices: Sequence[int], cluster: str | None
+    ) -> list[str]:
+        """The variables of some outputs, "" for each of which another output has the same.
+
+        Then the variable has another value at the end, as in ``b = a; a = jnp.cos(a)``.
+        """
+        values = {atom for atom in atoms if not introspect.is_literal(atom)}
+        times = Counter(scope.held_of(atom, cluster) for atom in values)
+        held = (scope.held_of(atoms[j], cluster) for j in indices)
+        return [name if times[name] == 1 else "" for name in held]
 
     def _shown(
         self, ends: Sequence[BlockEnd], kind: NodeKind, cluster: str | None, wanted: Set[int]

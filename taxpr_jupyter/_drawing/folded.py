@@ -201,6 +201,7 @@ def _unused(block: Block, items: Iterable[Item]) -> Iterator[str]:
     for item, is_idle in zip(items, idle, strict=True):
         if not is_idle:
             yield from _unused(block, item.children)
-        elif item.title:
+        elif item.title and not all(labels.is_zeros(eqn) for _, eqn in item.eqns):
+            # Zeros that a derivative begins with are made by a statement which is used.
             target, equals, _ = item.title.partition(" = ")
             yield target if equals else item.title

@@ -388,7 +388,7 @@ def group_lines(
     """
     types = short.types_text(leaving, typed, most=1, largest=True)
     holds = _content_lines(size, (eqn for _, eqn in item.eqns))
-    if leaving and all(_is_zeros(eqn) for _, eqn in item.eqns):
+    if leaving and all(is_zeros(eqn) for _, eqn in item.eqns):
         of = short_path(shared_title(names)) if names else ""
         holds = [" ".join(filter(None, ("zeros", of)))]
     idle = titles.list_lines(f"unused: {', '.join(unused)}") if unused else []
@@ -411,7 +411,7 @@ def group_lines(
     return [*titles.source_lines(item.title), *lines]
 
 
-def _is_zeros(eqn: introspect.JaxprEqn) -> bool:
+def is_zeros(eqn: introspect.JaxprEqn) -> bool:
     """Whether an equation makes an array of zeros, such as the derivative by an unused input."""
     if eqn.primitive is not p.broadcast_in_dim_p or not introspect.is_literal(eqn.invars[0]):
         return False

@@ -533,6 +533,29 @@ def test_branches_that_hand_on_different_operands_are_not_unchanged():
     assert branches_in(cond) == ["false: hands on operands", "true: hands on operands"]
 
 
+def test_two_values_of_one_variable_are_not_told_apart_by_its_name():
+    def rolled_back(params, bad):
+        old = params
+        params = params * 2.0
+        params, n = jax.lax.cond(bad, lambda: (old, 0.0), lambda: (params, 1.0))
+        return params, n
+
+    picture = draw(rolled_back, jnp.ones(3), True, budget=4).picture
+    [cond] = [node for node in picture.nodes if "cond" in node.lines[0]]
+    assert "false: n = 1.0 · true: n = 0.0" in cond.lines
+    assert "unchanged" not in " ".join(cond.lines)
+
+    def again(x):
+        a = jnp.sin(x)
+        b = a
+        a = jnp.cos(a)
+        c = b * 2.0
+        return a, b, c
+
+    outs = [node.lines for node in draw(again, 1.0).picture.nodes if node.kind == "output"]
+    assert outs == [("out[0]", "f32[]"), ("out[1]", "f32[]"), ("out[2]", "c: f32[]")]
+
+
 def test_branches_of_a_derivative_have_no_names_of_the_forward_pass():
     def loss(w):
         return (jax.lax.cond(w.sum() > 0, jnp.sin, lambda w: w, w) ** 2).sum()

@@ -198,6 +198,10 @@ def test_the_most_telling_statements_are_as_in_the_source_where_there_is_room():
     lines = lines_of(every, WIDTH)
     assert lines[0] == "v0; v1; v2; v3"
     assert " ".join(lines[1:]) == " ".join(sources[4:])
+    # What a function returns has no short form, so it is written, or something is left out.
+    result = StatementWords((), telling=1, source="return " + "v0 + " * 20 + "v1")
+    [*_, last] = lines_of([*every[:3], result], WIDTH)
+    assert last == "…"
     # A variable that is made anew has a line of its own only with what makes it.
     again = [statement(0, 2, "v0 = a + b"), statement(0, 1, "v0 = jnp.tanh(v0 + c)")]
     assert lines_of([*again, statement(1, 1)], WIDTH) == [
@@ -207,7 +211,7 @@ def test_the_most_telling_statements_are_as_in_the_source_where_there_is_room():
     ]
     plain = [one._replace(source="") for one in again]
     assert lines_of([*plain, statement(1, 1)], WIDTH) == ["v0; v1"]
-    assert len(lines_of(every, WIDTH, equations=100)) > len(lines)
+    assert lines_of(every, WIDTH, equations=100) == sources
     whole = ["x = a + b", "y = c" * 40]
     every = [statement(k, 1, source) for k, source in enumerate(whole)]
     assert lines_of(every, WIDTH) == ["x = a + b", "v1"]
@@ -242,6 +246,66 @@ def test_a_large_part_tells_the_statements_of_the_functions_that_it_calls():
     [scan] = taxpr.trace(sample)(X, keys).eqns
     few = lines_of(statements_inside(scan), WIDTH, equations=20)
     assert not any(line.startswith("in ") for line in few)
+
+
+def test_a_return_is_told_of_the_function_that_it_ends_alone():
+    """`return a * b + x` of a callee stood as if it were the loss."""
+
+    def helper(x):
+        a = jnp.sin(x)
+        b = jnp.cos(a)
+        return a * b + x
+
+    def wrapped(x, w):
+        return jnp.mean((helper(x @ w) - 1.0) ** 2)
+
+    def handed(x, w):
+        return helper(x @ w)
+
+    def looped(x):
+        def step(c, t):
+            s = helper(c) * t
+            return s, s.sum()
+
+        return jax.lax.scan(step, x, x)[1].mean()
+
+    def sources(fun, *args):
+        [call] = taxpr.trace(jax.jit(fun))(*args).eqns
+        return [one.source for one in statements_inside(call)]
+
+    W = jnp.eye(4)
+    assert "return a * b + x" not in sources(wrapped, X, W)
+    assert "return jnp.mean((helper(x @ w) - 1.0) ** 2)" in sources(wrapped, X, W)
+    assert "return a * b + x" in sources(handed, X, W)
+    assert "return s, s.sum()" not in sources(looped, X)
+    assert "return jax.lax.scan(step, x, x)[1].mean()" in sources(looped, X)
+
+
+def test_a_variable_is_that_of_a_call_only_if_it_is_all_of_its_value():
+    class Vector:
+        def __init__(self, x):
+            self.x = pushed(x)
+
+        def __add__(self, other):
+            return Vector(self.x + jnp.sin(other.x))
+
+    def fun(x):
+        inside = x.at[jnp.argmax(x)].set(energy(x).sum())
+        total = pushed(x).sum()
+        by_lambda = (lambda z: pushed(z) * 2.0)(x)
+        mapped = jax.vmap(energy)(x[:, None])
+        vector = Vector(x)
+        both = vector + vector
+        return inside + total + by_lambda + mapped + vector.x + both.x
+
+    assert said(fun, X) == [
+        "inside = … energy(…)",
+        "total = … pushed(…)",
+        "by_lambda = … pushed(…)",
+        "mapped = energy(…)",
+        "vector = Vector(…)",
+        "both = … Vector(…)",
+    ]
 
 
 def test_of_several_parts_alike_the_first_lists_its_statements():
