@@ -239,11 +239,12 @@ def test_titles_of_frames_stay_in_sight(panel):
         """By the frame where its title begins and ends; of those of which enough is in sight."""
         found = {}
         for frame in page.locator(".tx-stage > svg .cluster").all():
-            box, title = (one.bounding_box() for one in (frame, frame.locator("text").first))
+            box = frame.bounding_box()
+            lines = [line.bounding_box() for line in frame.locator("text").all()]
+            first, last = (min(x["x"] for x in lines), max(x["x"] + x["width"] for x in lines))
             room = min(box["x"] + box["width"], right) - max(box["x"], left)
-            if room > title["width"] + 20:
-                name = frame.get_attribute("data-address")
-                found[name] = title["x"], title["x"] + title["width"]
+            if room > last - first + 20:
+                found[frame.get_attribute("data-address")] = first, last
         return found
 
     begun = seen()

@@ -17,6 +17,8 @@ export class Boxes {
   constructor(svg) {
     /** @type {Map<Element, Box>} */
     this.known = new Map();
+    /** Where the texts that were moved begin in the drawing. @type {WeakMap<Element, number>} */
+    this.drawn = new WeakMap();
     this.origin = { x: 0, y: 0 };
     this.size = { width: 0, height: 0 }; // of all of it
     this.again(svg);
@@ -59,8 +61,24 @@ export class Boxes {
   shift(text, right) {
     const { x, ...box } = this.of(text);
     this.known.set(text, { x: x + right, ...box });
-    text.setAttribute("x", String(Number(text.getAttribute("x")) + right / PIXELS));
-    text.classList.add("tx-shifted");
+    const at = Number(text.getAttribute("x"));
+    const drawn = this.drawn.get(text) ?? at;
+    const to = at + right / PIXELS;
+    this.drawn.set(text, drawn);
+    text.setAttribute("x", String(to));
+    text.classList.toggle("tx-shifted", Math.abs(to - drawn) > 0.1);
+  }
+
+  /** Where all the lines of the title of a frame are; null if it has none. @param {Element} frame @returns {Box | null} */
+  lines(frame) {
+    const [first, ...more] = [...frame.querySelectorAll("text")].map((text) => this.of(text));
+    if (!first) return null;
+    const end = (/** @type {Box} */ { x, y, width, height }) => ({ x: x + width, y: y + height });
+    return more.reduce((all, line) => {
+      const [x, y] = [Math.min(all.x, line.x), Math.min(all.y, line.y)];
+      const [a, b] = [end(all), end(line)];
+      return { x, y, width: Math.max(a.x, b.x) - x, height: Math.max(a.y, b.y) - y };
+    }, first);
   }
 
   /** Where an element is looked at: its middle, or that of the title of a frame. @param {Element} item */

@@ -537,7 +537,9 @@ export class Picture {
     const end = this.stage.clientWidth - MARGIN - box.width * scale;
     const grown = Math.min(Math.max(at - (box.width * scale) / 2, MARGIN), Math.max(end, MARGIN));
     const left = Math.max(Math.min(grown, at - half * scale), at - (box.width - half) * scale);
-    const shift = box.x + (at - left) / scale - this.boxes.title(frame).x;
+    const lines = this.boxes.lines(frame) ?? box;
+    const room = box.x + box.width - TITLE - lines.x - lines.width; // for the longest of them
+    const shift = Math.min(box.x + (at - left) / scale - this.boxes.title(frame).x, room);
     if (box.width > 2 * half) for (const text of frame.querySelectorAll("text")) this.boxes.shift(text, shift);
   }
 

@@ -14,12 +14,13 @@ const begins = new WeakMap();
 export function keepTitles(frames, boxes, sight) {
   for (const frame of frames) {
     const box = boxes.of(frame);
-    const title = frame.querySelector("text");
     const passes = box.x + box.width < sight.x || sight.x + sight.width < box.x;
-    if (!title || passes || box.y + box.height < sight.y || sight.y + sight.height < box.y) continue;
-    const { x, width } = boxes.of(title);
-    const own = begins.get(title) ?? x;
-    begins.set(title, own);
+    if (passes || box.y + box.height < sight.y || sight.y + sight.height < box.y) continue;
+    const title = boxes.lines(frame);
+    if (!title) continue;
+    const { x, width } = title; // of the longest of its lines
+    const own = begins.get(frame) ?? x;
+    begins.set(frame, own);
     const [first, last] = [box.x + MARGIN, box.x + box.width - MARGIN - width];
     const seen = Math.max(Math.min(own, sight.x + sight.width - MARGIN - width), sight.x + MARGIN);
     const right = (seen === own ? own : Math.max(Math.min(seen, last), first)) - x;
