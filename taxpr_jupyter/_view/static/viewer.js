@@ -67,6 +67,7 @@ export class Viewer {
     );
     this.timeline = new Timeline((alive, now) => this.picture.live(alive, now));
     this.legend = folded("What the nodes and lines of the picture are", drawLegend(model.get("_legend")));
+    this.legend.classList.add("tx-legend-folded");
     this.find = new Find(send, this.picture, model.get("_criteria"));
     this.text = new Lines("Text of the program", "tx-text", { ...several, select, send });
     this.source = new SourceLines({
