@@ -15,17 +15,27 @@ from taxpr_jupyter import draw
 AXE = Path(sys.prefix, "node_modules", "axe-core", "axe.min.js")
 CHANGE = "theme => jupyterapp.commands.execute('apputils:change-theme', {theme})"
 # What axe finds in the part of the page below a selector: rule, and elements.
-# Of a node that the panel's border cuts, axe takes the lines inside for all of its label, and a
-# bracket that closes in the next one for another word: there its label is not asked about.
+# Of a node, or a title of a frame, that the panel's border cuts, axe takes the lines inside for all
+# of its label, and a bracket that closes in the next one for another word: there all of its lines
+# must be in its label as they stand.
 FOUND = """async where => {
     const { violations } = await axe.run(where, { elementRef: true });
     const cut = element => {
         const panel = element.closest(".taxpr-panel")?.getBoundingClientRect();
-        const { top, bottom } = element.getBoundingClientRect();
-        return element.matches(".node") && panel && (top < panel.top || bottom > panel.bottom);
+        const lines = [...element.querySelectorAll("text")];
+        const parts = element.matches(".cluster") ? lines : [element];
+        return element.matches(".node, .cluster") && panel && parts.some(part => {
+            const { top, bottom } = part.getBoundingClientRect();
+            return top < panel.top || bottom > panel.bottom;
+        });
     };
+    const told = element => {
+        const lines = [...element.querySelectorAll("text")].map(text => text.textContent.trim());
+        return element.getAttribute("aria-label").includes(lines.join(" "));
+    };
+    const fine = element => cut(element) && told(element);
     return violations.flatMap(({ id, nodes }) =>
-        nodes.filter(node => id !== "label-content-name-mismatch" || !cut(node.element))
+        nodes.filter(node => id !== "label-content-name-mismatch" || !fine(node.element))
             .map(node => `${id}: ${node.html.slice(0, 160)} ${node.failureSummary}`));
 }"""
 
