@@ -55,8 +55,8 @@ def lines_of(
     """`x = push(…); log_q = flow_log_density(…)`: statements in a few lines; the most telling ones.
 
     If there is room for more, each has its own line, and the most telling ones are as in the
-    source: `log_q = flow_log_density(frozen, x)`. What is left in a larger part is for the
-    statements of the functions that they call, each after `in flow_log_density:`.
+    source: `log_q = flow_log_density(frozen, x)`. A larger part also has the statements of the
+    functions that they call, each after `in flow_log_density:`.
 
     Args:
         said: The statements.
@@ -169,7 +169,7 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 
 
 def is_more(one: StatementWords) -> bool:
-    """Whether it stands for what no room is left for."""
+    """Whether it is the sign of statements that are left out."""
     return one.targets == MORE.targets
 
 

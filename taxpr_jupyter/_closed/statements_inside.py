@@ -142,7 +142,7 @@ class _Walk:
     def inside(
         self, rows: Sequence[Read], level: int, depth: int, within: int
     ) -> list[StatementWords]:
-        """The statements of what a statement at a level of the stacks calls."""
+        """The statements of the functions that one at a level of the stacks calls."""
         inner = [*self.code(rows, level + 1, depth, within)]
         for one in rows:
             inner += self.nested(one.eqn, depth, within) if len(one.stack) == level + 1 else ()

@@ -159,7 +159,7 @@ class Borders:
     def _returned(
         scope: Scope, atoms: Sequence[Any], indices: Sequence[int], cluster: str | None
     ) -> list[str]:
-        """The variables of some outputs, "" for each of which another output has the same.
+        """The variables of some outputs; "" if another output has the same.
 
         Then the variable has another value at the end, as in ``b = a; a = jnp.cos(a)``.
         """
