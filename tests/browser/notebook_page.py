@@ -60,6 +60,11 @@ def is_save(response: Any) -> bool:
     return response.request.method == "PUT" and "/api/contents/" in response.url
 
 
+def is_checkpoint(response: Any) -> bool:
+    """Whether this ends a save: until then JupyterLab passes over the key for another one."""
+    return response.request.method == "POST" and "/checkpoints" in response.url
+
+
 class NotebookPage:
     """A notebook opened in JupyterLab or Notebook 7.
 

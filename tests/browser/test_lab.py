@@ -6,7 +6,16 @@ import re
 
 import pytest
 from browser.conftest import BUILD
-from browser.notebook_page import SECONDS, NotebookPage, expect, in_python, is_save, notebook, until
+from browser.notebook_page import (
+    SECONDS,
+    NotebookPage,
+    expect,
+    in_python,
+    is_checkpoint,
+    is_save,
+    notebook,
+    until,
+)
 from browser.programs import ADD, IMPORTS, QUICKSTART, SCAN, SCANNED, TANH, whole_way
 
 import taxpr
@@ -195,7 +204,7 @@ def test_the_notebook_is_saved_by_its_key_from_within_the_panel(page, opened):
         panel.node(TANH),
     ):
         focused.focus()
-        with page.expect_response(is_save):
+        with page.expect_response(is_checkpoint), page.expect_response(is_save):
             page.keyboard.press("Control+s")
         expect(focused).to_be_focused()
         for key in ("a", "Control+a", "Control+x", "d", "d"):
@@ -273,9 +282,12 @@ def test_the_keyboard_is_enough(page, opened):
     assert panel.place()[2] > scale
     page.keyboard.press("-")
     assert abs(panel.place()[2] - scale) < 1e-6
-    page.keyboard.press("0")
+    for _ in range(2):  # what can be read, and then all of it, which needs no map
+        page.keyboard.press("0")
+    expect(panel.stage.locator(".tx-map")).to_be_hidden()
     page.keyboard.press("Tab")  # ×, then the name of the tag
     page.keyboard.press("Tab")
+    expect(panel.inspector.locator(".tx-field")).to_be_focused()
     page.keyboard.type("h")
     page.keyboard.press("Enter")
     expect(panel.inspector.locator(".tx-chip-tag")).to_have_text("h")
