@@ -105,7 +105,7 @@ class Folded:
                 names = names if all(names) else ()
                 few = size.total <= FEW
                 # Of several parts alike the first says what is in them.
-                again = _NUMBER.fullmatch(item.note)
+                again = item.kind == "more" or _NUMBER.fullmatch(item.note)
                 inside = self.inside(block, item)
                 inside = labels.Inside(casts=inside.casts) if few or again else inside
                 updates: Sequence[str] = ()
