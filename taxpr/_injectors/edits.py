@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 
 from taxpr import _compat
 from taxpr._compat import Array, ArrayLike, DType, PyTree
-from taxpr._errors import InjectorError
+from taxpr._errors import InjectorError, a_type
 from taxpr._injectors.declare import injector
 from taxpr._injectors.kind import Param
 from taxpr._jaxprs.prng import one_key
@@ -38,7 +38,7 @@ def _fitted(name: str, parameter: str, value: ArrayLike, x: Array) -> Array:
         value = jnp.asarray(value)
     except (TypeError, ValueError):
         raise InjectorError(
-            f"{name}: {parameter} is a {type(value).__name__}, where the token has an array. Give "
+            f"{name}: {parameter} is {a_type(value)}, where the token has an array. Give "
             "a number or an array."
         ) from None
     if _rank(value.dtype) > max(_rank(x.dtype), 1):

@@ -104,7 +104,7 @@ def _fitted(found: Sequence[StatementWords], width: int, few: int, room: int) ->
     kept, variables = {k: found[k] for k in order}, _VARIABLES[0]
     while kept:
         shown = [kept[k] for k in sorted(kept)]
-        shown += [MORE] if len(kept) < len(found) and not is_more(shown[-1]) else []
+        shown += [MORE] if len(kept) < len(found) and not _is_more(shown[-1]) else []
         texts = _short(shown, variables)
         lines = _wrapped("; ".join(filter(None, _branched(shown, texts))), width, few)
         if len(lines) <= few or len(kept) == 1:
@@ -131,8 +131,8 @@ def _as_written(
             longer = _rows(shown, found | written | {k: source}, {*written, k}, width)
             if len(longer) <= room:
                 written[k], lines = source, longer
-    untold = (k for k, one in enumerate(shown) if _is_result(one) and k not in written)
-    return [*lines, "…"] if lines and lines[-1][-1] != "…" and any(True for _ in untold) else lines
+    untold = any(_is_result(one) and k not in written for k, one in enumerate(shown))
+    return [*lines, "…"] if untold and lines and lines[-1][-1] != "…" else lines
 
 
 def _rows(
@@ -157,7 +157,7 @@ def _branched(said: Sequence[StatementWords], texts: Iterable[str]) -> Iterator[
     """The texts of statements, the first of each branch with its name before it."""
     branch = ""
     for one, text in zip(said, texts, strict=True):
-        named = one.branch != branch and not is_more(one) and text
+        named = one.branch != branch and not _is_more(one) and text
         yield f"{one.branch}: {text}" if named else text
         branch = one.branch if text else branch
 
@@ -168,7 +168,7 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
-def is_more(one: StatementWords) -> bool:
+def _is_more(one: StatementWords) -> bool:
     """Whether it is the sign of statements that are left out."""
     return one.targets == MORE.targets
 
@@ -179,6 +179,7 @@ def _is_result(one: StatementWords) -> bool:
 
 
 def bare(names: Iterable[str]) -> list[str]:
+    """Names of functions without the sign of a derivative."""
     return [name.removeprefix("∂ ") for name in names]
 
 

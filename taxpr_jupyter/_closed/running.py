@@ -75,12 +75,18 @@ def name_of(frame: introspect.Statement) -> str:
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def targets_in(text: str) -> tuple[str, ...]:
-    """The variables that a statement assigns, but for `_`; none of another statement."""
+def _parsed(text: str) -> ast.stmt | None:
+    """A statement; None for a head, such as `for k in range(3)`."""
     try:
         [node] = ast.parse(text).body
-    except (SyntaxError, ValueError):  # a head such as `for k in range(3)`
-        return ()
+    except (SyntaxError, ValueError):
+        return None
+    return node
+
+
+def targets_in(text: str) -> tuple[str, ...]:
+    """The variables that a statement assigns, but for `_`; none of another statement."""
+    node = _parsed(text)
     match node:
         case ast.Assign():
             found = [name for target in node.targets[-1:] for name in _names(target)]
@@ -91,16 +97,12 @@ def targets_in(text: str) -> tuple[str, ...]:
     return tuple(name for name in found if name != "_")
 
 
-@functools.lru_cache(maxsize=1 << 12)
 def words_given(text: str) -> frozenset[str] | None:
     """The words in the arguments of the call that an assignment consists of: `f(a.b, g(c))`.
 
     None if it is no call.
     """
-    try:
-        [node] = ast.parse(text).body
-    except (SyntaxError, ValueError):
-        return None
+    node = _parsed(text)
     value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
     if not (isinstance(value, ast.Call) and _is_named(value.func)):
         return None
@@ -120,26 +122,18 @@ def _is_named(func: ast.expr) -> bool:
     return isinstance(func, ast.Name)
 
 
-@functools.lru_cache(maxsize=1 << 12)
 def returned_call(text: str) -> str:
     """The function whose results a statement or lambda returns as they are, or ""."""
-    try:
-        [node] = ast.parse(text).body
-    except (SyntaxError, ValueError):
-        return ""
+    node = _parsed(text)
     value = node.value if isinstance(node, ast.Return | ast.Expr) else None
     value = value.body if isinstance(value, ast.Lambda) else value
     func = value.func if isinstance(value, ast.Call) else None
     return func.id if isinstance(func, ast.Name) else ""
 
 
-@functools.lru_cache(maxsize=1 << 12)
 def hands_on(text: str) -> bool:
     """Whether a `return` or expression hands on a result: `return f(x)`, `return f(x), None`."""
-    try:
-        [node] = ast.parse(text).body
-    except (SyntaxError, ValueError):
-        return False
+    node = _parsed(text)
     value = node.value if isinstance(node, ast.Return | ast.Expr) else None
     parts = value.elts if isinstance(value, ast.Tuple) else [value]
     made = [one for one in parts if not isinstance(one, ast.Name | ast.Constant)]

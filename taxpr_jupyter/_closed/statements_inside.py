@@ -42,7 +42,7 @@ def statements_in(eqns: Iterable[introspect.JaxprEqn]) -> list[StatementWords]:
     every = [read(eqn) for eqn in eqns[:READ]]
     own = in_root(every)
     level = shared([one.stack for one in own])
-    walk = _Walk()
+    walk = _StatementReader()
     said = [*walk.code(own, level)]
     for one in own if not said else ():  # the statement has loops or calls
         said += walk.nested(one.eqn, 0) if len(one.stack) == level else ()
@@ -57,7 +57,7 @@ def statements_inside(eqn: introspect.JaxprEqn) -> list[StatementWords]:
     A library's equation has the user's functions that it calls, if the user's line does not name
     them.
     """
-    return _unlike(_Walk().nested(eqn, 0))
+    return _unlike(_StatementReader().nested(eqn, 0))
 
 
 def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
@@ -78,12 +78,14 @@ def _without_results(said: Iterable[StatementWords]) -> Iterator[StatementWords]
             yield one._replace(source="") if returns else one
 
 
-class _Walk:
+class _StatementReader:
     """Reads the statements of a part; what is in it several times once."""
 
     def __init__(self) -> None:
-        self._said: dict[object, list[StatementWords]] = {}  # by an equation, and how deep it is
-        self._called: dict[object, tuple[str, ...]] = {}  # by a jaxpr, and what is around it
+        # By an equation and how deep it is, and by a jaxpr and what is around it.
+        self._said: introspect.ByIdentity[dict[tuple[int, int], list[StatementWords]]]
+        self._called: introspect.ByIdentity[dict[Transformations, tuple[str, ...]]]
+        self._said, self._called = introspect.ByIdentity(), introspect.ByIdentity()
 
     def code(
         self, every: Sequence[Read], level: int, depth: int = 0, within: int = 0
@@ -105,7 +107,8 @@ class _Walk:
         for rows in statements.values():
             frame = rows[0].stack[level]
             targets = targets_in(frame.text)
-            calls, returned = _of_jax(rows, frame) or self._calls_at(rows, level, around)
+            of_jax = _of_jax(rows, frame)
+            calls, returned = of_jax or self._calls_at(rows, level, around)
             given = words_given(frame.text)
             whole = tuple(
                 name
@@ -126,16 +129,15 @@ class _Walk:
                 loops = any(is_loop(one.eqn) for one in rows)
                 many = sum(one.eqn.primitive not in _ARRANGING for one in rows)
                 telling = min(many, _CALLS - 1) + _CALLS * (bool(calls) + loops)
-                source = " ".join(frame.text.split())
-                looks = not inner and len(calls) == 1 and calls[0].isidentifier()
-                looks = looks and within < _WITHIN
+                looks = not (inner or of_jax) and len(calls) == 1 and within < _WITHIN
+                looks = looks and calls[0].isidentifier()  # and no derivative
                 called = self.inside(rows, level, depth, within + 1) if looks else ()
                 yield StatementWords(
                     targets,
                     () if inner else whole or calls,
                     telling,
                     bool(whole or not calls),
-                    source=source,
+                    source=frame.text,
                     within=tuple(_unlike(called)),
                 )
 
@@ -150,13 +152,13 @@ class _Walk:
 
     def nested(self, eqn: introspect.JaxprEqn, depth: int, within: int = 0) -> list[StatementWords]:
         """The statements in the nested jaxprs of an equation."""
-        key = id(eqn), depth, within
-        if key not in self._said:
-            self._said[key] = [*self._read_nested(eqn, depth, within)]
-        return self._said[key]
+        said = self._said.of(eqn, lambda _: {})
+        if (depth, within) not in said:
+            said[depth, within] = [*self._read_nested(eqn, depth, within)]
+        return said[depth, within]
 
     def _read_nested(
-        self, eqn: introspect.JaxprEqn, depth: int, within: int = 0
+        self, eqn: introspect.JaxprEqn, depth: int, within: int
     ) -> Iterator[StatementWords]:
         called: dict[str, None] = {}
         branches: dict[str, list[StatementWords]] = {}
@@ -202,10 +204,10 @@ class _Walk:
         self, nested: introspect.Nested, eqn: introspect.JaxprEqn, around: Transformations
     ) -> tuple[str, ...]:
         """The user's function that a nested jaxpr was traced from, or those that it calls."""
-        key = id(nested.jaxpr), around
-        if key not in self._called:
-            self._called[key] = self._read_called(nested, eqn, around)
-        return self._called[key]
+        called = self._called.of(nested.jaxpr, lambda _: {})
+        if around not in called:
+            called[around] = self._read_called(nested, eqn, around)
+        return called[around]
 
     def _read_called(
         self, nested: introspect.Nested, eqn: introspect.JaxprEqn, around: Transformations
@@ -239,9 +241,6 @@ def _of_jax(rows: Sequence[Read], frame: introspect.Statement) -> _Calls | None:
         if any(one is not None and one.place == frame.place for one in found):
             return ("associative_scan",), ["associative_scan"]
     return None
-
-
-# --- calls ----------------------------------------------------------------------------------------
 
 
 def _signed(

@@ -308,6 +308,11 @@ def test_a_variable_is_that_of_a_call_only_if_it_is_all_of_its_value():
     ]
 
 
+def test_what_a_function_of_jax_calls_is_not_told_as_its_statements():
+    every = statements_in(taxpr.trace(recurrence)(X).eqns)
+    assert [one.within for one in every] == [()] * len(every)
+
+
 def test_of_several_parts_alike_the_first_lists_its_statements():
     def spread(x):
         half = x.reshape(2, -1) * 2.0
