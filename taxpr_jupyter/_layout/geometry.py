@@ -57,6 +57,34 @@ class LineGrid:
         return found
 
 
+class BoxGrid:
+    """A grid index of boxes, to find those that overlap a box."""
+
+    def __init__(self, boxes: Iterable[Box] = ()):
+        self._cells: defaultdict[tuple[int, int], list[tuple[int, Box]]] = defaultdict(list)
+        self._number = 0
+        for box in boxes:
+            self.add(box)
+
+    def add(self, box: Box) -> None:
+        """Add a box."""
+        part = self._number, box
+        self._number += 1
+        for cell in _cells(box):
+            self._cells[cell].append(part)
+
+    def meeting(self, box: Box) -> list[Box]:
+        """The boxes that overlap a box, the first that was added first."""
+        left, top, right, bottom = box
+        found = {
+            part
+            for cell in _cells(box)
+            for part in self._cells.get(cell, ())
+            if left < part[1][2] and part[1][0] < right and top < part[1][3] and part[1][1] < bottom
+        }
+        return [one for _, one in sorted(found)]
+
+
 def around(points: Sequence[Point]) -> Box:
     """The bounding box of some points."""
     xs, ys = zip(*points, strict=True)

@@ -7,19 +7,20 @@ text without such a position is left out.
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from taxpr_jupyter._layout.dot import text_width
 from taxpr_jupyter._layout.geometry import (
     Box,
+    BoxGrid,
     LineGrid,
     Point,
     any_within,
     away_from,
     centred,
     grown,
-    meet,
     middle_of,
 )
 
@@ -84,40 +85,42 @@ class Places:
     def __init__(
         self, taken: Sequence[Box], bounds: Box, size: float, paths: Sequence[Sequence[Point]]
     ):
-        self._taken = taken
+        self._taken = BoxGrid(taken)
         self._bounds = bounds
         self._size = size
         self.lines = LineGrid(paths)
-        self._ends = [(k, end) for k, path in enumerate(paths) for end in (*path[:1], *path[-1:])]
+        self._ends: defaultdict[tuple[int, int], list[tuple[int, Point]]] = defaultdict(list)
+        for k, path in enumerate(paths):
+            for end in (*path[:1], *path[-1:]):
+                self._ends[_square(end)].append((k, end))
 
     def of(self, texts: Sequence[Text]) -> list[Point | None]:
         """The middle of each text; None if it has no position."""
         good = [list(itertools.islice(self._good(text), _ENOUGH)) for text in texts]
         found: list[Point | None] = [None] * len(texts)
-        taken: list[Box] = []
+        taken = BoxGrid()
         # Greedy: texts with the fewest possible positions first.
         for k in sorted(range(len(texts)), key=lambda k: len(good[k])):
-            free = [p for p in good[k] if not any(_overlap(grown(p.box, 1, 1), o) for o in taken)]
+            free = [place for place in good[k] if not taken.meeting(grown(place.box, 1, 1))]
             if free:
                 box = min(free, key=lambda place: place.cost).box
-                taken.append(box)
+                taken.add(box)
                 found[k] = middle_of(box)
         return found
 
     def _good(self, text: Text) -> Iterator[_LabelPlace]:
         """Positions where a reader assigns the text to its own edge, the nearest first."""
         end = text.path[0]
-        near = [box for box in self._taken if any_within(box, (end,), _REACH)]
         others = [
             point
-            for k, point in self._ends
+            for k, point in self._near(end)
             if k not in text.own and _TOGETHER < math.dist(point, end) < _REACH
         ]
         others.append(text.path[-1])
         for place in self._candidates(text):
             box = place.box
             outside = _area(box) - _overlap(box, self._bounds)
-            over = sum([_overlap(box, other) for other in near if meet(box, other)]) + outside
+            over = sum(_overlap(box, other) for other in self._taken.meeting(box)) + outside
             if over > _COVERED * _area(box):
                 continue
             if not place.upon and any_within(box, others, away_from(box, end)):
@@ -125,6 +128,12 @@ class Places:
             beside = self.lines.alone(text.own, box, _CLEAR)
             if beside is not None and beside <= _ASIDE + _OWN:
                 yield place._replace(cost=place.cost + _OVER * over)
+
+    def _near(self, point: Point) -> Iterator[tuple[int, Point]]:
+        """The ends of lines about a point, with the numbers of the lines."""
+        across, down = _square(point)
+        for one in itertools.product(range(across - 1, across + 2), range(down - 1, down + 2)):
+            yield from self._ends.get(one, ())
 
     def _candidates(self, text: Text) -> Iterator[_LabelPlace]:
         path, width = text.path, text_width(text.text, self._size)
@@ -153,6 +162,11 @@ class Places:
 
     def _box(self, middle: Point, width: float) -> Box:
         return centred(middle, width, self._size)
+
+
+def _square(point: Point) -> tuple[int, int]:
+    """The square of the picture, as wide and high as `_REACH`, that a point is in."""
+    return int(point[0] // _REACH), int(point[1] // _REACH)
 
 
 def _at(path: Sequence[Point], distance: float) -> tuple[Point, Point]:

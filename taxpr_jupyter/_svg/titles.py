@@ -1,6 +1,7 @@
 """Move the titles of clusters so that no edge runs through them."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 from taxpr_jupyter._layout.geometry import Box, Point, around, meet
@@ -20,13 +21,15 @@ class Titles:
         """The left end of a title: as far left as possible without crossing; else unchanged."""
         left, top, right, bottom = title
         width = right - left
-        found = list(self._crossings(top, bottom, cluster[0], cluster[2]))
+        found = sorted(self._crossings(top, bottom, cluster[0], cluster[2]))
         first, last = cluster[0] + _INSIDE, cluster[2] - _INSIDE - width
         starts = [first, *(end + _AROUND + 0.01 for _, end in found)]
+        before, reached = 0, -math.inf  # what begins left of a title's end, and where that ends
         for start in sorted(starts):
-            if first <= start <= last and not any(
-                a < start + width + _AROUND and start - _AROUND < b for a, b in found
-            ):
+            while before < len(found) and found[before][0] < start + width + _AROUND:
+                reached = max(reached, found[before][1])
+                before += 1
+            if first <= start <= last and reached <= start - _AROUND:
                 return start
         return left
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import jax
 import jax.numpy as jnp
@@ -437,6 +438,22 @@ class TestTitles:
     def test_without_room_it_stays(self):
         paths = [[(x, -20.0), (x, 40.0)] for x in range(0, 200, 20)]
         assert Titles(paths, []).left_of(self.TITLE, self.BOX) == 10.0
+
+    def test_it_is_the_first_place_that_nothing_crosses(self):
+        random = Random(0)
+        for _ in range(300):
+            xs = [float(random.randint(0, 190)) for _ in range(random.randint(0, 9))]
+            wide = [float(random.randint(0, 30)) for _ in xs]
+            nodes = [(x, 8.0, x + w, 30.0) for x, w in zip(xs, wide, strict=True)]
+            starts = [7.0, *(x + w + 3.01 for x, w in zip(xs, wide, strict=True))]
+            free = [
+                start
+                for start in starts
+                if 7 <= start <= 133
+                if not any(a < start + 63 and start - 3 < b for a, _, b, _ in nodes)
+            ]
+            found = Titles([], nodes).left_of(self.TITLE, self.BOX)
+            assert found == pytest.approx(min(free, default=10.0))
 
     def test_no_edge_runs_through_the_titles_of_a_picture(self):
         def f(a, b):

@@ -16,7 +16,7 @@ from taxpr_jupyter import draw
 from taxpr_jupyter._layout import layout as engines
 from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import plain
-from taxpr_jupyter._layout.geometry import LineGrid, flattened
+from taxpr_jupyter._layout.geometry import BoxGrid, LineGrid, flattened, meet
 from taxpr_jupyter._layout.layout import convert, lay_out
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._svg import raster
@@ -88,6 +88,13 @@ class TestGaps:
         assert lines.through(AROUND) == {0}
         assert lines.through((-1.0, -1.0, 50.0, 1.0)) == {0, 1}
         assert lines.through((20.0, 20.0, 30.0, 30.0)) == set()
+
+    def test_which_boxes_overlap_a_box(self):
+        boxes = [(x, y, x + 30.0, y + 7.0) for x in range(0, 200, 25) for y in range(0, 200, 9)]
+        boxes += [(0.0, 0.0, 200.0, 200.0), (-90.0, -90.0, -80.0, 500.0)]
+        grid = BoxGrid(boxes)
+        for box in ((10.0, 10.0, 12.0, 60.0), (-100.0, 30.0, 90.0, 33.0), (300.0, 0.0, 400.0, 9.0)):
+            assert grid.meeting(box) == [one for one in boxes if meet(one, box)]
 
 
 def smaller(box):

@@ -11,6 +11,7 @@ from line_ends import between, misread, on_curves
 
 from taxpr_jupyter import draw
 from taxpr_jupyter._layout.geometry import flattened
+from taxpr_jupyter._svg import label_places
 from taxpr_jupyter._svg.label_places import Places, Text
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -170,3 +171,12 @@ def test_what_has_no_place_at_a_line_is_told_who_points_at_it():
     shown = re.findall(r"<text[^>]*>([012])</text>", svg)
     told = re.findall(r"at its end: ([012])\b", svg)
     assert sorted(shown + told) == sorted(edge.head for edge in drawing.picture.edges if edge.head)
+
+
+def test_only_what_is_near_is_compared_with_a_place(monkeypatch):
+    compared = []
+    monkeypatch.setattr(label_places, "_overlap", lambda a, b: compared.append(b) or 0.0)
+    far = [(float(x), 500.0, x + 5.0, 510.0) for x in range(0, 50_000, 10)]
+    near = (80.0, 90.0, 99.0, 100.0)
+    Places([*far, near], BOUNDS, 8.0, [UP]).of([Text(WORD, 0, UP)])
+    assert set(compared) == {BOUNDS, near}
