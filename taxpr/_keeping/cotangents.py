@@ -68,6 +68,7 @@ def with_gradient(
         if value is None or value.refusal:
             continue
         more: dict[str, Any] = {"value": value, "read": value, "cotangent": True}
+        more["of"] = one.value.address
         out.append(dataclasses.replace(one, name=f"∂ {one.name}", **more))
     return derived, out
 

@@ -42,6 +42,7 @@ class Wanted:
         variable: The variable that held it; None if unknown.
         read: The value to read: the same one, nearer to the outside.
         cotangent: Whether it is the cotangent of the variable's value.
+        of: The address of that value, if the cotangent is in the gradient of its program.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Wanted:
     variable: Variable | None = None
     path: str = ""
     cotangent: bool = False
+    of: str = ""
 
 
 def wanted(program: Program, where: Selector) -> tuple[list[Wanted], tuple[Skipped, ...]]:

@@ -198,4 +198,5 @@ def _part(one: Wanted, kept: KeptValue, mapped: tuple[int, ...]) -> Part:
         at = held.file, held.line, held.function.replace(".<locals>", "")
     else:
         at = (source.file, source.line, source.function) if source else (None, None, "")
-    return Part(one.name, one.path, one.value.address, *at, held, mapped, kept, one.cotangent)
+    address = one.of or one.value.address
+    return Part(one.name, one.path, address, *at, held, mapped, kept, one.cotangent)

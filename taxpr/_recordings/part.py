@@ -61,7 +61,7 @@ class Part:
     Attributes:
         name: The name: a variable, a tag's name, or an address.
         path: Its path in the value of the name.
-        address: The address of the value.
+        address: The address of the value; a cotangent by ``grads`` has its value's.
         file: The file of the source that made it; None if it is not known.
         line: The line.
         function: The function.

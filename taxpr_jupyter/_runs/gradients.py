@@ -113,7 +113,27 @@ def has_cotangents(program: taxpr.Program) -> bool:
 
     That is the case if it takes a derivative inside, or has a result to differentiate.
     """
-    return _differentiates(program) or bool(losses_of(program))
+    return differentiates(program) or bool(losses_of(program))
+
+
+def differentiates(program: taxpr.Program) -> bool:
+    """Whether a program takes a derivative inside, as a train step does."""
+    return any(one.differentiated for one in program.variables())
+
+
+def loss_to_differentiate(program: taxpr.Program) -> str:
+    """The name of the first result that is a single float.
+
+    Raises:
+        PanelError: It has no such result.
+    """
+    losses = losses_of(program)
+    if not losses:
+        raise PanelError(
+            f"{program.name} has no cotangents: it takes no derivative, and no result is a "
+            "single float to differentiate"
+        )
+    return next(iter(losses.values()))
 
 
 def watched_with_cotangents(
@@ -131,23 +151,13 @@ def watched_with_cotangents(
     Raises:
         PanelError: There is nothing to differentiate.
     """
-    if not _differentiates(program):
-        losses = losses_of(program)
-        if not losses:
-            raise PanelError(
-                f"{program.name} has no cotangents: it takes no derivative, and no result is a "
-                "single float to differentiate"
-            )
-        return taxpr.watch(program, grads=next(iter(losses.values())))
+    if not differentiates(program):
+        return taxpr.watch(program, grads=loss_to_differentiate(program))
 
     def run(*args: Any, **kwargs: Any) -> taxpr.questions.Recording:
         values = taxpr.watch(program)(*args, **kwargs)
         traced = taxpr.trace(fun, names="cotangents")(*args, **kwargs)
-        where: Any = [
-            taxpr.maybe(taxpr.cotangent(taxpr.var(one.short, occurrence=one.occurrence)))
-            for one in traced.variables()
-        ]
-        found = taxpr.watch(traced, where)(*args, **kwargs)
+        found = taxpr.watch(traced, cotangents_of(traced))(*args, **kwargs)
         same = same_values(traced, program)
         # The axes of an outer `jax.vmap` may be elsewhere than in the value, so no axis is named.
         back = [
@@ -155,18 +165,35 @@ def watched_with_cotangents(
             for part in found.parts
             if part.variable in same
         ]
-        return taxpr.questions.Recording(
-            values.name,
-            values.out,
-            (*values.parts, *back),
-            (*values.skipped, *found.skipped),
-            tuple(dict.fromkeys((*values.notes, *found.notes))),
-            values.complete and found.complete,
-            values.states,
-        )
+        return with_back(values, found, back)
 
     return run
 
 
-def _differentiates(program: taxpr.Program) -> bool:
-    return any(one.differentiated for one in program.variables())
+def cotangents_of(traced: taxpr.Program) -> list[Any]:
+    """Selectors of the cotangents of all variables that have one, one for each variable.
+
+    Args:
+        traced: A program that was traced with ``names="cotangents"``.
+    """
+    return [
+        taxpr.maybe(taxpr.cotangent(taxpr.var(one.short, occurrence=one.occurrence)))
+        for one in traced.variables()
+    ]
+
+
+def with_back(
+    values: taxpr.questions.Recording,
+    found: taxpr.questions.Recording,
+    back: Sequence[Any],
+) -> taxpr.questions.Recording:
+    """A recording with the parts of another run added, which hold cotangents."""
+    return taxpr.questions.Recording(
+        values.name,
+        values.out,
+        (*values.parts, *back),
+        (*values.skipped, *found.skipped),
+        tuple(dict.fromkeys((*values.notes, *found.notes))),
+        values.complete and found.complete,
+        values.states,
+    )

@@ -23,11 +23,6 @@ from taxpr_jupyter._store.store import Store
 from taxpr_jupyter._store.tracer import Tracer
 from taxpr_jupyter._tracing.changed import ignoring
 
-NO_COTANGENTS = (
-    "With injectors no cotangents are recorded: session.watch(injectors=False, grads=True) runs "
-    "the program without changes"
-)
-
 
 class Asker:
     """Asks questions of the traced call, as it is with the changes of its source."""
@@ -72,7 +67,7 @@ class Asker:
 
         Raises:
             PanelError: A run is under way; the program knows no variables, see ``names`` of
-                `Session`; an injector cannot work.
+                `Session`; an injector cannot work, or the cotangents with it are not known.
             CancelledError: ``cancel`` was set.
 
         Example:
@@ -94,12 +89,10 @@ class Asker:
             plans.append(plan)
             program = plan.program if injectors else plan.untouched
             _check_names(program)
+            fun = self._tracer.fun if injectors else self._tracer.untouched_fun
             if injectors and plan.injected:
-                if grads:
-                    raise PanelError(NO_COTANGENTS)
-                return held_with_injectors(plan)
+                return held_with_injectors(plan, fun if grads else None)
             if grads:
-                fun = self._tracer.fun if injectors else self._tracer.untouched_fun
                 watching = watched_with_cotangents(program, fun)
             else:
                 watching = taxpr.watch(program)
