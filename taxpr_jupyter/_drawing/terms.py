@@ -22,10 +22,8 @@ from taxpr_jupyter._text.operations import (
     WHOLE,
     Operation,
 )
-from taxpr_jupyter._text.short import visible
+from taxpr_jupyter._text.short import BLANK, visible
 from taxpr_jupyter._tree.labels import is_plumbing
-
-BLANK = "•"  # `introspect.statements_of` writes it for an operand that is computed
 
 _BINDS: Mapping[type[ast.operator], int] = {
     ast.Add: ADDS,

@@ -17,7 +17,6 @@ from taxpr_jupyter._analysis.def_use import CONST, DefUse
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._drawing.roles import SAME
 from taxpr_jupyter._drawing.terms import (
-    BLANK,
     Meanings,
     Term,
     binds_of,
@@ -26,7 +25,7 @@ from taxpr_jupyter._drawing.terms import (
     together,
 )
 from taxpr_jupyter._text.paths import path_parts
-from taxpr_jupyter._text.short import literal_text, visible
+from taxpr_jupyter._text.short import BLANK, literal_text, visible
 from taxpr_jupyter._text.source_frames import SourceFrame, frames_around, frames_of
 from taxpr_jupyter._text.variables_at import HeldVariables
 from taxpr_jupyter._tree.labels import is_plumbing

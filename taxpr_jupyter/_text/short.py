@@ -13,6 +13,7 @@ from taxpr import introspect
 from taxpr_jupyter._text.hints import hint_of
 
 LINE = 28  # characters in one line of a label
+BLANK = "•"  # `introspect.statements_of` writes it for an operand that is computed
 _RESULTS = 6  # of an equation, of which the variables are told
 TOOLTIP = 160  # characters in one line of a tooltip
 _LINES = 12  # lines of a tooltip

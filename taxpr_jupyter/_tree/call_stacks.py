@@ -15,6 +15,7 @@ from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._closed.optimizers import PARTITIONS
 from taxpr_jupyter._text import short
+from taxpr_jupyter._text.operations import OPERATIONS, Operation
 from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.rules import is_of_rule
 from taxpr_jupyter._tree.source_steps import (
@@ -28,6 +29,8 @@ from taxpr_jupyter._tree.tree import Item
 
 _NUMBERS = re.compile(r"\d+(/\d+)*")
 _CHOICE = re.compile(r"\bif\b.*\belse\b", re.DOTALL)
+_CALL = re.compile(r"(?:\w+\.)*(\w+)\([^()]*(?:\([^()]*\)[^()]*)*\)")  # without more behind it
+_FILLS = re.compile(r"(zeros|ones|full)(_like)?")
 _DOTTED = re.compile(r"\w+(\.\w+)+")
 
 
@@ -194,8 +197,9 @@ class Units:
             if unit + 1 < len(paths) and paths[unit + 1][:depth] == path[:depth]:
                 continue  # it is in the middle of the statement
             for atom in self.eqns[unit].invars:
-                maker = None if introspect.is_literal(atom) else made.get(atom)
-                beside = () if maker is None else paths[maker]
+                if not introspect.is_literal(atom) and atom not in made:
+                    continue  # it comes from outside of the jaxpr, such as a sum that a loop keeps
+                beside = () if introspect.is_literal(atom) else paths[made[atom]]
                 path = path if path == beside else path[: common(path, beside)]
             paths[unit] = path
 
@@ -244,6 +248,26 @@ class Units:
         """One of these steps; None where there are fewer."""
         path = self.paths[unit]
         return path[depth] if depth < len(path) else None
+
+    def whole_expressions(self, start: int, stop: int, depth: int) -> dict[int, str]:
+        """The calls of functions in a statement that made a single unit each, by unit.
+
+        Other expressions may have made only a part of a derivative here, as `x ** 2` made `2 * x`.
+
+        Args:
+            start: The first unit.
+            stop: The one behind the last.
+            depth: How many steps lead to the statement, itself included.
+        """
+        paths = self.paths[start:stop]
+        times = Counter(id(path[depth]) for path in paths if len(path) > depth)
+        steps = ((k, path[depth]) for k, path in enumerate(paths, start) if len(path) > depth)
+        return {
+            unit: step.title
+            for unit, step in steps
+            if step.kind == "expression" and times[id(step)] == 1
+            if _calls(step.title, self.eqns[unit], self._is_derivative(unit))
+        }
 
     def is_called(self, unit: int, depth: int) -> bool:
         """Whether a function of the user's that the step at this depth calls made a unit."""
@@ -463,6 +487,21 @@ def _bodies(loop: introspect.JaxprEqn, libraries: bool = False) -> Iterator[tupl
         inner = (_outermost(eqn, libraries) for eqn in nested.jaxpr.eqns if nested.back)
         if body := next(filter(None, inner), None):
             yield body
+
+
+def _calls(expression: str, eqn: introspect.JaxprEqn, derived: bool) -> bool:
+    """Whether an expression calls the function that an equation computes, or its derivative."""
+    if short.BLANK in expression:
+        return False
+    if derived:
+        return not labels.fills(eqn)
+    call = _CALL.fullmatch(expression)
+    if call is None:
+        return False
+    if labels.fills(eqn):
+        return bool(_FILLS.fullmatch(call[1]))
+    named = OPERATIONS.get(eqn.primitive, Operation()).function
+    return call[1] in (eqn.primitive.name, named)
 
 
 def _passes(eqns: Sequence[Any], within_backward: bool) -> list[str]:

@@ -11,6 +11,7 @@ neither tags nor folding changes them.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,7 +71,15 @@ class Groups:
                 alike = forward[::-1] if len(forward) == len(items) else forward[:1] * len(items)
                 for item, partner in zip(items, alike, strict=True):
                     item.forward = partner.address
-        return made
+        return self._in_one_call(made)
+
+    def _in_one_call(self, items: list[Item]) -> list[Item]:
+        """Makes one group of all items, if they are a library's call that runs user functions."""
+        stop = len(self._units)
+        call = None if self._plain or len(items) == 1 else self._units.library_call(0, stop)
+        if call is None or not any(map(self._units.runs_users, range(stop))):
+            return items
+        return [self._make.group(call.kind, call.title, 0, stop, items)]
 
     # --- calls by a library -----------------------------------------------------------------------
 
@@ -292,10 +301,24 @@ class Groups:
             item.title = item.title if loop is None else loop
         for several in parts.values() if not repeats else ():
             _tell_apart(several)
+        if not repeats:
+            self._name_parts(start, stop, depth)
         runs_in = any(item.kind == "run" for item in arranged)
         if loop and not (repeats or runs_in) and len(arranged) > 1:  # its title is around all
             return [self._make.group("loop", loop, start, stop, arranged)]
         return arranged
+
+    def _name_parts(self, start: int, stop: int, depth: int) -> None:
+        """Calls single equations, which are parts of a statement, by their expressions.
+
+        Such as `jnp.zeros((2, 8))` of `lax.scan(cell, jnp.zeros((2, 8)), xs)`; but not those that a
+        comprehension repeats.
+        """
+        expressions = self._units.whole_expressions(start, stop, depth)
+        times = Counter(expressions.values())
+        for unit, title in expressions.items():
+            [item, *_] = self._units.items(unit, unit + 1)
+            item.title = item.title or (title if times[title] == 1 else "")
 
     def _made_by(
         self, step: SourceStep, start: int, stop: int, depth: int, children: Sequence[Item]
@@ -359,6 +382,7 @@ class Groups:
         for of_library, a, b in runs:
             items = self._loose(a, b)
             made += [self._make.run(a, b, items)] if of_library and b - a >= _ALIKE else items
+        self._name_parts(start, stop, self._units.common_steps(start, stop))
         return made
 
     def _repeated(self, start: int, stop: int) -> list[Item]:

@@ -197,3 +197,57 @@ def test_constants_that_jax_left_over_are_one_short_line():
     assert left
     assert all(re.fullmatch(r"\d constants \[unused\]", "".join(lines)) for lines in left)
     assert picture.counts.drawn + sum(picture.counts.folded.values()) == picture.counts.total
+
+
+CELL = {"a": jnp.eye(8), "b": jnp.ones((1, 8)), "c": jnp.ones((8, 3))}
+
+
+def recurrent(params, xs, target):
+    def cell(h, x):
+        h = jnp.tanh(x + h @ params["a"] + params["b"])
+        return h, h @ params["c"]
+
+    _, ys = jax.lax.scan(cell, jnp.zeros((2, 8)), xs)
+    return jnp.mean((ys - target) ** 2)
+
+
+def test_a_part_of_a_statement_that_is_one_equation_is_called_by_its_expression():
+    args = CELL, jnp.ones((5, 2, 8)), jnp.ones((5, 2, 3))
+    picture = draw(jax.value_and_grad(recurrent), *args).picture
+    made = label(picture, "jnp.zeros((2, 8))")
+    assert made == ("jnp.zeros((2, 8))", "broadcast_in_dim(0.0)", "f32[2,8]")
+
+
+def test_a_sum_of_derivatives_that_a_loop_keeps_is_of_the_statement_that_adds_to_it():
+    args = CELL, jnp.ones((5, 2, 8)), jnp.ones((5, 2, 3))
+    picture = draw(jax.value_and_grad(recurrent), *args).picture
+    assert not [node.lines for node in picture.nodes if node.lines[0].startswith("add_any")]
+    assert label(picture, "∂ return h, h @ params")[1] == "5 equations"  # the sums of c and h, too
+
+
+def test_a_part_of_a_derivative_has_not_the_name_of_what_is_not_computed():
+    @jax.jit
+    def inner(x, w):
+        return w * jnp.reciprocal(jnp.sin(x)) + jax.lax.scan(lambda c, _: (c, None), w, None, 3)[0]
+
+    def loss(x, w):
+        y = inner(x, w)
+        return jnp.sum(jnp.tanh(y + w) * jnp.exp(y) - w)
+
+    drawing = draw(jax.grad(loss), X, X, budget=20)
+    named = {"jnp.sin(x)": "sin", "jnp.exp(y)": "exp", "jnp.zeros": "broadcast_in_dim(0.0)"}
+    for node in (one for one in drawing.picture.nodes if one.kind == "eqn"):
+        for expression, operation in named.items():
+            assert not node.lines[0].startswith(expression) or node.lines[1] == operation
+
+
+def test_parts_that_a_comprehension_repeats_keep_their_operations():
+    def model(xs, y):
+        start = jax.lax.cond(y > 0, jnp.sin, jnp.cos, sum(jnp.sum(x) for x in xs))
+        for _ in range(3):
+            start = jnp.tanh(start * y) + y
+        return start
+
+    xs = [jnp.ones(k) for k in range(1, 5)]
+    picture = draw(model, xs, 1.0, budget=20).picture
+    assert not [node for node in picture.nodes if node.lines[0] == "jnp.sum(x)"]

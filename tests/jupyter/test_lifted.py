@@ -7,6 +7,7 @@ from called_functions import called_functions, hidden_functions
 
 import taxpr
 from taxpr_jupyter import draw
+from taxpr_jupyter._model.kinds import COMPUTING
 
 LIBRARY = """
 import jax
@@ -79,6 +80,14 @@ def until(field, y, args):
         return y / (1.0 + jnp.sum(y * y)), k + jnp.int32(1)
 
     return jax.lax.while_loop(lambda state: state[1] < 3, body, (y, jnp.int32(0)))[0]
+
+def loosely(field, y, args):
+    start = jnp.tanh(y) * jnp.cos(y) + y
+    for k in range(9):
+        start = jnp.sin(start) * (k + 1.5)
+    found = solve(field, start, args)[0]
+    first, second = jnp.split(jnp.concatenate([found, start]), 2)
+    return jnp.where(jnp.max(first) > 3.0, first, second) - jnp.mean(first)
 """
 
 
@@ -134,6 +143,22 @@ def test_a_function_in_a_loop_of_a_library_is_seen(library, name):
     loops = {"solve": "in scan ×4", "until": "in while › scan ×4"}[name]
     assert frame.lines == (f"field · {loops}, 1 of 2",)
     assert titled(picture, "drag = args").cluster == frame.id
+    assert eqns_in(picture) == picture.counts.total
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_program_that_is_one_call_of_a_library_is_one_frame_with_one_rest(library, jitted):
+    """However many statements of the library stand beside its loop."""
+
+    def run(y, args):
+        return library["loosely"](field, y, args)
+
+    picture = draw(jax.jit(run) if jitted else run, Y, ARGS).picture
+    rest, frame = titled(picture, "rest of solving"), titled(picture, "field")
+    assert titled(picture, "return library").id == rest.cluster == frame.parent
+    computing = [node.lines[0] for node in picture.nodes if node.kind in COMPUTING]
+    assert computing == ["rest of solving", 'drag = args["rate"] * y', computing[-1]]
+    assert computing[-1].startswith("force = ")
     assert eqns_in(picture) == picture.counts.total
 
 
