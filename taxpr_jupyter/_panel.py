@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._draw import shown_until_error
 from taxpr_jupyter._output.shell import running_shell
 from taxpr_jupyter._session.cells import CELLS
@@ -76,7 +77,8 @@ def open_session(
     **options: Any,
 ) -> Session:
     """A session for the running cell, in place of the one that the cell had."""
-    with shown_until_error(shell, options.get("text_only", False)):
+    # Else the garbage collector would go again and again through all that JAX keeps.
+    with shown_until_error(shell, options.get("text_only", False)), without_collection():
         session = Session(fun, args, kwargs, **options)
     CELLS.enter(session, shell)
     return session

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import taxpr
+from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.measured import Colours
@@ -64,7 +65,8 @@ class Layouts:
         """The SVG of a picture with this layout; the last one is kept."""
         found = self._finished
         if found is None or found[0] is not layout:
-            found = self._finished = layout, finish_svg(layout, picture)
+            with without_collection():  # one takes longer than this
+                found = self._finished = layout, finish_svg(layout, picture)
         return found[1]
 
 

@@ -102,7 +102,7 @@ class Jobs:
             except CancelledError:
                 self.say(CANCELLED)
             finally:
-                with self.lock:
+                with self._graph.together():
                     if self.end(task):
                         then(result, task.cancelled.is_set())
 

@@ -92,15 +92,17 @@ class PanelView(ipywidgets.VBox):
         graph.on_msg(lambda _, content, buffers: messages.take(content))
         self._unsubscribe = session.on_change(self._on_change)
         try:
-            self.showing.picture(session.svg())
+            svg = session.svg()
         except BaseException:  # an interrupt of the layout
             self.close()
             raise
-        self.showing.program()
-        self.showing.run()
-        self._runs.ran()
-        graph.views = list(session.views)
-        self._look(graph.view)
+        with graph.together():
+            self.showing.picture(svg)
+            self.showing.program()
+            self.showing.run()
+            self._runs.ran()
+            graph.views = list(session.views)
+            self._look(graph.view)
         graph.observe(self._sourcing.refresh, "svg")
         graph.observe(self._recorded.drawn, "svg")
         graph.observe(self._sourcing.asked, "answer")

@@ -117,6 +117,22 @@ def test_the_line_of_the_call_keeps_its_spaces_and_quotes(with_f):
     assert with_f.run("""%taxpr g(x, "a  'b")""").error is None
 
 
+def test_python_collects_no_garbage_while_a_function_is_traced(with_f):
+    with_f.good("""
+import gc
+collects = []
+def seen(x):
+    collects.append(gc.isenabled())
+    return f(x)
+""")
+    with_f.good("%taxpr seen(x)")
+    with_f.good("from taxpr_jupyter import panel\npanel(seen)(x)")
+    assert not any(with_f.names["collects"])
+    assert with_f.names["gc"].isenabled()
+    assert with_f.run("%taxpr seen('not a number')").error
+    assert with_f.names["gc"].isenabled()
+
+
 def test_a_semicolon_shows_nothing(with_f):
     assert with_f.run("%taxpr f(x);").result is None
     assert with_f.run("%%taxpr --name p\nf(x);").result is None

@@ -474,6 +474,30 @@ def test_a_step_of_the_slider_takes_one_message(session, view, remote, sent, mon
     assert {"tags", "controls", "handled", "results", "runs"} <= names
 
 
+def test_a_new_picture_takes_one_message(session, view, remote, sent):
+    [node, *_] = session.picture().foldable
+    before = len(sent())
+    remote.send("toggle", address=node)
+    assert view.wait(SECONDS)
+    wait_for(lambda: any("svg" in names for names in sent()[before:]))
+    [names] = [names for names in sent()[before:] if "svg" in names]
+    assert "counts" in names
+    assert sent()[-1] is names
+
+
+def test_a_new_panel_sends_all_with_its_picture(monkeypatch):
+    found = []
+
+    def send(graph, key=None):
+        found.append({key} if isinstance(key, str) else set(key or ()))
+
+    monkeypatch.setattr(ipywidgets.Widget, "send_state", send)
+    view = view_for(panel(jnp.sin)(0.5))
+    [names] = [names for names in found if "svg" in names]
+    assert {"call", "counts", "code"} <= names
+    view.close()
+
+
 def test_a_step_of_the_slider_is_shown_before_a_run_that_takes_long(
     session, view, remote, sent, monkeypatch
 ):
