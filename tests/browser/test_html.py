@@ -71,6 +71,9 @@ class Opened:
         return {node.get_attribute("data-address") for node in nodes.all()}
 
     def line(self, address):
+        tab = self.page.get_by_role("tab", name="Text")
+        if tab.get_attribute("aria-selected") != "true":
+            tab.click()
         return self.page.locator(f'[data-row="{address}"]')
 
 
@@ -241,6 +244,7 @@ def test_what_a_search_finds_is_lit_also_where_it_is_folded(walked):
 
 def test_the_picture_can_have_all_the_width_that_the_text_has(walked):
     stage, text = walked.page.locator(".tx-stage"), walked.page.locator(".tx-text")
+    walked.page.get_by_role("tab", name="Text").click()
     narrow, beside = stage.bounding_box()["width"], text.bounding_box()["width"]
     assert beside > 200
     walked.page.get_by_role("tab", name="Picture").click()
@@ -249,6 +253,34 @@ def test_the_picture_can_have_all_the_width_that_the_text_has(walked):
     walked.page.get_by_role("tab", name="Text").click()
     expect(walked.line(SCAN)).to_be_visible()
     assert stage.bounding_box()["width"] == pytest.approx(narrow, abs=1)
+
+
+def test_it_opens_on_the_picture_which_has_all_the_width_beside_the_inspector(walked):
+    tab = walked.page.get_by_role("tab", name="Picture")
+    expect(tab).to_have_attribute("aria-selected", "true")
+    assert walked.page.locator(".tx-stage").bounding_box()["x"] == 0
+    for part in (".tx-text", ".tx-source"):
+        expect(walked.page.locator(part)).to_be_hidden()
+
+
+def test_a_wide_picture_is_printed_whole(opened):
+    def wide(xs):
+        return [jnp.tanh(jnp.sin(x) * x) for x in xs]
+
+    page = opened(draw(wide, [jnp.ones(3)] * 30))
+    picture = page.page.locator(".tx-stage > svg")
+    page.page.set_viewport_size({"width": 800, "height": 900})
+    assert picture.evaluate("svg => svg.width.baseVal.value") > 800
+    page.page.get_by_role("button", name="Zoom in").click()
+    page.page.emulate_media(media="print")
+    box = picture.bounding_box()
+    assert (box["x"], box["width"]) == (0, 800)
+    edges = [node.bounding_box() for node in (page.nodes.first, page.nodes.last)]
+    assert all(0 <= one["x"] <= one["x"] + one["width"] <= 800 for one in edges)
+    for part in (".taxpr-grid", ".taxpr-view", ".tx-stage"):
+        outer = page.page.locator(part).bounding_box()
+        assert outer["y"] + outer["height"] >= box["y"] + box["height"] - 1, part
+    page.page.emulate_media(media="screen")
 
 
 def test_a_printed_page_is_the_picture_alone(walked):
@@ -495,6 +527,7 @@ def test_long_lines_of_the_text(opened):
     page = opened(draw(jax.grad(loss), params))
     assert page.page.locator(".tx-stage", has_text="[kept]").count() == 0
     expect(page.inspector).not_to_contain_text("for the backward pass.")
+    page.page.get_by_role("tab", name="Text").click()
     text = page.page.get_by_role("tabpanel", name="Text")
     assert text.evaluate("e => e.scrollWidth <= e.clientWidth")
 

@@ -22,7 +22,6 @@ import { Mistake, Search, placeOf, placesOf } from "./search.js";
 const INSIDE = "in:"; // begins the fragment of what is in an address
 const VIEW = "view:"; // begins the address of the picture of a view that was kept
 const FEW = 12; // ends of a value that are listed at first
-const NARROW = "(width < 760px)"; // then the text is below the picture, see page.css
 
 const $ = /** @type {(selector: string) => HTMLElement} */ ((selector) => document.querySelector(selector));
 /** @type {PageData} */
@@ -61,7 +60,7 @@ const traits = {
   call: $(".tx-title code").textContent ?? "",
   counts: $(".tx-title .tx-hint").textContent ?? "",
   note: $(".tx-picture-note").textContent ?? "",
-  view: matchMedia(NARROW).matches ? "picture" : "text",
+  view: "picture",
   rows: { view: "text", note: "", more: 0, rows },
   source: data.source,
   source_heat: data.heat,
