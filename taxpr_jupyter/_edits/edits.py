@@ -97,5 +97,21 @@ class Edits:
             and self._injectors() == other._injectors()
         )
 
+    def change_from(self, before: Edits) -> str:
+        """``"values"`` or ``"states"`` if nothing else is different from other edits; else ""."""
+        same = {"attached": before.attached, "states": before.states, "lines": before.lines}
+        kinds = [
+            {key: _kind(one) for key, one in edits.attached.items()} for edits in (before, self)
+        ]
+        if dataclasses.replace(self, **same) != before or kinds[0] != kinds[1]:
+            return ""
+        return "states" if self.states is not before.states else "values"
+
     def _injectors(self) -> dict[str, int]:
         return {key: id(one.injector) for key, one in self.attached.items() if not one.idle}
+
+
+def _kind(one: Attached) -> Any:
+    """All of an injector but its values, and whether it is on."""
+    parts = [(name, _kind(part)) for name, part in one.parts]
+    return one.name, one.kind, id(one.source), one.error, one.edits, parts

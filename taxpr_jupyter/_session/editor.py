@@ -1,13 +1,14 @@
 """The part of a session that changes the program: tags, injectors, their values."""
 
 import dataclasses
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, overload
 
 from taxpr_jupyter._edits.attach import Choice, choices
 from taxpr_jupyter._edits.attached import Attached
-from taxpr_jupyter._edits.edited import Place, Several
+from taxpr_jupyter._edits.edited import Edited, Place, Several
 from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._edits.steps import EditStep
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._session.ordering import Ordering
@@ -305,8 +306,7 @@ class Editor:
             >>> session.redo(), list(session.injectors)
             ('add at tag1', ['0:sin.0'])
         """
-        with self._store.change("tags", step=None):
-            return self._store.go(self._store.steps.undo(self._store.edited))
+        return self._go(self._store.steps.undo)
 
     def redo(self) -> str:
         """Does again what `undo` took back last.
@@ -317,8 +317,7 @@ class Editor:
         Raises:
             PanelError: There is nothing to redo, or something else was changed since.
         """
-        with self._store.change("tags", step=None):
-            return self._store.go(self._store.steps.redo(self._store.edited))
+        return self._go(self._store.steps.redo)
 
     @property
     def undoes(self) -> str:
@@ -331,6 +330,15 @@ class Editor:
         return self._store.steps.redoes
 
     # ---- within ------------------------------------------------------------------
+
+    def _go(self, way: Callable[[Edited], EditStep]) -> str:
+        with self._store.change("tags", step=None) as change:
+            before = self._store.edits
+            text = self._store.go(way(self._store.edited))
+            change.what = self._store.edits.change_from(before) or change.what
+        if change.what == "values":
+            self._store.tell("folding")  # a picture shows injectors that act
+        return text
 
     def _tag_all(self, places: Several, name: str | None, params: Mapping[str, Any]) -> list[str]:
         with self._store.change("tags") as step:

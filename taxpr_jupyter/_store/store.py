@@ -20,9 +20,15 @@ from taxpr_jupyter._model.model import count_of
 
 @dataclasses.dataclass
 class ChangeStep:
-    """The name of a step to undo; empty to name it by the change."""
+    """A change that is being made.
+
+    Attributes:
+        text: The name of the step to undo; empty to name it by the change.
+        what: The change, see `Session.on_change`.
+    """
 
     text: str
+    what: str
 
 
 class Store:
@@ -165,10 +171,10 @@ class Store:
                 step.
 
         Yields:
-            The step, whose name can be set.
+            The change, whose name and kind can be set.
         """
         with self.mistakes(), self.lock:
-            program, before, made = self.program, self._edited, ChangeStep(step or "")
+            program, before, made = self.program, self._edited, ChangeStep(step or "", what)
             try:
                 yield made
             except BaseException:
@@ -177,8 +183,9 @@ class Store:
             if step is not None:
                 self.steps.note(before, self._edited, text=made.text)
             self.error = None
-            what = what if self.program is program else "program"
-        self.tell(what)
+            if self.program is not program:
+                made.what = "program"
+        self.tell(made.what)
 
     @contextlib.contextmanager
     def mistakes(self) -> Iterator[None]:

@@ -94,6 +94,26 @@ def test_a_quick_run_is_followed_by_others_and_nothing_compiles(shown, compiled)
     assert compiled() == before
 
 
+def test_undo_and_redo_of_values_run_again_as_the_values_did(shown, compiled):
+    session = made()
+    view = shown(session)
+    session.run()
+    set_and_run(session, 0.25)
+    set_and_run(session, 0.75)
+    before = compiled()
+    for step, factor in (("undo", 0.5), ("redo", 0.75), ("undo", 0.5), ("redo", 0.75)):
+        view.messages.take({"do": step})
+        wait_for(lambda: not session.stale and not session.last.live)
+        assert session.last.outputs == pytest.approx(3 * factor * math.sin(1.0))
+        assert view.graph.history == {"undo": session.undoes, "redo": session.redoes}
+    assert compiled() == before
+    count = len(session.runs)
+    session.tag("in0")
+    session.undo()  # nothing that runs otherwise
+    assert view.wait(SECONDS)
+    assert len(session.runs) == count
+
+
 def test_a_slow_run_is_not_followed_and_one_that_becomes_slow_says_so(shown, monkeypatch):
     session = made()
     view = shown(session)
