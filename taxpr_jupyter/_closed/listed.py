@@ -1,19 +1,32 @@
-"""Statements of the user's in few words, or as the source has them, in the lines of a label."""
+"""Statements of the user's, as the source has them, in the lines of a label."""
 
 import re
-import textwrap
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-# The most lines, of statements in few words and of those as in the source, by the equations of the
-# part: a larger one would take more room if it were open.
-_LINES: Mapping[int, tuple[int, int]] = {0: (3, 8), 60: (4, 12), 150: (6, 24)}
-_WITHIN = 60  # equations: from so many on, the functions that are called are looked into
-_WIDER = 10  # characters: and lines are longer, so that fewer statements take two
-_FEW_CALLED = 3  # lines, of the statements of such a function in few words
-_LONG = 110  # characters of a statement that is written as in the source
-_MOST = 40  # statements: of more, only the most telling ones are looked at
-_VARIABLES = 4, 2  # of one assignment: if there is room, and if there is not
+from taxpr_jupyter._model.model import CodeLine, count_of
+from taxpr_jupyter._text import titles
+
+# The most lines by the equations of the part, and how many characters they have more than those of
+# another label, which are larger. A larger part would take more room if it were open.
+_LINES: Mapping[int, tuple[int, int]] = {
+    0: (14, 6),
+    30: (14, 18),
+    40: (22, 18),
+    100: (36, 30),
+    250: (44, 36),
+    500: (52, 36),
+}
+_CALLED = 15  # equations: from so many on, the functions that are called are looked into
+_ROWS = 6  # lines of a statement, of which else a part is left out
+_MOST = 150  # statements: of more, only the first ones are looked at
+_INDENT = 4  # characters, of what hangs in a loop of Python, and of what a statement goes on with
+_BODY = 2  # characters, of what is in a function
+_VARIABLES = 4  # of one assignment without its source
+# How much more it says that a statement makes the result or calls a function, in equations, and how
+# much less in each function further down, and for each line that it takes.
+_RESULT, _RETURN, _CALL, _DEEPER, _ROW, _MANY = 50, 20, 30, 20, 4, 30
+_CALLS = 100  # of `StatementWords.telling`
 
 
 class StatementWords(NamedTuple):
@@ -26,7 +39,9 @@ class StatementWords(NamedTuple):
         whole: Whether it assigns the results of the calls themselves.
         branch: The branch of a conditional that it is in; "" if no other branch has any.
         source: The statement as in the source; "" if there are several.
-        within: The statements of the one function of the user's that it calls.
+        within: The statements of the functions of the user's that it calls.
+        loops: The heads of the loops of Python around it, outermost first.
+        result: Whether it makes a result of its function.
     """
 
     targets: tuple[str, ...]
@@ -35,137 +50,213 @@ class StatementWords(NamedTuple):
     whole: bool = True
     branch: str = ""
     source: str = ""
-    within: "tuple[StatementWords, ...]" = ()
+    within: "tuple[FunctionWords, ...]" = ()
+    loops: tuple[str, ...] = ()
+    result: bool = False
 
-    def text(self, variables: int = _VARIABLES[0]) -> str:
+    def text(self) -> str:
         """`x = push(…)`, `y = … push(…)`, `temperature`, `push(…)`; "" of a `return x + y`."""
-        more = ["…"] if len(self.targets) > variables else []
-        targets = ", ".join([*self.targets[:variables], *more])
+        more = ["…"] if len(self.targets) > _VARIABLES else []
+        targets = ", ".join([*self.targets[:_VARIABLES], *more])
         called = ", ".join(f"{name}(…)" for name in self.calls)
         called = f"… {called}" if targets and called and not self.whole else called
         return " = ".join(filter(None, (targets, called)))
 
 
-MORE = StatementWords(("…",), telling=1 << 20)  # what no room is left for, or nobody has read
+class FunctionWords(NamedTuple):
+    """A function of the user's.
+
+    Attributes:
+        name: Its name.
+        around: The names of the functions that it is in, and its own: `train.step`.
+        place: Its file and first line.
+        said: Its statements.
+    """
+
+    name: str
+    around: str
+    place: tuple[str, int]
+    said: tuple[StatementWords, ...]
+
+
+MORE = StatementWords(("…",), telling=1 << 20)  # what nobody has read
+
+
+class _Line(NamedTuple):
+    """A statement with the lines that it takes.
+
+    Attributes:
+        said: The statement.
+        rows: Its lines.
+        score: How much it says.
+    """
+
+    said: StatementWords
+    rows: tuple[CodeLine, ...]
+    score: int
+
+
+class _Section(NamedTuple):
+    """The statements of a function after its head, which is "" for the part itself."""
+
+    head: str
+    lines: Sequence[_Line]
+    width: int
 
 
 def lines_of(
     said: Sequence[StatementWords], width: int, told: Iterable[str] = (), equations: int = 0
 ) -> list[str]:
-    """`x = push(…); log_q = flow_log_density(…)`: statements in a few lines; the most telling ones.
+    """`log_q = flow_log_density(frozen, x)`: statements in lines, as in the source.
 
-    If there is room for more, each has its own line, and the most telling ones are as in the
-    source: `log_q = flow_log_density(frozen, x)`. A larger part also has the statements of the
-    functions that they call, each after `in flow_log_density:`.
+    After them are the statements of the functions that they call, each after
+    `in flow_log_density:`. If there is no room for all, those which say least are left out as a
+    whole: `… 3 lines`. Results of functions are left out last.
 
     Args:
         said: The statements.
-        width: The characters of a line.
+        width: The characters of a line of another label.
         told: Lines with functions that are not told again.
         equations: How many equations they have made.
     """
-    words = {*re.findall(r"\w+", " ".join(told))}
-    few, room = max(lines for least, lines in _LINES.items() if equations >= least)
-    width += _WIDER * (equations >= _WITHIN)
+    title = " ".join(told)
+    words = {*re.findall(r"\w+", title)}
+    room, wider = max(lines for least, lines in _LINES.items() if equations >= least)
+    width += wider
     found = [
         one
         for one in said
-        if one.targets or _is_result(one) or not words.issuperset(bare(one.calls))
+        if one.targets or one.within or _is_result(one) or not words.issuperset(bare(one.calls))
     ]
-    if len(found) == 1 and not found[0].calls:  # which says nothing of how it is made
-        return []
-    if found and not any(one.targets or one.source for one in found):
+    if len(found) == 1 and not (found[0].calls or found[0].within):
+        return []  # it says nothing of how it is made
+    if found and not any(one.targets or one.source or one.within for one in found):
         names = [name for one in found for name in one.calls if name not in words]
-        return _wrapped(f"calls {', '.join(dict.fromkeys(names))}", width, few)[:few]
-    lines = _fitted(found, width, few, room)
-    if equations >= _WITHIN:
-        lines += _called(found, width, room - len(lines))
-    return lines
+        return titles.list_lines(f"calls {', '.join(dict.fromkeys(names))}", width)
+    functions = _called(found) if equations >= _CALLED else []
+    sections = _sections(found, functions, width, title)
+    return [*_fitted(sections, room)]
 
 
-def _called(said: Sequence[StatementWords], width: int, room: int) -> list[str]:
-    """The statements of the functions that statements call, the most telling ones first."""
-    lines: list[str] = []
-    todo = sorted((one for one in said if one.within), key=lambda one: -one.telling)
-    seen: set[str] = set()
-    for one in todo:  # which grows
-        head, left = f"in {one.calls[0]}:", room - len(lines) - 1
-        if head not in seen and left > 1:
-            found = _fitted(one.within, width, min(_FEW_CALLED, left), left)
-            lines += [head, *found] if len(found) > 1 or len(one.within) > 1 else []
-        seen.add(head)
-        todo += sorted((inner for inner in one.within if inner.within), key=lambda k: -k.telling)
-    return lines
+def _called(said: Iterable[StatementWords]) -> list[tuple[FunctionWords, int]]:
+    """The functions that statements call, each once, and how deep it is: nearer ones first."""
+    found: dict[tuple[str, int], tuple[FunctionWords, int]] = {}
+    nearest, depth = [*said], 1
+    while nearest:
+        called = [inner for one in nearest for inner in one.within if inner.place not in found]
+        for inner in called:
+            found.setdefault(inner.place, (inner, depth))
+        nearest, depth = [one for inner in called for one in inner.said], depth + 1
+    return [*found.values()]
 
 
-def _fitted(found: Sequence[StatementWords], width: int, few: int, room: int) -> list[str]:
-    """Statements in so few lines, or as in the source in no more than there is room for."""
-    order = sorted(range(len(found)), key=lambda k: (-found[k].telling, k))[:_MOST]
-    kept, variables = {k: found[k] for k in order}, _VARIABLES[0]
-    while kept:
-        shown = [kept[k] for k in sorted(kept)]
-        shown += [MORE] if len(kept) < len(found) and not _is_more(shown[-1]) else []
-        texts = _short(shown, variables)
-        lines = _wrapped("; ".join(filter(None, _branched(shown, texts))), width, few)
-        if len(lines) <= few or len(kept) == 1:
-            return _as_written(shown, texts, width, room) or lines[:few]
-        least = order[len(kept) - 1]
-        if variables == _VARIABLES[0]:
-            variables = _VARIABLES[1]
-        elif kept[least].targets and kept[least].calls:
-            kept[least] = kept[least]._replace(calls=())
-        else:
-            del kept[least]
-    return []
-
-
-def _as_written(
-    shown: Sequence[StatementWords], texts: Sequence[str], width: int, room: int
-) -> list[str]:
-    """Statements in lines, the most telling ones as in the source; empty if there is no room."""
-    found, written = dict(enumerate(texts)), dict[int, str]()
-    lines: list[str] = []
-    for k in sorted(found, key=lambda k: (-shown[k].telling, k)):
-        source = shown[k].source
-        if 0 < len(source) <= _LONG and source != found[k]:
-            longer = _rows(shown, found | written | {k: source}, {*written, k}, width)
-            if len(longer) <= room:
-                written[k], lines = source, longer
-    untold = any(_is_result(one) and k not in written for k, one in enumerate(shown))
-    return [*lines, "…"] if untold and lines and lines[-1][-1] != "…" else lines
-
-
-def _rows(
-    shown: Sequence[StatementWords],
-    texts: Mapping[int, str],
-    written: Container[int],
+def _sections(
+    said: Sequence[StatementWords],
+    functions: Sequence[tuple[FunctionWords, int]],
     width: int,
-) -> list[str]:
-    """A line for each statement that is as in the source; others share theirs."""
-    rows: list[str] = []
-    together = False
-    for k, text in enumerate(_branched(shown, texts.values())):
-        if together and k not in written:
-            rows[-1] += f"; {text}" if text else ""
-        elif text:
-            rows.append(text)
-        together = bool(rows) and k not in written and (together or bool(text))
-    return [line for row in rows for line in textwrap.wrap(row, width)]
+    title: str,
+) -> list[_Section]:
+    """The statements of a part and of the functions, with their lines."""
+    names = [inner.name for inner, _ in functions]
+    sections = [_Section("", [*_lines(said, width, 0, title)], width)]
+    left = _MOST - len(said)
+    for inner, depth in functions:
+        name = inner.name if names.count(inner.name) == 1 else inner.around
+        if left > 0:
+            lines = [*_lines(inner.said, width, depth)]
+            sections.append(_Section(f"in {name}:", lines, width))
+        left -= len(inner.said)
+    return sections
 
 
-def _branched(said: Sequence[StatementWords], texts: Iterable[str]) -> Iterator[str]:
-    """The texts of statements, the first of each branch with its name before it."""
-    branch = ""
-    for one, text in zip(said, texts, strict=True):
-        named = one.branch != branch and not _is_more(one) and text
-        yield f"{one.branch}: {text}" if named else text
-        branch = one.branch if text else branch
+def _lines(
+    said: Sequence[StatementWords], width: int, depth: int, title: str = ""
+) -> Iterator[_Line]:
+    branch, inside = "", _BODY * (depth > 0)
+    for one in said:
+        text = one.source or one.text()
+        loops = tuple(head for head in one.loops if head not in title)
+        if not text:
+            continue
+        named = one.branch != branch and not _is_more(one)
+        branch = one.branch if named else branch
+        indent = inside + _INDENT * len(loops)
+        whole = f"{branch}: {text}" if named else text
+        rows = tuple(_wrapped(whole, width, indent))
+        if len(rows) > _ROWS:
+            short = titles.shortened_source(whole, (_ROWS - 1) * (width - indent - _INDENT))
+            rows = tuple(_wrapped(short, width, indent))
+        score = min(one.telling % _CALLS, _MANY) - _ROW * len(rows)
+        score += _CALL * (one.telling >= _CALLS and not depth)
+        score += _RESULT * one.result - _DEEPER * depth
+        score += _RETURN * text.startswith("return ")
+        yield _Line(one._replace(loops=loops), rows, score)
 
 
-def _wrapped(text: str, width: int, most: int) -> list[str]:
-    text = re.sub(r"(∂|\w:) ", "\\1\N{NO-BREAK SPACE}", text)
-    lines = textwrap.wrap(text, width, max_lines=most + 1, placeholder=" …")
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+def _wrapped(text: str, width: int, indent: int) -> Iterator[CodeLine]:
+    first, *_ = titles.wrapped([text], width - indent)
+    yield CodeLine(first, indent)
+    if rest := text[len(first) :].lstrip():
+        for line in titles.wrapped([rest], width - indent - _INDENT):
+            yield CodeLine(line, indent + _INDENT)
+
+
+def _fitted(sections: Sequence[_Section], room: int) -> Iterator[str]:
+    """The lines of all sections, or of the statements which say most."""
+    order = [
+        (-line.score, a, b)
+        for a, section in enumerate(sections)
+        for b, line in enumerate(section.lines)
+    ]
+    kept: list[set[int]] = [set() for _ in sections]
+    used = [0] * len(sections)
+    for _, a, b in sorted(order):
+        trial = {*kept[a], b}
+        rows = sum(1 for _ in _rows(sections[a], trial))
+        if sum(used) - used[a] + rows <= room or not any(kept):
+            kept[a], used[a] = trial, rows
+    for section, shown in zip(sections, kept, strict=True):
+        if shown:
+            yield from _rows(section, shown)
+
+
+def _rows(section: _Section, kept: Collection[int]) -> Iterator[CodeLine]:
+    """The lines of some statements of a section, and between them how many others there are."""
+    if section.head:
+        yield CodeLine(section.head)
+    inside = _BODY * bool(section.head)
+    loops: tuple[str, ...] = ()
+    for run in _runs(section.lines, kept):
+        if isinstance(run, int):
+            yield CodeLine(f"… {count_of(run, 'line')}", inside)
+            continue
+        heads = run.said.loops
+        for k, head in enumerate(heads):
+            if loops[: k + 1] != heads[: k + 1]:
+                yield from _wrapped(f"{head}:", section.width, inside + _INDENT * k)
+        loops = heads
+        yield from run.rows
+
+
+def _runs(lines: Sequence[_Line], kept: Collection[int]) -> Iterator[_Line | int]:
+    """The statements that are kept, and between them the number of others."""
+    left: list[_Line] = []
+    for k, line in enumerate(lines):
+        if k not in kept:
+            left.append(line)
+            continue
+        yield from _left(left)
+        yield line
+        left = []
+    yield from _left(left)
+
+
+def _left(lines: Sequence[_Line]) -> Iterator[_Line | int]:
+    """The number of statements that are left out; one that takes no more room than it is told."""
+    if len(lines) == 1 and len(lines[0].rows) == 1 and not lines[0].said.loops:
+        yield lines[0]
+    elif lines:
+        yield len(lines)
 
 
 def _is_more(one: StatementWords) -> bool:
@@ -181,17 +272,3 @@ def _is_result(one: StatementWords) -> bool:
 def bare(names: Iterable[str]) -> list[str]:
     """Names of functions without the sign of a derivative."""
     return [name.removeprefix("∂ ") for name in names]
-
-
-def _short(said: Sequence[StatementWords], variables: int) -> list[str]:
-    """Each text once, "" for another time; a variable alone only if no other statement makes it."""
-    made = {one.targets for one in said if one.calls}
-    alone = [not one.calls and one.targets in made for one in said]
-    found: set[tuple[str, str]] = set()
-    texts: list[str] = []
-    for one, is_again in zip(said, alone, strict=True):
-        text = one.text(variables)
-        is_known = is_again or (one.branch, text) in found
-        texts.append("" if is_known else text)
-        found.add((one.branch, text))
-    return texts

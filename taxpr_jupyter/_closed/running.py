@@ -131,15 +131,6 @@ def returned_call(text: str) -> str:
     return func.id if isinstance(func, ast.Name) else ""
 
 
-def hands_on(text: str) -> bool:
-    """Whether a `return` or expression hands on a result: `return f(x)`, `return f(x), None`."""
-    node = _parsed(text)
-    value = node.value if isinstance(node, ast.Return | ast.Expr) else None
-    parts = value.elts if isinstance(value, ast.Tuple) else [value]
-    made = [one for one in parts if not isinstance(one, ast.Name | ast.Constant)]
-    return len(made) == 1 and isinstance(made[0], ast.Call)
-
-
 def _names(target: ast.expr) -> list[str]:
     if isinstance(target, ast.Tuple | ast.List):
         return [name for one in target.elts for name in _names(one)]

@@ -10,11 +10,10 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.names import function_of, is_of_library
 from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._closed.branches import key_of
-from taxpr_jupyter._closed.listed import MORE, StatementWords, bare
+from taxpr_jupyter._closed.listed import MORE, FunctionWords, StatementWords, bare
 from taxpr_jupyter._closed.running import (
     READ,
     Read,
-    hands_on,
     in_root,
     name_of,
     read,
@@ -25,12 +24,14 @@ from taxpr_jupyter._closed.running import (
 )
 
 _DEEP = 6  # calls in calls that are looked into
-_WITHIN = 3  # calls in calls whose statements are told besides
+_WITHIN = 6  # calls in calls whose statements are told besides
 _CALLS = 100  # equations: a statement that calls a function says as much as one of so many
 # What only arranges values.
 _ARRANGING = frozenset(
     {p.broadcast_in_dim_p, p.convert_element_type_p, p.reshape_p, p.slice_p, p.squeeze_p, p.copy_p}
 )
+
+_DERIVED = frozenset({"jvp", "transpose"})
 
 Transformations = tuple[str, ...]
 _Calls = tuple[tuple[str, ...], Collection[str]]  # all functions, and whose result it may be
@@ -43,7 +44,14 @@ def statements_in(eqns: Iterable[introspect.JaxprEqn]) -> list[StatementWords]:
     own = in_root(every)
     level = shared([one.stack for one in own])
     walk = _StatementReader()
-    said = [*walk.code(own, level)]
+    # A statement that computes besides, or calls several functions, has theirs with their names.
+    functions = {
+        (one.stack[level].file, one.stack[level].begins) for one in own if one.stack[level:]
+    }
+    if functions and level and (len(functions) > 1 or not all(one.stack[level:] for one in own)):
+        said = [StatementWords((), within=tuple(walk.functions(own, level - 1, 1)))]
+    else:
+        said = [*walk.code(own, level)]
     for one in own if not said else ():  # the statement has loops or calls
         said += walk.nested(one.eqn, 0) if len(one.stack) == level else ()
     # JAX may have taken the equations of a function of the user's out of its call.
@@ -70,14 +78,6 @@ def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
     return [*found.values()]
 
 
-def _without_results(said: Iterable[StatementWords]) -> Iterator[StatementWords]:
-    """Statements without what a function returns, where something else is made of it."""
-    for one in said:
-        returns = one.source.startswith("return ")
-        if one.calls or not returns:
-            yield one._replace(source="") if returns else one
-
-
 class _StatementReader:
     """Reads the statements of a part; what is in it several times once."""
 
@@ -86,6 +86,7 @@ class _StatementReader:
         self._said: introspect.ByIdentity[dict[tuple[int, int], list[StatementWords]]]
         self._called: introspect.ByIdentity[dict[Transformations, tuple[str, ...]]]
         self._said, self._called = introspect.ByIdentity(), introspect.ByIdentity()
+        self._results: set[int] = set()  # the variables that leave the jaxprs that are read
 
     def code(
         self, every: Sequence[Read], level: int, depth: int = 0, within: int = 0
@@ -104,6 +105,8 @@ class _StatementReader:
                 frame = one.stack[level]
                 statements.setdefault((frame.file, frame.place or frame.line), []).append(one)
         around = _transformed(one.eqn for one in every)
+        leaving = self._leaving(every, alone=not within)
+        last = _last(rows[0].stack[level] for rows in statements.values())
         for rows in statements.values():
             frame = rows[0].stack[level]
             targets = targets_in(frame.text)
@@ -115,30 +118,30 @@ class _StatementReader:
                 for name in calls
                 if given is not None and name in returned and not given.issuperset(bare([name]))
             )
-            # The statements of a function say more than its name, if its value has no other.
-            hands = not targets and (len(statements) == 1 or hands_on(frame.text))
+            # The statements of a function whose results are handed on say more than its name.
+            hands = not frame.text or returned_call(frame.text) in calls
             hands = hands and len(calls) == 1 and depth < _DEEP
             inner = self.inside(rows, level, depth + 1, within) if hands else []
-            returns, is_all = frame.text.startswith("return "), False
-            if inner and not (is_all := returned_call(frame.text) == calls[0]):
-                inner = list(_without_results(inner))
             yield from inner
-            if inner and (is_all or not returns):
+            if inner:
                 continue
+            returns = frame.text.startswith("return ")
             if targets or calls or returns:
                 loops = any(is_loop(one.eqn) for one in rows)
                 many = sum(one.eqn.primitive not in _ARRANGING for one in rows)
                 telling = min(many, _CALLS - 1) + _CALLS * (bool(calls) + loops)
-                looks = not (inner or of_jax) and len(calls) == 1 and within < _WITHIN
-                looks = looks and calls[0].isidentifier()  # and no derivative
-                called = self.inside(rows, level, depth, within + 1) if looks else ()
+                called = self.functions(rows, level, within + 1) if within < _WITHIN else ()
                 yield StatementWords(
                     targets,
-                    () if inner else whole or calls,
+                    whole or calls,
                     telling,
                     bool(whole or not calls),
                     source=frame.text,
-                    within=tuple(_unlike(called)),
+                    within=tuple(called),
+                    loops=tuple(head for head, _ in frame.loops),
+                    result=returns
+                    or frame.place == last
+                    or not leaving.isdisjoint(id(one.eqn) for one in rows),
                 )
 
     def inside(
@@ -149,6 +152,57 @@ class _StatementReader:
         for one in rows:
             inner += self.nested(one.eqn, depth, within) if len(one.stack) == level + 1 else ()
         return inner
+
+    def _read(self, nested: introspect.Nested) -> list[Read]:
+        """The equations of a nested jaxpr."""
+        self._results.update(map(id, nested.jaxpr.outvars))
+        return [read(one) for one in nested.jaxpr.eqns[:READ]]
+
+    def _leaving(self, every: Sequence[Read], alone: bool) -> set[int]:
+        """The ids of the equations which make a result of a jaxpr.
+
+        If they are `alone`, values that none of them takes are results, too. A function in others
+        may have kept such values for its derivative.
+        """
+        taken = {id(atom) for one in every for atom in one.eqn.invars} if alone else None
+        return {
+            id(one.eqn)
+            for one in every
+            for var in one.eqn.outvars
+            if id(var) in self._results or (taken is not None and id(var) not in taken)
+        }
+
+    def functions(self, rows: Sequence[Read], level: int, within: int) -> Iterator[FunctionWords]:
+        """The functions of the user's that run next in a statement at a level of the stacks."""
+        made: dict[tuple[str, int], dict[int, list[Read]]] = {}
+        for one, at in self._running(rows, level):
+            frame = one.stack[at]
+            made.setdefault((frame.file, frame.begins), {}).setdefault(at, []).append(one)
+        for place, by_level in made.items():
+            said = [
+                one for at, own in by_level.items() for one in self.code(own, at, within=within)
+            ]
+            frame = next((own[0].stack[at] for at, own in by_level.items()))
+            around = frame.function.replace("<locals>.", "")
+            if said:
+                yield FunctionWords(name_of(frame), around, place, tuple(_unlike(said)))
+
+    def _running(self, rows: Iterable[Read], level: int) -> Iterator[tuple[Read, int]]:
+        """The equations of the functions that run next, each with the level of its function."""
+        for one in rows:
+            above = range(level + 1, len(one.stack))
+            at = next((k for k in above if name_of(one.stack[k])), None)
+            if at is not None:
+                yield one, at
+            elif len(one.stack) == level + 1:
+                for nested in introspect.nested_jaxprs(one.eqn):
+                    if _is_idle(nested, one.eqn):
+                        continue
+                    every = self._read(nested)
+                    if not is_of_library(nested, one.eqn):
+                        ids = {*map(id, in_root(every))}
+                        every = [inner for inner in every if id(inner) in ids or not inner.stack]
+                    yield from self._running(every, -1)
 
     def nested(self, eqn: introspect.JaxprEqn, depth: int, within: int = 0) -> list[StatementWords]:
         """The statements in the nested jaxprs of an equation."""
@@ -163,9 +217,9 @@ class _StatementReader:
         called: dict[str, None] = {}
         branches: dict[str, list[StatementWords]] = {}
         for nested in introspect.nested_jaxprs(eqn):
-            if nested.rule or nested.idle or (eqn.primitive is p.while_p and not nested.back):
+            if _is_idle(nested, eqn):
                 continue
-            every = [read(one) for one in nested.jaxpr.eqns[:READ]]
+            every = self._read(nested)
             names = self._called_in(nested, eqn, _transformed(nested.jaxpr.eqns[:READ]))
             text = next((one.text for one in introspect.statements_of(eqn)), "")
             told = {*re.findall(r"\w+", text)}.issuperset(bare(names))
@@ -232,6 +286,16 @@ class _StatementReader:
         return _signed(made, around)
 
 
+def _is_idle(nested: introspect.Nested, eqn: introspect.JaxprEqn) -> bool:
+    """Whether a nested jaxpr is a rule, runs never, or is the condition of a loop."""
+    return bool(nested.rule or nested.idle or (eqn.primitive is p.while_p and not nested.back))
+
+
+def _last(frames: Iterable[introspect.Statement]) -> tuple[int, ...]:
+    """The place of the last statement of a function."""
+    return max((frame.place for frame in frames), default=())
+
+
 def _of_jax(rows: Sequence[Read], frame: introspect.Statement) -> _Calls | None:
     """The function of JAX that a statement calls, if it is the point of the statement."""
     if all(one.eqn.primitive is p.stop_gradient_p for one in rows):
@@ -258,7 +322,8 @@ def _signed(
     signed: list[str] = []
     for name, eqns in made.items():
         own = [introspect.transformations_of(eqn)[len(around) :] for eqn in eqns]
-        derived = all(own) and any("transpose" in one for one in own)
+        derived = any("transpose" in one for one in own)
+        derived = derived and not any(_DERIVED.isdisjoint(one) for one in own)
         signed.append(f"∂ {name}" if derived and not name.startswith("∂ ") else name)
     return tuple(dict.fromkeys(signed))
 

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from taxpr_jupyter._model import theme
-from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
+from taxpr_jupyter._model.model import Cluster, CodeLine, Edge, Node, Picture
 
 _ADVANCE = 0.602  # width of a character of Courier, Menlo, DejaVu Sans Mono ..., in ems
 _LEADING = 1.2  # Graphviz' distance between lines, in ems
@@ -167,6 +167,8 @@ def node_text(node: Node, more: Mapping[str, str] | None = None) -> str:
         attributes["peripheries"] = "2"
     if theme.is_small(node):
         attributes["fontsize"] = f"{theme.SMALL}"
+    elif any(isinstance(line, CodeLine) for line in node.lines):
+        attributes["fontsize"] = f"{theme.CODE}"  # a plain label has one size
     labels = {"label": node.lines, "tooltip": [node.tooltip]}
     return f"{quoted(node.id)} [{listed(attributes, labels)}];"
 
@@ -177,14 +179,30 @@ def size_of(node: Node, look: theme.Look) -> tuple[float, float]:
         return small_size_of(node.lines[0])
     across, down = look.pad
     line_height = _LEADING * theme.FONT_SIZE
-    height = len(node.lines) * line_height + 2 * down
+    height = sum(line_height_of(line) for line in node.lines) + 2 * down
     width = 0.0
     for i, line in enumerate(node.lines):
         from_middle = (abs(i - (len(node.lines) - 1) / 2) + 0.4) * line_height / (height / 2)
         width_at = _WIDTH_AT.get(look.shape)
         room = width_at(from_middle) if width_at else 1.0
-        width = max(width, text_width(line, theme.FONT_SIZE) / room)
+        width = max(width, width_in_node(line) / room)
     return width + 2 * across, height
+
+
+def size_in_node(line: str) -> int:
+    """The font size of a line in a node, in points."""
+    return theme.CODE if isinstance(line, CodeLine) else theme.FONT_SIZE
+
+
+def width_in_node(line: str) -> float:
+    """The width of a line in a node with its indentation, in points."""
+    indent = line.indent if isinstance(line, CodeLine) else 0
+    return text_width(" " * indent + line, size_in_node(line))
+
+
+def line_height_of(line: str) -> float:
+    """The height of a line in a node, in points."""
+    return _LEADING * size_in_node(line)
 
 
 def small_size_of(text: str) -> tuple[float, float]:
@@ -233,9 +251,14 @@ def listed(values: Mapping[str, str], labels: Mapping[str, Iterable[str]] | None
 
 
 def _lines_of(lines: Iterable[str], end: str) -> str:
-    """Lines as a string in the DOT language; `end` says how they are aligned."""
-    text = quoted("\n".join(lines)).replace("\n", end)
-    return f'{text[:-1]}{end}"' if end is _LEFT else text
+    """Lines as a string in the DOT language; `end` says how they are aligned, but for code."""
+    text, last = "", ""
+    for line in lines:
+        text += last
+        last = _LEFT if isinstance(line, CodeLine) else end
+        indent = " " * line.indent if isinstance(line, CodeLine) else ""
+        text += indent + quoted(line)[1:-1].replace("\n", last)
+    return f'"{text}{last if last is _LEFT else ""}"'  # a centred line needs no end
 
 
 _BREAK, _LEFT = "\\n", "\\l"

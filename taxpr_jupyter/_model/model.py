@@ -16,6 +16,21 @@ from taxpr_jupyter._model.kinds import ClusterKind, EdgeKind, HeatKind, NodeKind
 from taxpr_jupyter._text.elements import row_of
 
 
+class CodeLine(str):
+    """A line of a label that is code of the user's: small, and from the left.
+
+    Attributes:
+        indent: How many characters it is indented, which the text is without.
+    """
+
+    indent: int
+
+    def __new__(cls, text: str, indent: int = 0) -> "CodeLine":
+        line = super().__new__(cls, text)
+        line.indent = indent
+        return line
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One thing in a picture.
@@ -24,7 +39,7 @@ class Node:
         id: Unique in the picture.
         address: The place that it shows.
         kind: One of `NodeKind`.
-        lines: Its label.
+        lines: Its label, with a `CodeLine` for each line of the user's code.
         tooltip: More about it, in several lines.
         cluster: The id of the cluster around it, or None.
         marks: More about its looks: "stub", "added" (a tag that was added interactively),

@@ -35,7 +35,8 @@ def css(heat: HeatKind | None) -> str:
         ".cluster text,.edge text": _colour("fill", "muted", theme.MUTED),
         ".cluster text": "font-weight:600",
         ".edge text,.badge text,.small text": f"font-size:{theme.SMALL}px",
-        ".node text:first-of-type": "font-weight:600",
+        ".node text:first-of-type,.node .b": "font-weight:600",
+        ".node .code": f"font-size:{theme.CODE}px",
         ".small.small text": "font-weight:400",
         ".cluster rect": "stroke-width:0.8px;"
         + _colour("fill", "cluster", theme.CLUSTER)

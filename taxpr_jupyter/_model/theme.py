@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from taxpr_jupyter._model.model import Node
 
 FONT_SIZE = 10  # points
+CODE = 9  # points, of lines of code in a node
 SMALL = 8  # points, of texts at lines and of names that stand elsewhere, too
 GIVEN = ("input", "const", "state")  # kinds of nodes that are given from outside
 TEXT = "#1b2430"

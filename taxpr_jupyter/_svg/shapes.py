@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from taxpr_jupyter._layout import dot
 from taxpr_jupyter._layout.geometry import Box, Point, grown
 from taxpr_jupyter._model import theme
+from taxpr_jupyter._model.model import CodeLine
 
 _DEPTH = 4.0  # points: of a cube, the tab of a folder, and between two borders
 _CORNER = 6.0  # points: of a note that is folded
 _FLAT = 3.6  # points: half the height of the end of a cylinder
 _CURVE = 0.448  # of an arc: where the control points are
-_BASE = 2.8  # points from the middle of a line of text down to its base
-_LINE = 1.2 * theme.FONT_SIZE
+_BASE = 0.28 * theme.FONT_SIZE  # points from the middle of a line of text down to its base
 
 Outline = tuple[str, Sequence[Point]]  # "polygon", "line" or "curves", and its points
 
@@ -23,10 +24,24 @@ def outlines(shape: str, box: Box, double: bool) -> Iterator[Outline]:
         yield from draw(*grown(box, _DEPTH, _DEPTH))
 
 
-def texts(box: Box, number: int) -> Iterator[Point]:
-    """The middle of each line of text, on its base line."""
+def texts(box: Box, lines: Sequence[str], pad: float) -> Iterator[Point]:
+    """The middle of each line of text, on its base line; of a line of code its begin.
+
+    Args:
+        box: Where the node is.
+        lines: Its lines.
+        pad: The room at the left of code, in points.
+    """
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-    return ((x, y + _BASE + (k - (number - 1) / 2) * _LINE) for k in range(number))
+    heights = [*map(dot.line_height_of, lines)]
+    top = y - sum(heights) / 2
+    for line, height in zip(lines, heights, strict=True):
+        base = top + height / 2 + _BASE
+        top += height
+        if isinstance(line, CodeLine):
+            yield box[0] + pad + dot.width_in_node(CodeLine("", line.indent)), base
+        else:
+            yield x, base
 
 
 def _cube(left: float, top: float, right: float, bottom: float) -> Iterator[Outline]:

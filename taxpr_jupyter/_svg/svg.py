@@ -14,7 +14,7 @@ from taxpr_jupyter._layout.ends import named_by
 from taxpr_jupyter._layout.geometry import Box, Point, middle_of
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.enclosing import depths_of
-from taxpr_jupyter._model.model import Cluster, Edge, Node, Picture
+from taxpr_jupyter._model.model import Cluster, CodeLine, Edge, Node, Picture
 from taxpr_jupyter._model.stylesheet import FONTS, css
 from taxpr_jupyter._svg.heat_legend import legend_of
 from taxpr_jupyter._svg.label_layout import BELOW, Placed, placed
@@ -64,8 +64,13 @@ def _node(node: Node, layout: Layout, where: Placed) -> str:
         shape = _box(box, look.rounded)
     else:
         shape = _outlined(outlines(look.shape, box, look.double))
-    places = zip(texts(box, len(node.lines)), node.lines, strict=True)
-    words = "".join(_text(line, x, y) for (x, y), line in places)
+    places = zip(texts(box, node.lines, look.pad[0]), node.lines, strict=True)
+    words = "".join(
+        _text(line, x, y, begins=True, classes="code")
+        if isinstance(line, CodeLine)
+        else _text(line, x, y, classes="b" if 0 < k < node.titled else "")
+        for k, ((x, y), line) in enumerate(places)
+    )
     return _group(f"node {theme.classes(node)}", node, shape, words)
 
 
@@ -123,10 +128,10 @@ def _twin(edge: Edge, layout: Layout, nodes: Mapping[str, Node]) -> str:
 _ENDS = {"head": "at its end", "tail": "at its start"}
 
 
-def _text(text: str, x: float, base: float, begins: bool = False) -> str:
+def _text(text: str, x: float, base: float, begins: bool = False, classes: str = "") -> str:
     """A text on a base line, with its middle at `x`, or its start if it `begins` there."""
-    start = ' text-anchor="start"' * begins
-    return f'<text x="{_rounded(x)}" y="{_rounded(base)}"{start}>{escape(plain(text))}</text>'
+    more = ' text-anchor="start"' * begins + (f' class="{classes}"' if classes else "")
+    return f'<text x="{_rounded(x)}" y="{_rounded(base)}"{more}>{escape(plain(text))}</text>'
 
 
 def _base(box: Box) -> Point:

@@ -8,17 +8,31 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import draw
-from taxpr_jupyter._closed.listed import StatementWords, lines_of
+from taxpr_jupyter._closed.listed import FunctionWords, StatementWords, lines_of
 from taxpr_jupyter._closed.statements_inside import statements_in, statements_inside
 
 X = jnp.linspace(0.1, 0.9, 4)
 WIDTH = 36  # characters of a line of a label
 
 
+def texts(every):
+    """The texts of statements; a `return` without calls has none."""
+    return [text for one in every if (text := one.text())]
+
+
 def said(fun, *args):
     """The statements of a program, as a list."""
-    every = (one.text() for one in statements_in(taxpr.trace(fun)(*args).eqns))
-    return [text for text in every if text]  # a `return` without calls has none
+    return texts(statements_in(taxpr.trace(fun)(*args).eqns))
+
+
+def functions_in(every):
+    """The functions that statements call, and those in them, by their names."""
+    return {
+        name: said
+        for one in every
+        for inner in one.within
+        for name, said in {inner.name: inner.said, **functions_in(inner.said)}.items()
+    }
 
 
 def told(picture, part):
@@ -100,7 +114,7 @@ def unlike_it(x):
 SOURCES = {
     several: ["moved, kept = … pushed(…)", "scaled", "value = ∂ energy(…)"],
     wrapped: ["a", "moved, kept = … pushed(…)", "scaled", "value = ∂ energy(…)"],
-    mapped: ["rows", "moved, kept = … pushed(…)", "scaled", "value = ∂ energy(…)"],
+    mapped: ["rows", "several(…)"],
     takes_its_own: ["slope = ∂ energy(…)"],
     by_a_caller: ["first = takes_its_own(…)", "second = takes_its_own(…)"],
     looped: [
@@ -131,7 +145,8 @@ def test_statements_are_those_of_the_source_also_in_a_loop_and_a_jit(fun):
 
         return jax.lax.scan(step, 0.0, xs)[0]
 
-    assert said(run, jnp.stack([X, X])) == SOURCES[fun]
+    found = functions_in(statements_in(taxpr.trace(run)(jnp.stack([X, X])).eqns))
+    assert texts(found[fun.__name__]) == SOURCES[fun]
 
 
 def test_what_runs_in_an_outer_derivative_takes_no_derivative_itself():
@@ -180,41 +195,146 @@ def test_a_forward_pass_lists_its_statements_and_the_backward_pass_its_derivativ
     assert "∂ penalty, ∂ error" in told(picture, "backward pass")
 
 
-def test_the_most_telling_statements_are_as_in_the_source_where_there_is_room():
-    def statement(k, telling, source=""):
-        return StatementWords((f"v{k}",), telling=telling, source=source)
+def statement(k, telling, source="", **more):
+    return StatementWords((f"v{k}",), telling=telling, source=source or f"v{k} = x", **more)
 
+
+def test_each_statement_is_as_in_the_source_from_the_left():
     long = "v1 = jnp.sum(jnp.square(v0 - target), axis=-1)"
-    every = [statement(0, 5, "v0 = x + y"), statement(1, 9, long), *map(statement, (2, 3), (1, 2))]
-    assert lines_of(every, WIDTH) == [
-        "v0 = x + y",
-        "v1 = jnp.sum(jnp.square(v0 -",
-        "target), axis=-1)",
-        "v2; v3",
-    ]
-    # Of many long ones the last to be written are those with the least in them.
-    sources = [f"v{k} = jnp.sum(jnp.square(v{k} - target), axis=-1)" for k in range(7)]
-    every = [statement(k, k, source) for k, source in enumerate(sources)]
+    every = [statement(0, 5, "v0 = x + y"), statement(1, 9, long)]
     lines = lines_of(every, WIDTH)
-    assert lines[0] == "v0; v1; v2; v3"
-    assert " ".join(lines[1:]) == " ".join(sources[4:])
-    # What a function returns has no short form, so it is written, or something is left out.
-    result = StatementWords((), telling=1, source="return " + "v0 + " * 20 + "v1")
-    [*_, last] = lines_of([*every[:3], result], WIDTH)
-    assert last == "…"
-    # A variable that is made anew has a line of its own only with what makes it.
+    assert lines == ["v0 = x + y", "v1 = jnp.sum(jnp.square(v0 - target),", "axis=-1)"]
+    assert [line.indent for line in lines] == [0, 0, 4]  # what it goes on with
+    # A variable that is made anew has a line for each time.
     again = [statement(0, 2, "v0 = a + b"), statement(0, 1, "v0 = jnp.tanh(v0 + c)")]
-    assert lines_of([*again, statement(1, 1)], WIDTH) == [
-        "v0 = a + b",
-        "v0 = jnp.tanh(v0 + c)",
-        "v1",
+    assert lines_of(again, WIDTH) == ["v0 = a + b", "v0 = jnp.tanh(v0 + c)"]
+    # Only a part of a very long one.
+    lines = lines_of([statement(0, 1), statement(1, 1, f"v1 = f({'abcd, ' * 100}d)")], WIDTH)
+    assert lines[0] == "v0 = x"
+    assert "…" in "".join(lines)
+    assert len(lines) < 8
+
+
+def test_what_says_least_is_left_out_as_a_whole_and_what_makes_the_result_is_not():
+    every = [statement(k, k % 5) for k in range(20)]
+    result = StatementWords((), telling=0, source="return v0 + v1", result=True)
+    lines = lines_of([*every, result], WIDTH)
+    assert len(lines) <= 14
+    assert lines[-1] == "return v0 + v1"
+    written = [line for line in lines if " = " in line]
+    left = [re.fullmatch(r"… (\d+) lines?", line) for line in lines if line.startswith("…")]
+    assert all(left)
+    assert len(written) + sum(int(one[1]) for one in left) == 20
+    assert all(line in [one.source for one in every] for line in written)
+    least = min(int(line[1:].split()[0]) % 5 for line in written)
+    assert least >= 2  # those with 0 and 1 have gone first
+    # A larger part has room for all of them.
+    assert lines_of([*every, result], WIDTH, equations=100) == [
+        *(one.source for one in every),
+        "return v0 + v1",
     ]
-    plain = [one._replace(source="") for one in again]
-    assert lines_of([*plain, statement(1, 1)], WIDTH) == ["v0; v1"]
-    assert lines_of(every, WIDTH, equations=100) == sources
-    whole = ["x = a + b", "y = c" * 40]
-    every = [statement(k, 1, source) for k, source in enumerate(whole)]
-    assert lines_of(every, WIDTH) == ["x = a + b", "v1"]
+
+
+def test_functions_that_are_called_follow_each_once_with_its_result():
+    def function(name, around, line, *said):
+        return FunctionWords(name, around, ("a.py", line), said)
+
+    def returns(text):
+        return StatementWords((), telling=1, source=f"return {text}", result=True)
+
+    inner = function("step", "first.step", 9, returns("c * 2"))
+    first = function("first", "first", 1, statement(5, 3, within=(inner,)), returns("v5"))
+    second = function("step", "second.step", 20, statement(6, 3), returns("v6 + 1"))
+    every = [
+        statement(0, 200, "v0 = first(x)", within=(first,)),
+        statement(1, 200, "v1 = first(v0) + run(step)", within=(first, second)),
+    ]
+    lines = lines_of(every, WIDTH, equations=200)
+    assert lines == [
+        *("v0 = first(x)", "v1 = first(v0) + run(step)"),
+        *("in first:", "v5 = x", "return v5"),
+        *("in second.step:", "v6 = x", "return v6 + 1"),  # two are called so
+        *("in first.step:", "return c * 2"),
+    ]
+    assert [line.indent for line in lines] == [0, 0, *[0, 2, 2] * 2, 0, 2]
+    assert not any(line.startswith("in ") for line in lines_of(every, WIDTH, equations=8))
+    # If there is no room, what a function makes is told rather than its other lines.
+    many = [statement(k, 2) for k in range(7, 40)]
+    long = function("first", "first", 1, *many, returns("v39"))
+    lines = lines_of([every[0]._replace(within=(long,))], WIDTH, equations=20)
+    assert lines[:2] == ["v0 = first(x)", "in first:"]
+    assert lines[-1] == "return v39"
+
+
+def test_what_hangs_in_a_loop_of_python_is_after_its_head():
+    def stack(params, x):
+        h = x * 2.0
+        for w in params:
+            h = jnp.tanh(h @ w)
+            h = h - h.mean()
+        return h.sum() + jnp.sin(h).mean()
+
+    [call] = taxpr.trace(jax.jit(stack))([W, W], X).eqns
+    lines = lines_of(statements_inside(call), WIDTH, equations=20)
+    assert lines == [
+        "h = x * 2.0",
+        "for w in params:",
+        "h = jnp.tanh(h @ w)",
+        "h = h - h.mean()",
+        "return h.sum() + jnp.sin(h).mean()",
+    ]
+    assert [line.indent for line in lines] == [0, 0, 4, 4, 0]
+
+
+def test_the_branches_of_a_conditional_further_in_are_told_by_their_functions():
+    def improve(s):
+        def accept(s):
+            return s["x"] - 0.1, s["mu"] * 0.2
+
+        def reject(s):
+            return s["x"], s["mu"] * 10.0
+
+        cost = jnp.sum(s["x"] ** 2)
+        x, mu = jax.lax.cond(cost < s["mu"], accept, reject, s)
+        return {"x": x, "mu": mu}
+
+    def run(s):
+        return jax.lax.while_loop(lambda s: s["mu"] < 9.0, lambda s: improve(s), s)
+
+    [loop] = taxpr.trace(run)({"x": X, "mu": 1.0}).eqns
+    lines = lines_of(statements_inside(loop), WIDTH, equations=20)
+    accept, reject = lines.index("in accept:"), lines.index("in reject:")
+    assert lines[accept + 1] == 'return s["x"] - 0.1, s["mu"] * 0.2'
+    assert lines[reject + 1] == 'return s["x"], s["mu"] * 10.0'
+    assert 'x, mu = jax.lax.cond(cost < s["mu"],' in lines[:accept]
+
+
+def test_the_return_of_a_mapped_function_and_of_several_stand_after_their_names():
+    def one(u):
+        drive = u * 2.0
+        return drive + jnp.cos(drive).sum()
+
+    def other(u):
+        return jnp.sum(u**2) * jnp.sin(u)
+
+    def layer(x):
+        moved = x + 1.0
+        return jax.vmap(one)(moved)
+
+    def both(x):
+        total = jax.vmap(one)(x) - 3.0 * jax.vmap(other)(x)
+        return total
+
+    [call] = taxpr.trace(jax.jit(layer))(X).eqns
+    assert lines_of(statements_inside(call), WIDTH, equations=20) == [
+        *("moved = x + 1.0", "return jax.vmap(one)(moved)"),
+        *("in one:", "drive = u * 2.0", "return drive + jnp.cos(drive).sum()"),
+    ]
+    # A statement that computes with results of functions: none of them returns all of it.
+    assert lines_of(statements_in(taxpr.trace(both)(X).eqns), WIDTH, equations=20) == [
+        *("in one:", "drive = u * 2.0", "return drive + jnp.cos(drive).sum()"),
+        *("in other:", "return jnp.sum(u**2) * jnp.sin(u)"),
+    ]
 
 
 def test_a_large_part_tells_the_statements_of_the_functions_that_it_calls():
@@ -244,7 +364,7 @@ def test_a_large_part_tells_the_statements_of_the_functions_that_it_calls():
     assert "error = energy(new) - energy(q) + 0.5 * jnp.sum(p1**2)" in inside
     assert "take = jax.random.uniform(k_acc) < jnp.exp(-error)" in inside
     [scan] = taxpr.trace(sample)(X, keys).eqns
-    few = lines_of(statements_inside(scan), WIDTH, equations=20)
+    few = lines_of(statements_inside(scan), WIDTH, equations=10)
     assert not any(line.startswith("in ") for line in few)
 
 
@@ -308,9 +428,11 @@ def test_a_variable_is_that_of_a_call_only_if_it_is_all_of_its_value():
     ]
 
 
-def test_what_a_function_of_jax_calls_is_not_told_as_its_statements():
+def test_what_an_associative_scan_combines_with_is_told():
     every = statements_in(taxpr.trace(recurrence)(X).eqns)
-    assert [one.within for one in every] == [()] * len(every)
+    told = "return left[0] * right[0], right[0] * left[1] + right[1]"
+    found = [[(f.name, [k.source for k in f.said]) for f in one.within] for one in every]
+    assert found == [[], [("combine", [told])], [("combine", [told])], []]
 
 
 def test_of_several_parts_alike_the_first_lists_its_statements():
@@ -430,33 +552,13 @@ def test_a_random_key_that_nothing_uses_is_told():
 # --- room -----------------------------------------------------------------------------------------
 
 
-def test_if_there_is_no_room_the_most_telling_are_left_in_their_order():
-    plain = [StatementWords((f"plain_{k}",), telling=k) for k in range(20)]
-    calls = [StatementWords((f"value_{k}",), (f"function_{k}",), 100 + k) for k in range(3)]
-    every = [*plain[:10], calls[0], *plain[10:], *calls[1:]]
-    lines = lines_of(every, WIDTH)
-    assert len(lines) <= 3
-    assert max(map(len, lines)) <= WIDTH
-    text = " ".join(lines)
-    shown = [one.strip() for one in text.split(";")]
-    assert shown[-1] == "…"
-    order = [one.text() for one in every]
-    kept = [one for one in shown if one != "…"]
-    assert kept == sorted(kept, key=order.index)
-    assert {one.text() for one in calls} <= {*kept}
-    left = [one for one in plain if one.text() not in kept]
-    assert max(one.telling for one in left) < min(
-        (one.telling for one in plain if one.text() in kept), default=20
-    )
-
-
-def test_everything_is_told_if_there_is_room():
+def test_statements_without_their_source_are_in_few_words():
     every = [
         StatementWords(("a",)),
         StatementWords(("b", "c"), ("f",)),
         StatementWords((), ("g", "h")),
     ]
-    assert lines_of(every, WIDTH) == ["a; b, c = f(…); g(…), h(…)"]
+    assert lines_of(every, WIDTH) == ["a", "b, c = f(…)", "g(…), h(…)"]
 
 
 def test_functions_alone_are_called_and_those_told_already_are_not():
@@ -464,16 +566,6 @@ def test_functions_alone_are_called_and_those_told_already_are_not():
     assert lines_of(every, WIDTH) == ["calls f, ∂ g, h"]
     assert lines_of(every, WIDTH, ["scan ×3 · f"]) == ["calls ∂ g, h"]
     assert lines_of(every[:1], WIDTH, ["scan ×3 · f"]) == []
-
-
-def test_a_long_statement_has_fewer_variables():
-    names = tuple(f"a_very_long_name_{k}" for k in range(6))
-    every = [
-        StatementWords(names, ("function_of_it",), 100),
-        StatementWords(("other",), ("second",), 100),
-    ]
-    text = " ".join(lines_of(every, WIDTH))
-    assert "a_very_long_name_0, a_very_long_name_1, … =" in text
 
 
 # --- results --------------------------------------------------------------------------------------

@@ -18,10 +18,10 @@ from taxpr_jupyter import draw
 from taxpr_jupyter._drawing.build import build_picture
 from taxpr_jupyter._layout import layout, wasm
 from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
-from taxpr_jupyter._layout.dot import plain
+from taxpr_jupyter._layout.dot import plain, to_dot
 from taxpr_jupyter._layout.layout import lay_out
 from taxpr_jupyter._model import stylesheet, theme
-from taxpr_jupyter._model.model import Marked
+from taxpr_jupyter._model.model import CodeLine, Marked
 from taxpr_jupyter._svg.in_cells import READABLE, for_outputs
 from taxpr_jupyter._svg.svg import finish_svg
 
@@ -98,6 +98,41 @@ def test_both_engines_give_the_same_but_for_coordinates(name, monkeypatch):
     monkeypatch.setattr(layout.dot_program, "engine", wasm.engine)
     one, other = (canonical(finish_svg(one, picture)) for one in (first, laid_out(picture)))
     assert one == other
+
+
+def spread(x):
+    def pairs(x):
+        far = jnp.linalg.norm(x[:, None] - x[None], axis=-1) + jnp.sum(x**2, axis=-1)[:, None]
+        near = jnp.exp(-far) * jnp.minimum(far, 1.0) + jnp.maximum(far, 2.0)
+        return near / near.sum(axis=1, keepdims=True)
+
+    shares_of_each_point_among_all_of_the_others = pairs(x * jnp.sin(x.sum()) + 1.0)
+    return shares_of_each_point_among_all_of_the_others * 2.0
+
+
+def test_code_in_a_node_is_small_and_begins_at_its_left():
+    picture = draw(spread, jnp.ones((4, 3)), budget=2).picture
+    [node] = [one for one in picture.nodes if one.kind == "group"]
+    [drawn] = elements(finish_svg(laid_out(picture), picture), "group")
+    texts = drawn.findall(f"{NS}text")
+    code = [one for one in texts if one.get("class") == "code"]
+    lines = [line for line in node.lines if isinstance(line, CodeLine)]
+    assert [one.text for one in code] == lines
+    starts = [float(one.get("x")) for one in code]
+    left = min(
+        float(number) for number in re.findall(r"(-?[\d.]+),", drawn.find(f"{NS}path").get("d"))
+    )
+    for start, line in zip(starts, lines, strict=True):
+        assert start == pytest.approx(left + 8 + line.indent * 0.602 * theme.CODE, abs=0.2)
+    assert {one.get("text-anchor") for one in code} == {"start"}
+    # Every line of the title is bold, and no other one.
+    bold = [one.text for k, one in enumerate(texts) if k == 0 or one.get("class") == "b"]
+    assert bold == [*node.lines[: node.titled]]
+    assert node.titled > 1
+    assert ".code{font-size:9px}" in finish_svg(laid_out(picture), picture)
+    # In the DOT language, a line has its alignment behind it.
+    text = to_dot(picture)
+    assert all(f"{' ' * one.indent}{one}\\l".replace('"', '\\"') in text for one in lines)
 
 
 @pytest.mark.spread(3)

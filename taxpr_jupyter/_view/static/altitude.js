@@ -9,7 +9,7 @@
 import { svgElement } from "./dom.js";
 
 const READABLE = 9; // pixels of a letter's height
-const NODE = 40 / 3; // pixels of the texts in nodes, at scale 1
+const NODE = 12; // of the smallest texts in nodes, at scale 1
 const EDGE = 32 / 3; // of those at lines
 const WIDTH = 0.6; // of a letter, to its height
 const STEP = 1.15; // of the zoom, at which names are written again
