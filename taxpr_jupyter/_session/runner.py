@@ -218,7 +218,8 @@ class Runner:
                 again, self.count = False, self.count + 1
                 run = dataclasses.replace(run, number=self.count)
             self.kept = (*(self.kept[:-1] if again else self.kept), run)
-            self._trim()
+            if not again:  # else those before it are trimmed
+                self._trim()
         divided = {one.address: one.division for one in run.divided}
         if run.ok and self._renderer.note_results(plan.program, divided):
             self._store.tell("divided")

@@ -10,6 +10,7 @@ import pytest
 
 import taxpr
 from taxpr_jupyter import PanelError, Session
+from taxpr_jupyter._session import runner
 from taxpr_jupyter._store import following
 from taxpr_jupyter._view.widget import view_for
 
@@ -468,3 +469,21 @@ def test_a_value_that_comes_as_a_live_run_ends_is_run(shown, monkeypatch):
     wait_for(lambda: late and not session.stale)
     assert session.last.outputs == pytest.approx(2.25 * math.sin(1.0))
     assert view.wait(SECONDS)
+
+
+def test_a_live_run_in_the_place_of_another_goes_through_no_older_run(monkeypatch):
+    looked = []
+    real = runner.trimmed
+    monkeypatch.setattr(runner, "trimmed", lambda *args: looked.append(1) or real(*args))
+    session = made()
+    session.run()
+    session.run(live=True)
+    assert len(looked) == 2
+    for factor in (0.1, 0.2, 0.3):
+        session.set_value("h", "factor", factor)
+        session.run(live=True)
+    assert len(looked) == 2
+    assert [run.number for run in session.runs] == [1, 2]
+    session.finish(session.last)
+    session.run()
+    assert len(looked) == 4
