@@ -97,10 +97,9 @@ def names_inside(
         for atom, name in zip(operands, outside, strict=True)
     ]
     # What a derivative adds up in a loop begins with zeros, which have no name: its sum has one.
-    variables = [
-        name or _becomes(outer, eqn, nested, i, variable) for i, name in enumerate(variables)
-    ]
-    names = _in_names(eqn, nested, outside, held or [""] * len(operands), variables)
+    ended = _ended(outer, eqn, nested, variable)
+    variables = [name or end for name, end in zip(variables, ended, strict=True)]
+    names = _in_names(eqn, nested, outside, held or [""] * len(operands), variables, ended)
     numbers = numbered([_word(outer, nested, role) for role in nested.in_roles])
     ins = [
         _shown(role, name, number)
@@ -136,17 +135,19 @@ def names_inside(
     return Names(ins, outs, _tagged(nested.jaxpr, known), results, outer.taken, outer.closed)
 
 
-def _becomes(
+def _ended(
     outer: Names,
     eqn: introspect.JaxprEqn,
     nested: introspect.Nested,
-    i: int,
     variable: Callable[[Any], str],
-) -> str:
-    """The name of a carry after the loop; "" of another input."""
-    found = (nested.results[j] for j, into in nested.back if into == i)
-    ended = [eqn.outvars[k] for k in found if k is not None]
-    return next((outer.results.get(var) or variable(var) for var in ended), "")
+) -> list[str]:
+    """For each input of a loop the name of a carry after the loop; "" of another one."""
+    names = [""] * len(nested.in_roles)
+    for j, i in nested.back:
+        if (k := nested.results[j]) is not None:
+            var = eqn.outvars[k]
+            names[i] = names[i] or outer.results.get(var) or variable(var)
+    return names
 
 
 def _constants(
@@ -222,6 +223,7 @@ def _in_names(
     outside: Sequence[str],
     held: Sequence[str],
     variables: Sequence[str],
+    ended: Sequence[str],
 ) -> list[str]:
     """The names of inputs, of those outside and inside, without their roles; "" for one without."""
     own = [name or arg for name, arg in zip(held, argument_names(nested), strict=True)]
@@ -234,8 +236,8 @@ def _in_names(
             inside = variables[k] or inner
         if role == "arg" and not library:
             name = inner or out or variables[k]
-        elif role == "carry" and held[k].isidentifier() and held[k] != role:
-            name = held[k]
+        elif role == "carry" and (within := _in_loop(held[k], out or variables[k], ended[k])):
+            name = within
         else:
             name = out or inside or variables[k] or (inner if role == "arg" else "")
         first.append(name)
@@ -255,6 +257,39 @@ def _in_names(
     ]
 
 
+def _in_loop(held: str, out: str, ended: str) -> str:
+    """The name of a carry by the variable that an iteration holds it in; "" if that says no more.
+
+    Args:
+        held: This variable, or the part of one; "" if none is known.
+        out: The name of its first value, outside.
+        ended: The variable that holds its last value, outside.
+
+    Example:
+        >>> _in_loop("opt_state", "", "")
+        'opt_state'
+        >>> _in_loop("s.truth", "truth0", "")  # a field of a named tuple
+        's.truth'
+        >>> _in_loop("stats[2]", "0.0", "count")  # and the variable where it was taken apart
+        'count'
+        >>> _in_loop("params['w']", "carry[0]['w']", "")
+        "params['w']"
+    """
+    if held.isidentifier():
+        return held if held != "carry" else ""
+    parts, others = path_parts(held), path_parts(out)
+    if len(parts) == 2 and parts[1].startswith(".") and len(others) < 2:
+        return held
+    if _is_numbered(parts) and ended.isidentifier():
+        return ended
+    return held if _is_numbered(others) and 0 < len(parts) < len(others) else ""
+
+
+def _is_numbered(parts: Sequence[str]) -> bool:
+    """Whether a path begins with a number, as `carry[0]['w']` does."""
+    return len(parts) > 1 and bool(_NUMBERS.fullmatch(parts[1]))
+
+
 def _out_names(
     outer: Names,
     eqn: introspect.JaxprEqn,
@@ -272,7 +307,8 @@ def _out_names(
         if role == "y":
             name = "" if k is None else outer.results.get(eqn.outvars[k], "")
             # A key of a dictionary says more than a variable, which says more than a number.
-            name = name or (made(j) if _NUMBERS.fullmatch(own[j]) else "")
+            if not re.sub(r"^out|\[\d+\]", "", name) and _NUMBERS.fullmatch(own[j]):
+                name = made(j) or name
             if not name and own[j]:
                 shown.append(f"{_word(outer, nested, role)}{own[j]}")
                 continue

@@ -213,7 +213,7 @@ class ProgramDrawing:
             return
         # All values from one node to a folded equation share an edge.
         self.canvas.add(node, merging=kind == "hop")
-        heads = _heads(eqn, kind == "hop")
+        heads = _heads(eqn, self._fold.names_in(item) if kind == "hop" else None)
         for k, atom in enumerate(eqn.invars):
             if kind == "eqn" and introspect.is_literal(atom):
                 continue  # it stands in the label
@@ -273,12 +273,19 @@ class ProgramDrawing:
         self.items(scope, block, item.tags, cluster)
 
 
-def _heads(eqn: introspect.JaxprEqn, is_hop: bool) -> Sequence[Role | None]:
-    """The texts at the ends of the edges to an equation's operands."""
-    if not is_hop:
+def _heads(
+    eqn: introspect.JaxprEqn, inside: Sequence[Sequence[str]] | None
+) -> Sequence[Role | None]:
+    """The texts at the ends of the edges to an equation's operands.
+
+    Args:
+        eqn: The equation.
+        inside: The names of the inputs of its nested jaxprs; None of an equation without any.
+    """
+    if inside is None:
         ordered = labels.ordered(eqn)
         return [Role("", str(k)) if ordered else None for k in range(len(eqn.invars))]
-    roles = _roles.operand_roles(eqn)
+    roles = _roles.operand_roles(eqn, inside)
     # The only operand of a call needs no name.
     return [None] if len(roles) == 1 and roles[0].kind in ("", "arg") else roles
 

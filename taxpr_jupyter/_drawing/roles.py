@@ -17,6 +17,7 @@ from taxpr_jupyter._text.short import shortened, visible
 SAME = frozenset({"const", "arg"})  # roles of inputs that are their operand, at all times
 _PATH = re.compile(r"[.\[]")  # the name of a leaf
 _SAYS_NOTHING = re.compile(r"[a-z]\d?")
+_LOOP = 28  # characters of a role of a loop with its name
 _WHOLE = 18  # characters: the longest list of names at an edge
 
 
@@ -33,11 +34,18 @@ class Role:
     name: str
 
 
-def operand_roles(eqn: introspect.JaxprEqn) -> list[Role]:
-    """The role of each operand of an equation with nested jaxprs."""
+def operand_roles(
+    eqn: introspect.JaxprEqn, inside: Sequence[Sequence[str]] | None = None
+) -> list[Role]:
+    """The role of each operand of an equation with nested jaxprs.
+
+    Args:
+        eqn: The equation.
+        inside: For each nested jaxpr the names of its inputs with their roles: `carry h`.
+    """
     nested_jaxprs = introspect.nested_jaxprs(eqn)
     found: dict[int, Role] = {}
-    for nested in nested_jaxprs:
+    for n, nested in enumerate(nested_jaxprs):
         known = argument_names(nested)
         ends = zip(nested.operands, nested.in_roles, numbered(nested.in_roles), strict=True)
         for i, (k, role, name) in enumerate(ends):
@@ -49,6 +57,8 @@ def operand_roles(eqn: introspect.JaxprEqn) -> list[Role]:
                 # `x2` looks like a number of values.
                 named = named and not (_SAYS_NOTHING.fullmatch(known[i]) and is_of_jax(nested))
                 name = (_end_of(known[i]) if named else "") or str(k)
+            elif inside and name[-1].isdigit() and inside[n][i] != name:
+                name = shortened(inside[n][i], _LOOP)
             elif role == "const" and len(nested_jaxprs) > 1:  # each jaxpr has its own
                 name = f"{nested.label} {name}"
             found[k] = Role(role, name)

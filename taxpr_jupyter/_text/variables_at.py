@@ -2,11 +2,16 @@
 
 import functools
 import itertools
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import taxpr
+from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._text.short import visible
 from taxpr_jupyter._text.source_frames import Owner, SourceFrame
+
+_NUMBER = re.compile(r"\[\d+\]")
 
 
 class HeldVariables:
@@ -54,6 +59,37 @@ class HeldVariables:
         """
         held = [one for one in self.at(address) if one.name not in nameless]
         return visible(_shortest(held).text) if held else ""
+
+    def passed_on(self, names: Sequence[str], addresses: Sequence[str]) -> list[str]:
+        """Names with those that a called function has in place of numbers: `adv`, not `chunk[1]`.
+
+        Only where it has one variable for all values of this number, and no other value's name.
+
+        Args:
+            names: The names of values; "" of one without.
+            addresses: The addresses of these.
+        """
+        renamed: dict[str, dict[str, set[str]]] = {}  # by the part that begins with a number
+        for name, address in zip(names, addresses, strict=True):
+            root, *path = path_parts(name) or [""]
+            if path and _NUMBER.fullmatch(path[0]):
+                rest = "".join(path[1:])
+                roots = {one.name for one in self.at(address) if one.path == rest}
+                renamed.setdefault(root + path[0], {})[name] = roots - {"_", root}
+        taken = {path_parts(name)[0] for name in names if name}
+        found: dict[str, str] = {}
+        for start, roots in renamed.items():
+            shared = sorted(set.intersection(*roots.values()) - taken)
+            if len(shared) == 1 and len(shared[0]) > 1:
+                found[start] = shared[0]
+        once = Counter(found.values())
+        result: list[str] = []
+        for name in names:
+            parts = path_parts(name)
+            start = "".join(parts[:2])
+            new = found.get(start, "") if len(parts) > 1 else ""
+            result.append("".join((new, *parts[2:])) if new and once[new] == 1 else name)
+        return result
 
     def seen_by(self, frame: SourceFrame, address: str) -> taxpr.program.Variable | None:
         """The variable that a function reads where it reads this value; None where it has none.

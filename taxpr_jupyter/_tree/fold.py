@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.sizes import NOTHING, Size, Sizes, total
+from taxpr_jupyter._analysis.sizes import NOTHING, Size, Sizes, is_loop, total
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._tree.focus import Only
 from taxpr_jupyter._tree.grow import Tree
@@ -97,6 +97,10 @@ class Fold:
         if item.is_group:
             return sum(child.nodes for child in item.children) - item.nodes
         return sum(block.nodes for block, _ in self._tree.inside(item)) - 1
+
+    def names_in(self, item: Item) -> Sequence[Sequence[str]]:
+        """The names of the inputs of each jaxpr that a loop repeats; () of another equation."""
+        return self._tree.names_in(item) if is_loop(item.eqn) else ()
 
     def look_into(self, item: Item) -> None:
         """Make the insides of an item, and find the functions to lift out of it."""

@@ -79,6 +79,13 @@ class Tree:
                 block.all_of_it = self._is_all(item, block)
         return item.blocks
 
+    def names_in(self, item: Item) -> Sequence[Sequence[str]]:
+        """The names of the inputs of each nested jaxpr, with their roles; makes no blocks."""
+        if item.blocks:
+            return [block.names.ins for block, _ in item.blocks]
+        every = introspect.nested_jaxprs(item.eqn)
+        return [self._names_inside(item, nested).ins for nested in every]
+
     def _is_all(self, item: Item, block: Block) -> bool:
         """Whether a call is the whole program, and its inputs are called like the program's."""
         nested = block.nested
@@ -121,12 +128,14 @@ class Tree:
                 if role in ("carry", "x"):
                     name = self._held.name(item.address / one.label / f"in{i}")
                     found.setdefault(k, []).append(name)
-        return [
+        names = [
             next((name for name in found[k] if name.isidentifier()), found[k][0])
             if role in ("carry", "x")
             else ""
             for role, k in zip(nested.in_roles, nested.operands, strict=True)
         ]
+        places = [item.address / nested.label / f"in{i}" for i in range(len(names))]
+        return self._held.passed_on(names, places)
 
     def _held_results(self, home: taxpr.Address, nested: introspect.Nested) -> Callable[[int], str]:
         """Gives the variable that an iteration of a scan had a row of its `ys` in; or ""."""

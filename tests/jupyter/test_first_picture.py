@@ -221,9 +221,15 @@ def test_a_part_of_a_statement_that_is_one_equation_is_called_by_its_expression(
 
 def test_a_sum_of_derivatives_that_a_loop_keeps_is_of_the_statement_that_adds_to_it():
     args = CELL, jnp.ones((5, 2, 8)), jnp.ones((5, 2, 3))
-    picture = draw(jax.value_and_grad(recurrent), *args).picture
-    assert not [node.lines for node in picture.nodes if node.lines[0].startswith("add_any")]
-    assert label(picture, "∂ return h, h @ params")[1] == "5 equations"  # the sums of c and h, too
+    drawing = draw(jax.value_and_grad(recurrent), *args)
+    eqns = dict(taxpr.iter_eqns(drawing.program))
+    sums = [node for node in drawing.picture.nodes if node.lines[0].startswith("add_any")]
+    # For the oldest jax the sums of constants are of the statement with the loop.
+    of_loop = "_, ys = jax.lax.scan("
+    stacks = [taxpr.statements_of(eqns[node.address]) for node in sums]
+    assert all(stack[0].text.startswith(of_loop) for stack in stacks)
+    number = 5 if not sums else 4  # with the sums of c and h
+    assert label(drawing.picture, "∂ return h, h @ params")[1] == f"{number} equations"
 
 
 def test_a_part_of_a_derivative_has_not_the_name_of_what_is_not_computed():

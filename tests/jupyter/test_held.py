@@ -122,7 +122,7 @@ def test_carries_and_results_of_loops_and_branches():
         *("total", "most"),
         *("i", "acc"),
         *("state[0]", "state[1]"),
-        *("kr[0]", "kr[1]"),
+        *("k", "r"),  # the variables that hold them after the loop
     ]
     text = {line[0]: " ".join(line) for line in lines}
     assert text["0:scan"].endswith("# s, _, ys")

@@ -203,7 +203,7 @@ def test_literals_of_a_folded_equation_share_a_node():
     step = lambda c, x: ((c[0] + 1, c[1] * 2, ~c[2]), x)
     picture = folded(lambda x: lax.scan(step, (0, 1.0, True), x)[1], V)
     (literal,) = (n for n in picture.nodes if n.kind == "literal")
-    assert literal.lines == ("carry 0 = 0", "carry 1 = 1.0", "carry 2 = True")
+    assert literal.lines == ("carry c[0] = 0", "carry c[1] = 1.0", "carry c[2] = True")
     more = lambda c, x: ([y + 1 for y in c], x)
     many = folded(lambda x: lax.scan(more, list(range(20)), x)[1], V)
     (literal,) = (n for n in many.nodes if n.kind == "literal")
