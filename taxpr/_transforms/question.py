@@ -13,7 +13,7 @@ import numpy as np
 from taxpr import _compat
 from taxpr._devices.agreed import agreed
 from taxpr._devices.devices_of import processes_of
-from taxpr._errors import ArgumentError, name_of, told_as
+from taxpr._errors import ArgumentError, a_type, name_of, told_as
 from taxpr._programs.program import Program
 from taxpr._programs.static_arguments import has_statics, left_static, with_statics
 from taxpr._programs.trace import called_as
@@ -24,6 +24,10 @@ _R = TypeVar("_R")
 _SELECTS = "where", "other"  # parameters that no array is given for
 _OF_INPUTS = "patch", "first_difference"  # of two, the latter where it has no other
 _OF_PROCESS = "memory", "progress"  # which may differ between processes
+_OTHER = (
+    'Give another function, "op by op", a dtype such as "bfloat16", or a device; two inputs are '
+    "given to what it returns: first_difference(f)(one, two)."
+)
 _FEW = 4  # arguments that are told
 _FUNCTIONS = "fun", "other", "step"  # those that functions of the same arguments are
 
@@ -53,6 +57,10 @@ def question(ask: Callable[_P, _R]) -> Callable[_P, _R]:
             given = signature.bind(*args, **kwargs).arguments
             found = next((name for name in _SELECTS if _has_arrays(name, given.get(name))), None)
             why = f"{found} is an array" if found else ""
+            if found == "other":
+                raise ArgumentError(
+                    f"{ask.__name__}: other is {_array_text(given[found])}. {_OTHER}"
+                )
         except TypeError as error:
             why = str(error)
         if why:
@@ -107,6 +115,13 @@ def _agree(said: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if devices:
         types = ", ".join(f"{x.dtype}{list(x.shape)}" for x in arrays[:_FEW])
         agreed(processes_of(devices), f"{said}; of {len(arrays)} arrays, {types}")
+
+
+def _array_text(x: Any) -> str:
+    """An array, a number, or a tree of these in words."""
+    if isinstance(x, numbers.Number):
+        return repr(x)
+    return "an array" if hasattr(x, "shape") else f"{a_type(x)} with arrays"
 
 
 def _has_arrays(name: str, given: Any) -> bool:

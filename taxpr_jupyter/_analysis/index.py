@@ -241,12 +241,15 @@ class Index:
         place = self.at.get(value.eqn)
         return place.home if place is not None else self.homes.get(value.home)
 
-    def one_value(self, address: str, otherwise: str = "") -> str:
+    def one_value(
+        self, address: str, otherwise: str = "", names: Sequence[str] | None = None
+    ) -> str:
         """The address of the value that ``address`` names.
 
         Args:
             address: The address of the value, or of an equation with one result.
             otherwise: A further sentence for the error if there is no such value.
+            names: The names that can be meant, if it is no address but a name.
 
         Raises:
             PanelError: There is no such value, or the equation has several results.
@@ -260,11 +263,13 @@ class Index:
                 raise PanelError(f"{address} has {len(values)} results: say which, of {names}")
             if self.eqn(address) is not None:
                 raise PanelError(f"{address} has no results, so there is no value to tag")
-        raise PanelError(". ".join(filter(None, [self.unknown(address), otherwise])))
+        raise PanelError(". ".join(filter(None, [self.unknown(address, names), otherwise])))
 
-    def unknown(self, address: str) -> str:
-        """A message for an address that names no value."""
-        known = [place.address for place in self.places if place.made or place.eqn is not None]
+    def unknown(self, address: str, names: Sequence[str] | None = None) -> str:
+        """A message for an address, or a name, that names no value."""
+        known = names
+        if known is None:
+            known = [place.address for place in self.places if place.made or place.eqn is not None]
         close = difflib.get_close_matches(address, known, n=3, cutoff=0.4)
         near = f"; near it are {', '.join(close)}" if close else ""
         return f"There is no value {address!r} in the program{near}"

@@ -290,7 +290,8 @@ class Edited:
         address = self.address_of(address)
         site = self.site(address)
         if site is None:
-            return self.index.one_value(address, self._near(address))
+            names = None if taxpr.Address(address).kind else self._names()
+            return self.index.one_value(address, self._near(address), names)
         whose = "" if site.added else ", in the source"
         raise PanelError(
             f"{address} is tagged already, as {site.title}{whose}: attach an injector to that tag"
@@ -301,9 +302,11 @@ class Edited:
         titles = {site.title: site.name or site.address for site in self.sites}
         said = f"Tags: {nearest(address, titles) or 'none'}"
         if not taxpr.Address(address).kind:
-            held = list(dict.fromkeys(one.text for one in self.program.variables()))
-            said += f". Variables: {nearest(address, held) or 'none'}"
+            said += f". Variables: {nearest(address, self._names()) or 'none'}"
         return said
+
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(one.text for one in self.program.variables()))
 
     def new_name(self, name: str | None, address: str = "", *, numbered: bool = False) -> str:
         """``name``, or a free one: the variable that held the value, or ``tag1``, ``tag2``, ….

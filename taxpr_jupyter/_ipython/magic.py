@@ -102,6 +102,8 @@ class TaxprMagics(Magics):
                 raise PanelError(f"{error} (%taxpr? shows the options)") from None
             if options.name is not None and not _is_name(options.name):
                 raise PanelError(f"--name needs the name of a variable, not {options.name!r}")
+            if cell is None:
+                verbs.refuse_other_words(text, self.shell.user_ns)
             call = self._call(text, cell)
             session = self._session(call, options)
             if options.name is not None:

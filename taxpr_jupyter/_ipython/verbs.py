@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
+import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -177,6 +180,26 @@ def verb_of(text: str) -> str | None:
     if found is None or found[1] not in VERBS:
         return None
     return None if text[found.end() :].lstrip().startswith("(") else found[1]
+
+
+def refuse_other_words(text: str, space: Mapping[str, Any]) -> None:
+    """Raise if the line of ``%taxpr`` begins with a word that is no verb, nor Python.
+
+    Raises:
+        PanelError: Names the verbs.
+    """
+    found = _VERB.match(text)
+    if found is None or found[1] in space or keyword.iskeyword(found[1]):
+        return
+    if text[found.end() :].strip(" ;"):
+        with contextlib.suppress(SyntaxError):
+            ast.parse(text)
+            return
+    words = nearest(found[1], [*VERBS, "why"])
+    raise PanelError(
+        f"%taxpr knows no word {found[1]!r}. It takes a call, as in `%taxpr f(x)`, or one of its "
+        f"words: {words}. `%taxpr?` tells more"
+    )
 
 
 def help_of(name: str) -> str:

@@ -32,6 +32,11 @@ def double(ctx, token, params):
         ("%%taxpr\nwith open('/dev/null'):\n    pass", r"ends with a statement \(with\)"),
         ("%%taxpr\ndef g():\n    pass", r"ends with a statement \(function definition\)"),
         ("%%taxpr\nfor i in x:\n    f(i)", r"ends with a statement \(for\)"),
+        (
+            "%taxpr blah",
+            r"knows no word 'blah'. .* one of its words: tag, inject, edit, watch, run",
+        ),
+        ("%taxpr injct h scale", r"knows no word 'injct'. .* one of its words: inject, tag, "),
         ("%taxpr --nme p f(x)", r"Unknown option --nme: did you mean --name\? The options are --n"),
         ("%taxpr --q f(x)", r"Unknown option --q: The options are --name, --names, --text, "),
         ("%taxpr --name", r"--name needs a value: --name NAME"),
@@ -181,6 +186,8 @@ def test_an_error_with_a_cause_and_without_frames_of_the_user(notebook):
     ("mistake", "message"),
     [
         (lambda s: s.tag("0:scn"), "There is no value '0:scn' in the program; near it are 0:scan"),
+        (lambda s: s.tag("bigg"), "no value 'bigg' in the program; near it are big. Tags"),
+        (lambda s: s.tag("nothere"), "no value 'nothere' in the program. Tags"),
         (lambda s: s.tag("0:scan"), "0:scan has 2 results: say which, of 0:scan.0, 0:scan.1"),
         (lambda s: s.tag(H), r"is tagged already, as 'h' \(.*at 0:scan/body/t0\), in the source"),
         (lambda s: s.tag("w", "v"), r"w is tagged already, as 'w' \(.*at t0\): attach an injector"),
