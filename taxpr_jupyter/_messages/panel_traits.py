@@ -19,6 +19,7 @@ from taxpr_jupyter._messages.tabs import (
     LitSlice,
     QuestionButton,
     SearchHits,
+    TabName,
     TextRows,
     Timeline,
 )
@@ -49,7 +50,7 @@ class Traits:
     note: str
     call: str
     counts: str
-    view: Literal["picture", "source", "ask", "results", "text", "outline", "compare"]
+    view: TabName
     rows: TextRows | Empty
     heat: str
     marks: dict[str, str]

@@ -1,6 +1,9 @@
 """Contents of the tabs beside the picture and the source."""
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Literal, NotRequired, TypeAlias, TypedDict
+
+# The tabs of the panel; panel.js says what each shows.
+TabName: TypeAlias = Literal["picture", "source", "ask", "results", "text", "outline", "compare"]
 
 
 class TextRow(TypedDict):

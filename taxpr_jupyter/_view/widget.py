@@ -102,7 +102,7 @@ class PanelView(ipywidgets.VBox):
             self.showing.run()
             self._runs.ran()
             graph.views = list(session.views)
-            self._look(graph.view)
+            self._look()
         graph.observe(self._sourcing.refresh, "svg")
         graph.observe(self._recorded.drawn, "svg")
         graph.observe(self._sourcing.asked, "answer")
@@ -216,14 +216,13 @@ class PanelView(ipywidgets.VBox):
                 self.showing.instead
             )  # where there is no picture, which the message is about
             self.showing.viewed(change.new)
-            self._look(change.new)
+            self._look()
             if self.graph.message.get("error") and not by_itself:
                 self.jobs.say("")  # it was about what was looked at before
 
-    def _look(self, view: str) -> None:
-        self._comparing.look(view == "compare")
-        self._sourcing.look(view == "source")
-        self._asking.look(view == "ask")
+    def _look(self) -> None:
+        for tab in (self._comparing, self._sourcing, self._asking):
+            tab.look(self.graph.view)
 
     def _keep(self, change: Any) -> None:
         """A cell that is run again shows the same node at the same place."""

@@ -78,8 +78,11 @@ def test_a_hit_in_a_folded_scan_in_a_folded_module_is_unfolded_selected_and_in_s
     expect(count).to_have_text("1 of 2")
     page.keyboard.press("Shift+Enter")
     expect(count).to_have_text("2 of 2")
-    page.keyboard.press("Escape")
+    panel.button("Next hit").click()
+    expect(count).to_have_text("1 of 2")
+    page.keyboard.press("Escape")  # from the arrow
     expect(search).to_have_value("")
+    expect(search).to_be_focused()
     expect(count).to_have_text("")
     search.fill("shape:nonsense")
     expect(count).to_contain_text("is no shape")

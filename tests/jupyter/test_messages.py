@@ -186,8 +186,8 @@ def test_an_error_with_a_cause_and_without_frames_of_the_user(notebook):
     ("mistake", "message"),
     [
         (lambda s: s.tag("0:scn"), "There is no value '0:scn' in the program; near it are 0:scan"),
-        (lambda s: s.tag("bigg"), "no value 'bigg' in the program; near it are big. Tags"),
-        (lambda s: s.tag("nothere"), "no value 'nothere' in the program. Tags"),
+        (lambda s: s.tag("bigg"), "no value 'bigg' in the program; near it are big, i. Tags"),
+        (lambda s: s.tag("zzzz"), "no value 'zzzz' in the program. Tags"),
         (lambda s: s.tag("0:scan"), "0:scan has 2 results: say which, of 0:scan.0, 0:scan.1"),
         (lambda s: s.tag(H), r"is tagged already, as 'h' \(.*at 0:scan/body/t0\), in the source"),
         (lambda s: s.tag("w", "v"), r"w is tagged already, as 'w' \(.*at t0\): attach an injector"),

@@ -11,7 +11,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.measured import asked_for
 from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._messages.requests import Message
-from taxpr_jupyter._messages.tabs import Answer, AnswerRow, Flows
+from taxpr_jupyter._messages.tabs import Answer, AnswerRow, Flows, TabName
 from taxpr_jupyter._model.kinds import MEASURED_KINDS, MeasuredKind
 from taxpr_jupyter._model.questions import question_of
 from taxpr_jupyter._session.session import Session
@@ -73,8 +73,9 @@ class AskView:
         work = functools.partial(self._shown, question, of)
         self._jobs.do(ASKING, work, "asking", show, said=True)
 
-    def look(self, seen: bool) -> None:
-        """Says whether somebody looks; then the tab says what can be asked."""
+    def look(self, view: TabName) -> None:
+        """Says which tab is looked at; if it is this, the tab says what can be asked."""
+        seen = view == "ask"
         if seen and not self._graph.flows:
             self._graph.flows = _flows(self._session)
 

@@ -6,7 +6,7 @@ from taxpr_jupyter._diff.diff import Diff
 from taxpr_jupyter._diff.status import Status
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._messages.requests import Message
-from taxpr_jupyter._messages.tabs import ComparisonTab, Count
+from taxpr_jupyter._messages.tabs import ComparisonTab, Count, TabName
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._output.comparison import Comparison
 from taxpr_jupyter._session.session import Session
@@ -44,8 +44,9 @@ class CompareView:
         self._found: Comparison | None = None  # as it is folded
         self._compiled = False  # whether it tells how values are divided
 
-    def look(self, seen: bool) -> None:
-        """Says whether somebody looks; then what is old is made again."""
+    def look(self, view: TabName) -> None:
+        """Says which tab is looked at; if it is this, what is old is made again."""
+        seen = view == "compare"
         self._seen = seen
         compiled = "compiled" in self._session.measured
         if seen and compiled != self._compiled:

@@ -14,6 +14,7 @@ from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.line_heat import source_heat
 from taxpr_jupyter._messages.requests import Message
 from taxpr_jupyter._messages.source_tab import SourceText
+from taxpr_jupyter._messages.tabs import TabName
 from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import stoppable
 from taxpr_jupyter._view.background import Task
@@ -34,8 +35,9 @@ class SourceView:
         if session.written:  # taken over from the session of the cell before
             self.edited()
 
-    def look(self, seen: bool) -> None:
-        """Says whether somebody looks; then what is not there is made, on a thread."""
+    def look(self, view: TabName) -> None:
+        """Says which tab is looked at; if it is this, what it lacks is made, on a thread."""
+        seen = view == "source"
         self._seen = seen
         if seen and not self._graph.source and self._jobs.of(READING) is None:
             self._read()

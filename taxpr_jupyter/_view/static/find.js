@@ -44,7 +44,7 @@ export class Find {
     /** Below the picture: what appears there moves no line under the pointer between the two clicks of a double click. */
     this.slice = h("div", { class: "tx-slice", role: "group", "aria-label": "What is highlighted" }, this.words, this.only, this.all);
     const search = h("span", { class: "tx-search" }, this.field, ...this.steps, this.count, this.every);
-    this.element = h("div", { class: "tx-find", role: "search" }, search);
+    this.element = h("div", { class: "tx-find", role: "search", keydown: (event) => this.#escape(event) }, search);
   }
 
   /** What Python found. @param {SearchHits} found */
@@ -164,12 +164,17 @@ export class Find {
       if (event.shiftKey) return this.#step(-1);
       clearTimeout(this.typing);
       this.send({ do: "enter", text: this.field.value, step: 1 });
-    } else if (event.key === "Escape" && this.field.value) {
-      event.preventDefault();
-      event.stopPropagation(); // a second one leaves the panel
-      this.field.value = "";
-      this.#ask(0);
     }
+  }
+
+  /** Ends the search, also from its buttons; a second Escape leaves the panel. @param {KeyboardEvent} event */
+  #escape(event) {
+    if (event.key !== "Escape" || !this.field.value) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.field.value = "";
+    this.field.focus({ preventScroll: true });
+    this.#step(0);
   }
 
   /** @param {number} step */
