@@ -18,7 +18,7 @@ from taxpr_jupyter._edits.attach import noted_already
 from taxpr_jupyter._edits.carried import line_text
 from taxpr_jupyter._edits.edits import Edits
 from taxpr_jupyter._edits.inspect import Inspector
-from taxpr_jupyter._edits.sites import SiteRow
+from taxpr_jupyter._edits.sites import SiteRow, name_in_words
 from taxpr_jupyter._edits.tagged import Tagged
 from taxpr_jupyter._errors import PanelError, nearest
 from taxpr_jupyter._lines.line import ProgramLine, ProgramLines
@@ -30,6 +30,7 @@ Place: TypeAlias = Any
 Several: TypeAlias = list[Place]
 
 _SHOWN = 12  # values in a message
+_LONGEST = 40  # characters of a change in a title
 
 
 class Edited:
@@ -126,6 +127,25 @@ class Edited:
         with noted_already():
             injected = self.program.inject({site: one.injector for site, one in attached.items()})
         return injected_program(injected, self.program)
+
+    def injected_in_words(self) -> taxpr.Program:
+        """The same, with names for people: `factor of scale at h` for a value of an injector.
+
+        Raises:
+            PanelError: If an injector cannot work.
+        """
+        injected = self.injected()
+        acting = {site.address: site for site in self.acting if site.injector}
+        made = [f"{one.injector} at {one.name or one.key}" for one in acting.values()]
+        made += [one.line for one in self.edits.written]
+        few = len(made) <= 2 and all(len(text) <= _LONGEST for text in made)
+        said = f"with {' and '.join(made)}" if made and few else "with its changes"
+        return dataclasses.replace(
+            injected,
+            name=f"{self.base.name} {said}",
+            in_names=tuple(name_in_words(name, acting) for name in injected.in_names),
+            out_names=tuple(name_in_words(name, acting) for name in injected.out_names),
+        )
 
     @property
     def marked(self) -> Marked:

@@ -1,6 +1,7 @@
 """`SiteRow`: the tags of a program, from the source and added interactively."""
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,11 @@ from taxpr_jupyter._analysis.index import Home, Index
 from taxpr_jupyter._edits.attached import Attached
 from taxpr_jupyter._text.short import aval_text
 from taxpr_jupyter._tracing.sources import source_text
+
+# A leaf of the context of injectors: the address of the tag, and a parameter, or a part of a state.
+_VALUE = re.compile(r"ctx\['([^']+)'\]\['values'\]\['([^']+)'\](.*)")
+_STATE = re.compile(r"ctx\['([^']+)'\]\['state'\](.*)")
+_OF_SEVERAL = re.compile(r"\['[^']+'\]\['([^']+)'\](.*)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,3 +117,24 @@ def _where(home: Home | None) -> str:
         words.append(f"{home.title} ({home.steps[-1].local})")
         home = home.steps[-1].home
     return " › ".join(reversed(words))
+
+
+def name_in_words(name: str, acting: Mapping[str, SiteRow]) -> str:
+    """A leaf of the context as a person says it; other names stay as they are.
+
+    Args:
+        name: Its name, such as `ctx['t0']['values']['factor']`.
+        acting: The tags with injectors, by their addresses.
+    """
+    found = _VALUE.fullmatch(name) or _STATE.fullmatch(name)
+    site = acting.get(found[1]) if found else None
+    if found is None or site is None or site.injector is None:
+        return name
+    *_, path = found.groups()
+    label, what = site.injector.name, "ctx"
+    if found.re is _VALUE:
+        *several, what = found[2].rsplit(".", 1) if site.injector.parts else [found[2]]
+        label = several[0] if several else label
+    elif site.injector.parts and (part := _OF_SEVERAL.fullmatch(path)):
+        label, path = part.groups()
+    return f"{what}{path} of {label} at {site.name or site.key}"

@@ -279,12 +279,11 @@ class Renderer:
         """
         self._trials.settle(cancel)
         try:
-            injected = stoppable(self._store.edited.injected, cancel and cancel.is_set)
+            after = stoppable(self._store.edited.injected_in_words, cancel and cancel.is_set)
         except (PanelError, CancelledError):
             raise
         except Exception as error:  # what an injector reads may have changed since it was tried
             raise PanelError(f"An injector cannot work: {one_line(error)}") from error
-        after = dataclasses.replace(injected, name=f"{self._store.program.name}, edited")
         return Comparison(
             self._store.untouched,
             after,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import taxpr
-from taxpr_jupyter import PanelError, compare, panel
+from taxpr_jupyter import PanelError, Session, compare, panel
 from taxpr_jupyter._layout import layout
 from taxpr_jupyter._view.parts import comparing
 from taxpr_jupyter._view.widget import view_for
@@ -170,3 +170,27 @@ def test_both_sides_open_alike():
     assert closed.toggled("0:jit", "before").pictures == opened.pictures
     with pytest.raises(PanelError, match="1:cos holds nothing that could be drawn open"):
         found.unfold("1:cos")
+
+
+def test_the_comparison_says_in_words_what_injectors_did():
+    def model(w, x):
+        h = jnp.sin(x @ w)
+        g = h * 2
+        return g.sum()
+
+    def smoothed(ctx, token, params):
+        return token * ctx["a"], {**ctx, "a": ctx["a"] + 1}
+
+    session = Session(model, (jnp.ones((3, 3)), jnp.ones((3, 3))), names=True)
+    session.attach("h", "scale", factor=3.0)
+    found = session.changes()
+    said = [change.text(lambda source: "") for change in found.diff.changes]
+    assert said[1:] == ["input factor of scale at h added", "output factor of scale at h added"]
+    assert "+++ model with scale(factor=3) at h\n" in found.text()
+    assert "ctx" not in found.text()
+    session.attach("g", smoothed, ctx={"a": 1.0, "b": jnp.ones(2)})
+    text = session.changes().text()
+    assert "ctx['a'] of smoothed at g" in text
+    assert "'t0'" not in text
+    session.append("h", "add", value=1.0)
+    assert "value of add at h" in session.changes().text()
