@@ -54,7 +54,7 @@ def session():
 
 @pytest.fixture
 def panel(shown, page):
-    page.set_viewport_size({"width": 1200, "height": 800})
+    page.set_viewport_size({"width": 1200, "height": 1000})
     opened = shown(session())
     tall(page)
     return opened
@@ -62,7 +62,7 @@ def panel(shown, page):
 
 def tall(page):
     """Makes the stage taller, as a drag of its corner does."""
-    page.evaluate("document.querySelector('.tx-stage').style.height = '700px'")
+    page.evaluate("document.querySelector('.tx-stage').style.height = '900px'")
 
 
 def titles(panel):
@@ -95,7 +95,7 @@ def drag(panel, across):
 
 def test_what_is_opened_folded_tagged_or_coloured_stays_where_it_is(panel):
     page = panel.page
-    fold = closed(panel)[-1]
+    fold = closed(panel)[1]
     panel.node(fold).locator("text").first.click()
     start = titles(panel)
     expect(panel.inspected).to_have_text(fold)
@@ -217,11 +217,14 @@ def test_a_twin_has_its_name_where_the_texts_of_lines_are_too_small(panel):
     picture = page.locator(".tx-stage > svg")
     for _ in range(2):  # all of it
         page.get_by_role("button", name="Fit the picture").click()
-    for _ in range(20):
+    stage = page.locator(".tx-stage").bounding_box()
+    page.mouse.move(stage["x"] + 300, stage["y"] + 200)
+    for _ in range(100):
         classes = picture.get_attribute("class").split()
         if "tx-far" not in classes:
             break
-        page.get_by_role("button", name="Zoom in").click()
+        page.mouse.wheel(0, -10)  # a little nearer
+        page.wait_for_timeout(20)
     assert "tx-lines-far" in classes
     twins = {one.text_content().strip() for one in page.locator(".tx-stage > svg .twin text").all()}
     letters = page.evaluate(LETTERS)
@@ -313,7 +316,7 @@ def test_what_opens_grows_unless_less_motion_is_wanted(panel):
 
 
 def test_another_size_of_the_stage_leaves_what_was_used(panel):
-    page, fold = panel.page, closed(panel)[-1]
+    page, fold = panel.page, closed(panel)[1]
     before = titles(panel)
     panel.node(fold).locator("text").first.click()  # the inspector opens beside the picture
     expect(panel.inspected).to_have_text(fold)
@@ -325,7 +328,7 @@ def test_another_size_of_the_stage_leaves_what_was_used(panel):
 
 def test_what_is_opened_from_afar_comes_into_sight(panel):
     """By the outline, or in Python: it is neither selected nor in the middle."""
-    page, fold = panel.page, closed(panel)[-1]
+    page, fold = panel.page, closed(panel)[1]
     drag(panel, -600)
     drag(panel, -600)
     panel.session.unfold(fold)
