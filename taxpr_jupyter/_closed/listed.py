@@ -21,6 +21,7 @@ _CALLED = 15  # equations: from so many on, the functions that are called are lo
 _ROWS = 6  # lines of a statement, of which else a part is left out
 _MOST = 150  # statements: of more, only the first ones are looked at
 _INDENT = 4  # characters, of what hangs in a loop of Python, and of what a statement goes on with
+_NUMBERS = 2  # lines of the numbers that statements name
 _BODY = 2  # characters, of what is in a function
 _VARIABLES = 4  # of one assignment without its source
 # How much more it says that a statement makes the result or calls a function, in equations, and how
@@ -42,6 +43,7 @@ class StatementWords(NamedTuple):
         within: The statements of the functions of the user's that it calls.
         loops: The heads of the loops of Python around it, outermost first.
         result: Whether it makes a result of its function.
+        numbers: The numbers of its module that it names: `CLIP = 0.2`.
     """
 
     targets: tuple[str, ...]
@@ -53,6 +55,7 @@ class StatementWords(NamedTuple):
     within: "tuple[FunctionWords, ...]" = ()
     loops: tuple[str, ...] = ()
     result: bool = False
+    numbers: tuple[str, ...] = ()
 
     def text(self) -> str:
         """`x = push(…)`, `y = … push(…)`, `temperature`, `push(…)`; "" of a `return x + y`."""
@@ -105,19 +108,25 @@ class _Section(NamedTuple):
 
 
 def lines_of(
-    said: Sequence[StatementWords], width: int, told: Iterable[str] = (), equations: int = 0
+    said: Sequence[StatementWords],
+    width: int,
+    told: Iterable[str] = (),
+    equations: int = 0,
+    numbers: Iterable[str] = (),
 ) -> list[str]:
     """`log_q = flow_log_density(frozen, x)`: statements in lines, as in the source.
 
     After them are the statements of the functions that they call, each after
     `in flow_log_density:`. If there is no room for all, those which say least are left out as a
-    whole: `… 3 lines`. Results of functions are left out last.
+    whole: `… 3 lines`. Results of functions are left out last. Numbers that they name follow,
+    `CLIP = 0.2`.
 
     Args:
         said: The statements.
         width: The characters of a line of another label.
         told: Lines with functions that are not told again.
         equations: How many equations they have made.
+        numbers: Numbers that lines which are told name.
     """
     title = " ".join(told)
     words = {*re.findall(r"\w+", title)}
@@ -135,7 +144,7 @@ def lines_of(
         return titles.list_lines(f"calls {', '.join(dict.fromkeys(names))}", width)
     functions = _called(found) if equations >= _CALLED else []
     sections = _sections(found, functions, width, title)
-    return [*_fitted(sections, room)]
+    return [*_fitted(sections, room, width, numbers)]
 
 
 def _called(said: Iterable[StatementWords]) -> list[tuple[FunctionWords, int]]:
@@ -201,8 +210,10 @@ def _wrapped(text: str, width: int, indent: int) -> Iterator[CodeLine]:
             yield CodeLine(line, indent + _INDENT)
 
 
-def _fitted(sections: Sequence[_Section], room: int) -> Iterator[str]:
-    """The lines of all sections, or of the statements which say most."""
+def _fitted(
+    sections: Sequence[_Section], room: int, width: int, numbers: Iterable[str]
+) -> Iterator[str]:
+    """The lines of all sections, or of the statements which say most; then their numbers."""
     order = [
         (-line.score, a, b)
         for a, section in enumerate(sections)
@@ -218,6 +229,19 @@ def _fitted(sections: Sequence[_Section], room: int) -> Iterator[str]:
     for section, shown in zip(sections, kept, strict=True):
         if shown:
             yield from _rows(section, shown)
+    named = dict.fromkeys(
+        [
+            *numbers,
+            *(
+                number
+                for section, shown in zip(sections, kept, strict=True)
+                for k in sorted(shown)
+                for number in section.lines[k].said.numbers
+            ),
+        ]
+    )
+    for line in titles.list_lines(", ".join(named), width, most=_NUMBERS) if named else ():
+        yield CodeLine(line)
 
 
 def _rows(section: _Section, kept: Collection[int]) -> Iterator[CodeLine]:

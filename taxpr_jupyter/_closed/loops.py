@@ -124,23 +124,26 @@ def bound_of(eqn: introspect.JaxprEqn, within: Iterable[introspect.JaxprEqn] = (
 
 def condition_of(eqn: introspect.JaxprEqn) -> str:
     """The condition of a while loop as the user wrote it, `k < 10`; "" if they did not."""
+    statement = condition_statement(eqn)
+    return statement.text.removeprefix("return ") if statement else ""
+
+
+def condition_statement(eqn: introspect.JaxprEqn) -> introspect.Statement | None:
+    """The user's statement that makes the condition of a while loop: a `return`, or a lambda's."""
     if (loop := _parts(eqn)) is None:
-        return ""
+        return None
     source = getattr(loop.condition.jaxpr.debug_info, "func_src_info", None) or ""
     name, _, place = source.partition(" at ")
     file, _, line = place.rpartition(":")
     made = _makers(loop.condition.jaxpr)
     [predicate] = loop.condition.jaxpr.outvars
     if not place or introspect.is_library_file(file, eqn) or predicate not in made:
-        return ""
+        return None
     stack = introspect.statements_of(made[predicate])
     own = [one for one in stack if (one.file, str(one.begins)) == (file, line)]
     if not own or own[0].function.rpartition(".")[2] != name:
-        return ""
-    text = own[0].text
-    if name == "<lambda>":
-        return text
-    return text.removeprefix("return ") if text.startswith("return ") else ""
+        return None
+    return own[0] if name == "<lambda>" or own[0].text.startswith("return ") else None
 
 
 def kept_in(eqn: introspect.JaxprEqn) -> list[str]:

@@ -75,8 +75,8 @@ def name_of(frame: introspect.Statement) -> str:
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _parsed(text: str) -> ast.stmt | None:
-    """A statement; None for a head, such as `for k in range(3)`."""
+def parsed(text: str) -> ast.stmt | None:
+    """The tree of a statement; None for a head, such as `for k in range(3)`."""
     try:
         [node] = ast.parse(text).body
     except (SyntaxError, ValueError):
@@ -86,7 +86,7 @@ def _parsed(text: str) -> ast.stmt | None:
 
 def targets_in(text: str) -> tuple[str, ...]:
     """The variables that a statement assigns, but for `_`; none of another statement."""
-    node = _parsed(text)
+    node = parsed(text)
     match node:
         case ast.Assign():
             found = [name for target in node.targets[-1:] for name in _names(target)]
@@ -102,7 +102,7 @@ def words_given(text: str) -> frozenset[str] | None:
 
     None if it is no call.
     """
-    node = _parsed(text)
+    node = parsed(text)
     value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
     if not (isinstance(value, ast.Call) and _is_named(value.func)):
         return None
@@ -124,7 +124,7 @@ def _is_named(func: ast.expr) -> bool:
 
 def returned_call(text: str) -> str:
     """The function whose results a statement or lambda returns as they are, or ""."""
-    node = _parsed(text)
+    node = parsed(text)
     value = node.value if isinstance(node, ast.Return | ast.Expr) else None
     value = value.body if isinstance(value, ast.Lambda) else value
     func = value.func if isinstance(value, ast.Call) else None

@@ -11,6 +11,7 @@ from taxpr_jupyter._analysis.names import function_of, is_of_library
 from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._closed.branches import key_of
 from taxpr_jupyter._closed.listed import MORE, FunctionWords, StatementWords, bare
+from taxpr_jupyter._closed.numbers import numbers_in
 from taxpr_jupyter._closed.running import (
     READ,
     Read,
@@ -139,6 +140,7 @@ class _StatementReader:
                     source=frame.text,
                     within=tuple(called),
                     loops=tuple(head for head, _ in frame.loops),
+                    numbers=numbers_in(frame),
                     result=returns
                     or frame.place == last
                     or not leaving.isdisjoint(id(one.eqn) for one in rows),

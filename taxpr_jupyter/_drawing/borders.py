@@ -12,7 +12,7 @@ from taxpr_jupyter._drawing.canvas import Canvas
 from taxpr_jupyter._drawing.folded import Folded
 from taxpr_jupyter._drawing.scope import Origin, Scope
 from taxpr_jupyter._model.kinds import NodeKind
-from taxpr_jupyter._model.model import Cluster, Node, count_of
+from taxpr_jupyter._model.model import Cluster, CodeLine, Node, count_of
 from taxpr_jupyter._text import paths, short, titles
 from taxpr_jupyter._text.paths import path_parts
 from taxpr_jupyter._tree import labels
@@ -84,7 +84,9 @@ class Borders:
                 var = variables[end.indices[0]]
                 value = short.scalar_text(known.get(var)) or self._tips.label_type(var)
                 words = "const", labels.short_path(names[end.indices[0]]), value
-                node = replace(node, lines=(" ".join(filter(None, words)),))
+                told = short.value_lines(known.get(var)) if names[end.indices[0]] else []
+                lines = (" ".join(filter(None, words)), *map(CodeLine, told))
+                node = replace(node, lines=lines)
             self._canvas.add(node, merging=bool(end.children))
             if not any(names[i] for i in end.indices):
                 self._canvas.nameless(node)

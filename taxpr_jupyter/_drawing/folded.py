@@ -16,7 +16,7 @@ from taxpr_jupyter._closed.optimizers import MadeBy, update_lines
 from taxpr_jupyter._closed.statements_inside import statements_in, statements_inside
 from taxpr_jupyter._drawing.scope import Origin, ValueUse
 from taxpr_jupyter._drawing.value_words import ValueWords
-from taxpr_jupyter._model.model import Node
+from taxpr_jupyter._model.model import CodeLine, Node
 from taxpr_jupyter._text import short
 from taxpr_jupyter._text.source_frames import SourceFrame, frames_around
 from taxpr_jupyter._text.variables_at import HeldVariables
@@ -24,6 +24,7 @@ from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.source_steps import updates_of
 from taxpr_jupyter._tree.tree import Block, BlockEnd, Item
 
+_REPEATED = 3  # lines of code that are not told twice
 _NUMBER = re.compile(r"(?!1 )\d+ of \d+")
 
 
@@ -53,6 +54,8 @@ class Folded:
         self._uses: dict[str | None, introspect.ByIdentity[Sequence[ValueUse]]] = {}
         self._inputs: introspect.ByIdentity[Sequence[Origin]] = introspect.ByIdentity()
         self._words: introspect.ByIdentity[ValueWords] = introspect.ByIdentity()
+        self._places: introspect.ByIdentity[set[object]] = introspect.ByIdentity()
+        self._lists: dict[object, Item] = {}  # by the frame and the lines the first item with them
 
     def words(self, block: Block) -> ValueWords:
         """The words for the values of a jaxpr."""
@@ -87,6 +90,33 @@ class Folded:
 
         return self._insides.of(item, written)
 
+    def once(self, item: Item, lines: Sequence[str], cluster: str | None) -> Sequence[str]:
+        """A label with its code, or `as in layer_0` if an item before it in its frame has that."""
+        code = tuple(line for line in lines if isinstance(line, CodeLine))
+        if len(code) < _REPEATED:
+            return lines
+        first = self._lists.setdefault((cluster, code), item)
+        if first is item:
+            return lines
+        name = first.title.partition(" = ")[0]
+        if not name or name == item.title.partition(" = ")[0] or len(name) > short.LINE:
+            name = "the first of these"
+        k = lines.index(code[0])
+        head = f"{code[0]} " if code[0].startswith("in ") else ""  # of a function
+        return [*lines[:k], CodeLine(f"{head}as in {name}"), *lines[k + len(code) :]]
+
+    def _differentiated(self, block: Block) -> set[object]:
+        """The places of the statements that a backward pass of a jaxpr goes back through."""
+        return self._places.of(
+            block,
+            lambda block: {
+                (one.file, one.place)
+                for eqn in block.jaxpr.eqns
+                if "transpose" in introspect.transformations_of(eqn)
+                for one in introspect.statements_of(eqn)[:1]
+            },
+        )
+
     def casts(self, item: Item) -> str:
         """The conversions of floats in the nested jaxprs of a closed item: `f32 ↔ bf16`."""
         return self._casts.words(eqn for _, eqn in item.eqns)
@@ -98,7 +128,7 @@ class Folded:
             if item.kind == "rest":
                 lines = [f"… {labels.content(size)}", item.title]
             else:
-                unused = dict.fromkeys(_unused(block, item.children))
+                unused = dict.fromkeys(_unused(block, item.children, self._differentiated(block)))
                 unused |= dict.fromkeys(_unused_keys(block, item, self.tips.held))
                 results = {var: self.tips.held(value) for value, var in ends.outs}
                 typed, names = self.tips.label_type, [*results.values()]
@@ -192,15 +222,25 @@ def _unused_keys(block: Block, item: Item, held: Callable[[str], str]) -> Iterat
                 yield name
 
 
-def _unused(block: Block, items: Iterable[Item]) -> Iterator[str]:
-    """The names of the statements and modules that make what nothing uses, if not all do."""
+def _unused(block: Block, items: Iterable[Item], places: Container[object]) -> Iterator[str]:
+    """The names of the statements and modules that make what nothing uses, if not all do.
+
+    Without those at places that a derivative goes back through, such as its loss.
+    """
     items = list(items)
     idle = [block.flow.is_unused(eqn for _, eqn in item.eqns) for item in items]
     if all(idle):  # which a sign at what is around them says
         return
     for item, is_idle in zip(items, idle, strict=True):
         if not is_idle:
-            yield from _unused(block, item.children)
+            yield from _unused(block, item.children, places)
+        elif any(
+            (one.file, one.place) in places
+            for _, eqn in item.eqns
+            for one in introspect.statements_of(eqn)[:1]
+            if "jvp" in introspect.transformations_of(eqn)
+        ):
+            continue
         elif item.title and not all(labels.is_zeros(eqn) for _, eqn in item.eqns):
             # Zeros that a derivative begins with are made by a statement which is used.
             target, equals, _ = item.title.partition(" = ")

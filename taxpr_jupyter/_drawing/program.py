@@ -186,6 +186,7 @@ class ProgramDrawing:
             said = self._folded.inside(block, item)
             named = self._called(scope, item, cluster) if eqn.primitive is cond_p else NAMELESS
             lines = labels.hop_lines(eqn, inside, typed, item.title, name, item.rest, said, named)
+            lines = self._folded.once(item, lines, cluster)
         else:
             lines = labels.eqn_lines(eqn, item.title, name, self.tips.label_type)
             marks += ("plumbing",) if len(lines) == 1 and labels.is_plumbing(eqn) else ()
@@ -257,6 +258,7 @@ class ProgramDrawing:
         self.hidden[address] = self._fold.addresses(item)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         lines, tip, outs = self._folded.group(block, item, size, ends)
+        lines = tuple(self._folded.once(item, lines, cluster))
         titled = titles.titled(lines, item.title)
         if block.flow.is_unused(eqn for _, eqn in item.eqns):
             if all(labels.fills(eqn) for _, eqn in item.eqns):  # which JAX has left over

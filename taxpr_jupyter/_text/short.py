@@ -17,6 +17,15 @@ BLANK = "•"  # `introspect.statements_of` writes it for an operand that is com
 _RESULTS = 6  # of an equation, of which the variables are told
 TOOLTIP = 160  # characters in one line of a tooltip
 _LINES = 12  # lines of a tooltip
+_NUMBERS = 24  # entries of an array that are told
+
+# By the kind of a dtype.
+_NUMBER_TEXTS: Mapping[str, Callable[[Any], str]] = {
+    "b": lambda one: "T" if one else "F",
+    "i": str,
+    "u": str,
+    "f": lambda one: f"{one:.4g}",
+}
 
 T = TypeVar("T")
 Where = Callable[[introspect.Source], str]
@@ -119,6 +128,34 @@ def scalar_text(value: Any) -> str | None:
     except (TypeError, ValueError, RuntimeError):  # a key, a string, a donated array
         return None
     return text if re.search(r"[.einf]", text) else f"{text}.0"
+
+
+def value_lines(value: Any) -> list[str]:
+    """The numbers of a small array with one or two axes, in lines; [] of any other value.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr_jupyter._text.short import value_lines
+        >>> value_lines(jnp.eye(2, dtype=bool))
+        ['T, F', 'F, T']
+        >>> value_lines(jnp.full(3, 0.5))
+        ['all 0.5']
+    """
+    if isinstance(value, Tracer) or not getattr(value, "is_fully_addressable", True):
+        return []
+    if not 0 < len(np.shape(value)) < 3 or not 0 < np.size(value) <= _NUMBERS:
+        return []
+    try:
+        numbers = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):  # keys, or a donated array
+        return []
+    if numbers.dtype.kind not in _NUMBER_TEXTS:
+        return []
+    text = _NUMBER_TEXTS[numbers.dtype.kind]
+    if numbers.size > 1 and len({*map(text, numbers.flat)}) == 1:
+        return [f"all {text(numbers.flat[0])}"]
+    rows = [", ".join(map(text, row)) for row in np.atleast_2d(numbers)]
+    return [line for row in rows for line in textwrap.wrap(row, 2 * LINE)]
 
 
 def param_text(value: Any) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import taxpr
 from taxpr import introspect
 from taxpr_jupyter._analysis.structural_hash import Keys
+from taxpr_jupyter._closed.flags import flags_of
 from taxpr_jupyter._tree.arrange import MANY, Arranger
 from taxpr_jupyter._tree.call_stacks import Units
 from taxpr_jupyter._tree.repeats import repeat_in
@@ -229,6 +230,8 @@ class Groups:
                 deeper = self._units.common_depth(a, b, depth + 1)
                 name = "/".join(self._units.scopes[a][depth:deeper])
                 title, note = self._units.scope_title(a, b, name)
+                if not (note or depth):
+                    note = flags_of(self._units.eqns[a:b], name.partition("/")[0])
                 group = self._make.group("scope", title, a, b, self._by_scope(a, b, deeper), note)
                 self._note(group, a, self._units.scopes[a][:deeper])
                 made.append(group)

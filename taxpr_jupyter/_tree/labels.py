@@ -15,6 +15,7 @@ from taxpr_jupyter._analysis.sizes import Size, is_loop
 from taxpr_jupyter._closed import listed, loops
 from taxpr_jupyter._closed.branches import NAMELESS, Called, branches_in
 from taxpr_jupyter._closed.loops_in_loops import each_of
+from taxpr_jupyter._closed.numbers import numbers_in
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short, titles
 from taxpr_jupyter._text.operations import OPERATIONS, Operation
@@ -342,7 +343,8 @@ def hop_lines(
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
     own += _branch_lines(branches_in(eqn, called))
-    held = _untold(inside, (*lines, title, *rules, *own), size.total)
+    numbers = numbers_in(found) if (found := loops.condition_statement(eqn)) else ()
+    held = _untold(inside, (*lines, title, *rules, *own), size.total, numbers)
     holds = [*own, *_kept_lines(eqn), *_content_lines(size, [eqn]), *held]
     return [*lines, title, *rules, *holds, *_result_lines(eqn, typed, name)]
 
@@ -355,12 +357,14 @@ def _branch_lines(branches: Sequence[str]) -> list[str]:
     return [line.removesuffix(" ·") for line in together]
 
 
-def _untold(inside: Inside, told: Sequence[str], equations: int) -> list[str]:
+def _untold(
+    inside: Inside, told: Sequence[str], equations: int, numbers: Iterable[str] = ()
+) -> list[str]:
     """The lines on the inside, without names that are told already."""
     text = " ".join(told).replace("(recomputed) · ", "recomputes ")
     back = [one for one in inside.back if not re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text)]
     held = titles.list_lines(", ".join(back), _HOLDS) if back else []
-    held += listed.lines_of(inside.said, _HOLDS, told, equations)
+    held += listed.lines_of(inside.said, _HOLDS, told, equations, numbers)
     return [*held, *([short.shortened(inside.casts, _HOLDS)] if inside.casts else [])]
 
 

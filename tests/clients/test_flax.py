@@ -192,3 +192,45 @@ def test_nnx_an_attribute_of_a_module_does_what_inject_does():
 
     site = last_in_scope(taxpr.trace(forward)(STATE, X), "layer")
     check_scale(forward, edited, (STATE, X), [site], gradient=False)
+
+
+# ---- flags -------------------------------------------------------------------
+
+
+class Dropped(nn.Module):
+    @nn.compact
+    def __call__(self, x, scale, train, shifted=False):
+        x = nn.Dense(8)(x) * scale
+        x = nn.Dropout(0.5, deterministic=not train)(nn.relu(x))
+        return nn.Dense(2)(x + 1.0 if shifted else x).sum()
+
+
+def test_a_module_tells_the_flags_that_it_is_called_with():
+    model, key = Dropped(), jax.random.key(0)
+    variables = model.init(key, X, 1.0, False)
+
+    def one_after_another(variables, x, scale):
+        noisy = model.apply(variables, x, scale, True, rngs={"dropout": key})
+        far = jnp.sin(noisy) * 2.0
+        clean = model.apply(variables, x, 1.0, train=False, shifted=True)
+        near = jnp.cos(clean) + far
+        flag = bool(x.ndim)
+        return near + model.apply(variables, x, scale, not flag)
+
+    def together(variables, x):
+        noisy = model.apply(variables, x, 1.0, True, rngs={"dropout": key})
+        return noisy + model.apply(variables, x, 1.0, False)
+
+    def titles(fun, *args, budget):
+        picture = draw(fun, *args, budget=budget).picture
+        every = (*picture.clusters, *picture.nodes)
+        lines = [" · ".join(one.lines[:2]) for one in every if one.lines[0].startswith("Dropped")]
+        return [line.partition(" · 1")[0].partition(" · 2")[0] for line in lines]
+
+    for budget in (9, 60):
+        assert titles(one_after_another, variables, X, 2.0, budget=budget) == [
+            "Dropped · train=True",
+            "Dropped · train=False, shifted=True",
+            "Dropped",
+        ]
+    assert not any("train" in line for line in titles(together, variables, X, budget=4))

@@ -222,9 +222,9 @@ def test_constants_show_their_value_or_type():
     picture = build_picture(trace(lambda x: x * scalar + array, V))
     assert {n.lines for n in picture.nodes if n.kind == "const"} <= {
         ("const scalar 2.5",),
-        ("const array f32[3]",),
+        ("const array f32[3]", "0, 1, 2"),
     }
-    assert ("const array f32[3]",) in {n.lines for n in picture.nodes}
+    assert ("const array f32[3]", "0, 1, 2") in {n.lines for n in picture.nodes}
 
 
 def test_tags():
@@ -628,7 +628,8 @@ def test_scopes_are_groups():
     assert titles == ["layer_0", "layer_1"]
     lines = group(picture, "layer_1").lines
     assert (lines[1], lines[-1]) == ("12 equations", "f32[4]")
-    assert "x = x - jnp.mean(x)" in lines
+    assert "as in layer_0" in lines
+    assert "x = x - jnp.mean(x)" in group(picture, "layer_0").lines
     picture = build_picture(program, {group(picture, "layer_0").address})
     inside = [n.lines[0] for n in picture.nodes if n.cluster == group(picture, "layer_0").id]
     assert inside == ["norm", "mlp/dense"]

@@ -105,3 +105,23 @@ def test_questions_say_the_name():
         return (x * SYSTEM.rate / 0.0).sum()
 
     assert taxpr.trace(kept)(X).const_name(SYSTEM.rate) == "SYSTEM.rate"
+
+
+MASKS = (jnp.arange(3)[None] + jnp.arange(2)[:, None]) % 2 == 0
+TIMES = jnp.array([0.1, 0.25, 4.0])
+RATES = jnp.full(5, 0.5)
+LARGE = jnp.arange(30.0)
+
+
+def test_small_arrays_say_their_values():
+    def scaled(x):
+        shown = jnp.where(MASKS, x * TIMES, 0.0).sum()
+        return shown * RATES.sum() + LARGE.mean()
+
+    lines = {node.lines[0]: node.lines[1:] for node in consts(draw(scaled, X))}
+    assert lines == {
+        "const MASKS bool[2,3]": ("T, F, T", "F, T, F"),
+        "const TIMES f32[3]": ("0.1, 0.25, 4",),
+        "const RATES f32[5]": ("all 0.5",),
+        "const LARGE f32[30]": (),
+    }

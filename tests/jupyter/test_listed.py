@@ -549,6 +549,46 @@ def test_a_random_key_that_nothing_uses_is_told():
     assert "unused" not in told(draw(all_used, key, X, budget=8).picture, "first, second =")
 
 
+def test_what_only_a_derivative_needs_is_not_told_as_unused():
+    def terms(w, x):
+        near = jnp.sum((x @ w) ** 2)
+        far = jnp.sum(jnp.abs(w)) * 0.1
+        idle = jnp.cos(near) * jnp.sin(far) * 2.0  # noqa: F841, unused on purpose
+        total = near - 0.5 * far
+        return total, {"near": near, "far": far}
+
+    def step(w, x):
+        grads, info = jax.grad(terms, has_aux=True)(w, x)
+        return w - 0.1 * grads, info
+
+    picture = draw(step, W, X, budget=3).picture
+    text = told(picture, "forward pass of terms")
+    assert "unused: idle" in text
+    assert "total" not in text.partition("unused")[2].partition("equations")[0]
+
+
+def layer(x, w):
+    hidden = jnp.tanh(x @ w)
+    gated = hidden * jax.nn.sigmoid(hidden.sum())
+    scaled = gated / (jnp.abs(gated).max() + 1.0)
+    return x + scaled
+
+
+def test_parts_alike_in_one_frame_have_their_lines_once():
+    def net(ws, x):
+        first = layer(x, ws[0])
+        moved = first + jnp.sin(first) * 2.0
+        second = layer(moved, ws[1])
+        return 3.0 * layer(second, ws[2]) + moved.mean()
+
+    picture = draw(net, [W, W, W], X, budget=6).picture
+    lines = {node.lines[0]: list(node.lines) for node in picture.nodes if node.kind == "group"}
+    own = ["hidden = jnp.tanh(x @ w)", "return x + scaled"]
+    assert all(line in lines["first = layer(x, ws[0])"] for line in own)
+    assert "as in first" in lines["second = layer(moved, ws[1])"]
+    assert not any(line in lines["second = layer(moved, ws[1])"] for line in own)
+
+
 # --- room -----------------------------------------------------------------------------------------
 
 

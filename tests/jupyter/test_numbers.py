@@ -1,0 +1,82 @@
+"""A closed part tells the numbers that its statements name, if its module is sure of them."""
+
+import importlib
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import taxpr
+from taxpr_jupyter._closed.listed import lines_of
+from taxpr_jupyter._closed.statements_inside import statements_inside
+
+SOURCE = """
+import jax
+import jax.numpy as jnp
+
+CLIP, RATE, NAMES = 0.2, 1e-3, ("a", "b")
+SIZE = (3, 4)
+AGAIN = 1.0
+AGAIN = 2.0
+COMPUTED = 2.0 * CLIP
+SHARED = 5.0
+LOCAL = 7.0
+UNUSED = 11.0
+CHANGED = 13.0
+COUNTED = 0
+
+
+def count():
+    global COUNTED
+    COUNTED = 1
+
+
+def other(SHARED):
+    return SHARED
+
+
+def step(x):
+    LOCAL = x.mean()
+    y = jnp.clip(x, -CLIP, CLIP) * RATE * AGAIN * SHARED
+    z = jnp.reshape(y, SIZE) + COMPUTED * LOCAL - CHANGED + COUNTED
+    return z.sum() * y
+
+
+def whole(x):
+    return jax.jit(step)(x)
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "numbers_of_a_module.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("numbers_of_a_module")
+    del sys.modules["numbers_of_a_module"]
+
+
+def told(module):
+    [call] = taxpr.trace(module.whole)(jnp.ones(12)).eqns
+    lines = lines_of(statements_inside(call), 36, equations=20)
+    last = next(k for k, line in enumerate(lines) if line.startswith("return "))
+    return ", ".join(line.rstrip(",") for line in lines[last + 1 :])
+
+
+def test_only_numbers_that_are_bound_once_are_told(module):
+    assert told(module) == "CLIP = 0.2, RATE = 1e-3, SIZE = (3, 4), CHANGED = 13.0"
+
+
+def test_a_number_that_the_module_has_no_longer_is_not(module):
+    module.CHANGED = 14.0
+    module.SIZE = (4, 3)
+    module.RATE = jnp.float32(1e-3)
+    assert told(module) == "CLIP = 0.2"
+
+
+def test_a_name_of_another_object_is_none(module):
+    def lone(x):
+        return jnp.sin(x) * module.CLIP + jnp.cos(x)
+
+    [call] = taxpr.trace(jax.jit(lone))(jnp.ones(3)).eqns
+    assert [one.numbers for one in statements_inside(call)] == [()]
