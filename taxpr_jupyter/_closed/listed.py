@@ -15,7 +15,7 @@ _LINES: Mapping[int, tuple[int, int]] = {
     40: (22, 18),
     100: (36, 30),
     250: (44, 36),
-    500: (52, 36),
+    500: (54, 46),
 }
 _CALLED = 15  # equations: from so many on, the functions that are called are looked into
 _ROWS = 6  # lines of a statement, of which else a part is left out
