@@ -169,9 +169,15 @@ class Matching:
 
     def _near(self, *levels: int) -> None:
         for level in levels:
+            if not all(self._left(*side) for side in self._sides):
+                return  # where only tags were added, after the first step
             self._spread(level)
             self._between(level)
             self._spread(level)
+
+    def _left(self, flow: HashedGraph, partner: Sequence[int]) -> bool:
+        """Whether an equation has no partner yet."""
+        return any(other < 0 and not skip for other, skip in zip(partner, flow.skip, strict=True))
 
     def _spread(self, level: int) -> None:
         """Pair the users of partner values, and the producers of operands of partners."""

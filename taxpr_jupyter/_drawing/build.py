@@ -66,6 +66,13 @@ class Builder:
         self._extras: dict[tuple[Only | None, frozenset[str] | None], int] = {}
         self._lock = threading.RLock()  # a drawing changes what is open in the tree
 
+    def draws(
+        self, program: taxpr.Program, budget: int, where: Where, divided: introspect.Divisions
+    ) -> bool:
+        """Whether it draws what a new builder with these arguments would."""
+        same = self.program is program and self.budget == budget and self.where is where
+        return same and self._types and self.divided.by_address == divided.by_address
+
     @functools.cached_property
     def _folded(self) -> Folded:
         held = HeldVariables(self.program)

@@ -23,13 +23,26 @@ class BothSides:
         diff: The difference of the two programs.
         divided: How their values are divided among devices.
         budget: About how many nodes to show on each side, as for `draw`.
+        kept: The builder that has drawn one of them already: the first picture of a program
+            takes much longer than the next ones.
     """
 
-    def __init__(self, diff: Diff, divided: Sequence[introspect.Divisions], budget: int) -> None:
+    def __init__(
+        self,
+        diff: Diff,
+        divided: Sequence[introspect.Divisions],
+        budget: int,
+        kept: Builder | None = None,
+    ) -> None:
         self._diff = diff
         sides = zip(diff.programs, divided, strict=True)
         # Kept, as both sides are drawn again and again: until they are folded alike, and by hand.
-        self._builders = [Builder(program, budget, source_text, one) for program, one in sides]
+        self._builders = [
+            kept
+            if kept is not None and kept.draws(program, budget, source_text, one)
+            else Builder(program, budget, source_text, one)
+            for program, one in sides
+        ]
 
     def pictures(self, unfolded: Unfolded | None) -> tuple[Picture, Picture]:
         """The two pictures; None leaves it to the changes what is open."""

@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 import taxpr
 from taxpr import introspect
+from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._diff.diff import Diff, diff
 from taxpr_jupyter._diff.diff_text import diff_text
+from taxpr_jupyter._drawing.build import Builder
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._layout.arranged import RecentLayouts, arranged
 from taxpr_jupyter._layout.dot import to_dot
@@ -95,6 +97,7 @@ class Comparison:
         budget: About how many nodes to show on each side, as for `draw`.
         timeout: Seconds that the layout of a side may take.
         compiled: As for `compare`.
+        builder: The builder that has drawn the one program already, if there is one.
 
     Attributes:
         before: The one program.
@@ -118,9 +121,11 @@ class Comparison:
         budget: int = 60,
         timeout: float = 20.0,
         compiled: bool = False,
+        builder: Builder | None = None,
     ) -> None:
         self.before, self.after = before, after
         self.note = ""
+        self._builder = builder
         self._compiled = compiled
         self._budget, self._timeout = checked_limits(budget, timeout)
         self._unfolded: Unfolded | None = None
@@ -128,7 +133,8 @@ class Comparison:
     @functools.cached_property
     def diff(self) -> Diff:
         """The difference as data: changes, counts, pairs, and the state of each address."""
-        return diff(self.before, self.after)
+        with without_collection():
+            return diff(self.before, self.after)
 
     def text(self, context: int = 2) -> str:
         """The difference as text: changed equations with some others around them.
@@ -155,7 +161,7 @@ class Comparison:
 
     @functools.cached_property
     def _sides(self) -> BothSides:
-        return BothSides(self.diff, self._divided, self._budget)
+        return BothSides(self.diff, self._divided, self._budget, self._builder)
 
     @functools.cached_property
     def pictures(self) -> tuple[Picture, Picture]:
@@ -227,7 +233,8 @@ class Comparison:
                 self.note = f"{self.note} {laid_out.note}".strip()
             if laid_out.layout is None:
                 return None
-            svgs.append(finish_svg(laid_out.layout, picture))
+            with without_collection():
+                svgs.append(finish_svg(laid_out.layout, picture))
         names = [shortened(program.name, _TITLE) for program in (self.before, self.after)]
         titles = [f"{word}: {name}" for word, name in zip(("before", "after"), names, strict=True)]
         return side_by_side(svgs, titles, " and ".join(names), f"{self.diff.summary(source_text)}.")

@@ -290,6 +290,7 @@ class Renderer:
             budget=self.budget,
             timeout=self.timeout,
             compiled=self.measured("compiled") is not None,
+            builder=self._builder,
         )
 
     def save(self, path: str | os.PathLike[str], more: files.Writers) -> None:

@@ -16,9 +16,10 @@ from jax import lax
 import taxpr
 from taxpr import tag
 from taxpr_jupyter import Comparison, PanelError, Session, compare
-from taxpr_jupyter._diff import pairing
+from taxpr_jupyter._diff import match, pairing
 from taxpr_jupyter._diff.diff import diff
 from taxpr_jupyter._diff.diff_text import diff_text
+from taxpr_jupyter._drawing import build
 
 NS = "{http://www.w3.org/2000/svg}"
 NONE = {"same": 0, "inside": 0, "follows": 0, "changed": 0, "added": 0, "removed": 0}
@@ -582,6 +583,49 @@ def test_a_comparison_shows_and_saves_itself(tmp_path):
     assert "2 changes: tag h added in tagged" in (tmp_path / "x.txt").read_text()
     assert repr(found).startswith("<comparison of plain and tagged: 2 changes: tag h added in ")
     assert set(found._repr_mimebundle_()) == {"image/svg+xml", "text/plain"}
+
+
+@needs_dot
+def test_a_session_draws_its_program_with_what_has_drawn_it_before(monkeypatch):
+    def f(x):
+        def step(h, w):
+            return jnp.tanh(w @ h), h.sum()
+
+        h, sums = jax.lax.scan(step, x, jnp.ones((3, 2, 2)))
+        y = tag(h.sum(), name="y")
+        return y * 2 + sums.sum()
+
+    made = []
+    fold = build.Fold
+    monkeypatch.setattr(build, "Fold", lambda *args: made.append(args[0]) or fold(*args))
+    session, other = (Session(f, (jnp.ones(2),)) for _ in range(2))
+    session.attach("y", "scale")
+    picture = session.svg()
+    changes = session.changes()
+    svg = changes.svg()
+    assert list(map(id, made)) == list(map(id, (session.program, changes.after)))
+    assert svg == Comparison(changes.before, changes.after, budget=40).svg()
+    session.tag("in0", "more")
+    session.undo()
+    assert session.svg() == picture
+    assert other.svg() != picture  # it has no injector
+    added = Session(f, (jnp.ones(2),))
+    added.tag("in0", "more")
+    added.svg()
+    del made[:]
+    assert added.changes().svg()
+    assert made[0] is added.untouched  # without the tag
+
+
+def test_where_all_is_paired_nothing_more_is_looked_for(monkeypatch):
+    looked = []
+    spread = match.Matching._spread
+    monkeypatch.setattr(
+        match.Matching, "_spread", lambda self, level: looked.append(level) or spread(self, level)
+    )
+    found = compared(lambda x: jnp.sin(x) * 2, lambda x: tag(jnp.sin(x), name="a") * 2, 1.0)
+    assert counts(found) == {"same": 2, "added": 1}
+    assert len(looked) == 1
 
 
 def test_without_an_engine_there_is_text(monkeypatch):
