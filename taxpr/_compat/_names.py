@@ -296,8 +296,11 @@ def transformations_of(eqn: JaxprEqn | None) -> tuple[str, ...]:
 def _stack(eqn: JaxprEqn | None) -> Any:
     """The name stack of an equation as JAX made it."""
     found: Any = eqn.source_info.name_stack if eqn else _source_info_util.NameStack()
-    own = tuple(one for one in found.stack if type(one) not in _OF_TAXPR)
-    return found if len(own) == len(found.stack) else _source_info_util.NameStack(own)
+    for one in found.stack:
+        if one.__class__ in _OF_TAXPR:
+            own = tuple(one for one in found.stack if one.__class__ not in _OF_TAXPR)
+            return _source_info_util.NameStack(own)
+    return found
 
 
 _OF_TAXPR = {RanIn, SaidOfAll}

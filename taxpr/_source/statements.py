@@ -128,17 +128,17 @@ def statements_in(
         own: Libraries whose functions count as the user's.
     """
     # There may be a hundred frames, most of them of JAX: no step of Python for each.
-    numbers = list(map(id, codes))
     by_code = _known.setdefault(own, {})
-    if not by_code.keys() >= set(numbers):
+    known = list(map(by_code.get, map(id, codes), itertools.repeat(_NEW)))
+    if _NEW in known:
         for code in codes:
             _statements_in(code, own)
-    known = list(map(by_code.get, numbers))
+        known = [by_code[id(code)] for code in codes]
     places = itertools.compress(zip(known, codes, instructions, strict=True), known)
     return tuple(
         one.found.get(instruction) or one.at(code, instruction)
         for one, code, instruction in places
-        if one and (one.of_user or libraries)
+        if isinstance(one, _Statements) and (one.of_user or libraries)
     )
 
 
@@ -203,6 +203,7 @@ class _Statements:
 # For each choice of libraries that count as the user's, by the id of the code, as its hash is slow;
 # None for code of JAX and taxpr. An entry goes when the code does.
 _known: dict[OwnModules | None, dict[int, _Statements | None]] = {}
+_NEW = object()  # of code that is not among them yet
 _alive: dict[int, weakref.ref[CodeType]] = {}
 
 

@@ -97,7 +97,7 @@ class Comparison:
         budget: About how many nodes to show on each side, as for `draw`.
         timeout: Seconds that the layout of a side may take.
         compiled: As for `compare`.
-        builder: The builder that has drawn the one program already, if there is one.
+        builder: The builder that drew the one program before, or None.
 
     Attributes:
         before: The one program.

@@ -41,10 +41,10 @@ class Lifts:
     def _lift(self, item: Item) -> Lift | None:
         if item.kind and item.kind not in _CALLS:
             return None
-        loose = list(_loose(item))
-        if not all(not one.called and self._is_of_library(one) for one in loose):
+        # Most items end here, at the first equation.
+        if not all(not one.called and self._is_of_library(one) for one in _loose(item)):
             return None
-        every = [call for one in loose for call in self._calls(one, ())]
+        every = [call for one in _loose(item) for call in self._calls(one, ())]
         if not any(is_loop(level.item.eqn) for call in every for level in call.way):
             return None
         places: dict[Any, list[Lifted]] = collections.defaultdict(list)
@@ -121,10 +121,13 @@ class Lifts:
 
 def _loose(item: Item) -> Iterator[Item]:
     """The equations of an item, and the calls of the user's functions in it."""
-    if not item.is_group or item.called:
-        yield item
-    for child in item.children if not item.called else ():
-        yield from _loose(child)
+    todo = [item]
+    while todo:
+        one = todo.pop()
+        if not one.is_group or one.called:
+            yield one
+        if not one.called:
+            todo.extend(reversed(one.children))
 
 
 def _joined(parts: Sequence[Lifted]) -> list[Lifted]:
