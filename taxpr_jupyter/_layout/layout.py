@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from taxpr_jupyter._analysis.collection import without_collection
 from taxpr_jupyter._layout import dot_program, wasm
 from taxpr_jupyter._layout.engine import Deadline, Engine, LayoutStopped, Unavailable
 
@@ -104,9 +105,12 @@ def lay_out_all(
 def _followed(plan: Plan[Made], svgs_of: Engine) -> Made:
     """Run a plan with an engine, and return its result."""
     try:
-        dots = next(plan)
+        with without_collection():
+            dots = next(plan)
         while True:
-            dots = plan.send(svgs_of(dots))
+            svgs = svgs_of(dots)  # it may wait for long
+            with without_collection():
+                dots = plan.send(svgs)
     except StopIteration as done:
         return done.value
 

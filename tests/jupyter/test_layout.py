@@ -1,5 +1,7 @@
 """Layout engines: which one is used, and that each can be stopped."""
 
+import contextlib
+import gc
 import os
 import pathlib
 import random
@@ -312,3 +314,26 @@ class TestStrangeDots:
             "yes '<svg>' | head -c 1000000; yes x | head -c 1000000 >&2; echo '</svg>'",
         )
         assert len(lay_out(SMALL).layout) == 1_000_006
+
+
+def test_garbage_is_collected_only_while_an_engine_works(monkeypatch):
+    collects = []
+
+    def plan():
+        collects.append(gc.isenabled())
+        yield ["digraph { a }"]
+        collects.append(gc.isenabled())
+        return "made"
+
+    @contextlib.contextmanager
+    def engine(deadline):
+        def svgs_of(dots):
+            collects.append(gc.isenabled())
+            return [""]
+
+        yield svgs_of
+
+    monkeypatch.setattr(layout.dot_program, "engine", engine)
+    assert layout.lay_out(plan).layout == "made"
+    assert collects == [False, True, False]
+    assert gc.isenabled()
