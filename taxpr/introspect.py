@@ -5,6 +5,7 @@ something.
 """
 
 from taxpr._address import Address
+from taxpr._answers.progress import stages_to
 from taxpr._by_identity import ByIdentity
 from taxpr._compat import Atom as Atom  # of JAX, for signatures
 from taxpr._compat import JaxprEqn as JaxprEqn
@@ -82,6 +83,7 @@ __all__ = [
     "scopes_of",
     "source_of",
     "sources_of",
+    "stages_to",
     "statements_of",
     "states_of",
     "tag_avals",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from types import TracebackType
 from typing import TypeVar
 
@@ -15,6 +17,40 @@ _Item = TypeVar("_Item")
 # A function (done, total), or False for nothing; None writes to stderr what takes longer than a
 # second.
 Tells = Callable[[int, int], object] | bool | None
+
+
+_STAGES = contextvars.ContextVar[Callable[[str], object] | None]("stages", default=None)
+
+
+@contextlib.contextmanager
+def stages_to(take: Callable[[str], object]) -> Generator[None, None, None]:
+    """While this context is open, tell a function what a question does at the moment.
+
+    For front ends. The steps of one question may take very different times, and a compiled program
+    says nothing while it runs.
+
+    Args:
+        take: Called with a few words at the beginning of each step.
+
+    Example:
+        >>> import jax.numpy as jnp, taxpr
+        >>> said = []
+        >>> with taxpr.introspect.stages_to(said.append):
+        ...     found = taxpr.find_nan(lambda x: jnp.log(x) * 2)(0.0)
+        >>> said[0]
+        'compiling and running with 3 values'
+    """
+    before = _STAGES.set(take)
+    try:
+        yield
+    finally:
+        _STAGES.reset(before)
+
+
+def stage(words: str) -> None:
+    """Tells `stages_to` what begins."""
+    if take := _STAGES.get():
+        take(words)
 
 
 class Progress:

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 
 from taxpr import _compat
+from taxpr._answers.count_of import count_of
+from taxpr._answers.progress import stage
 from taxpr._compat import Array
 from taxpr._devices.agreed import agreed
 from taxpr._devices.devices_of import devices_of, mesh_of, processes_of, told_apart
@@ -90,6 +92,7 @@ def run(
         KeyboardInterrupt: If it is interrupted.
     """
     refuse_closed_over(program.name, program.consts)
+    stage(f"compiling and running with {count_of(len(values) + len(also), 'value')}")
     device = device_of(flat)
     devices = devices_of(program.jaxpr, (*flat, *program.consts))
     room = budget(memory, device)

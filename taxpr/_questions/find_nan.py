@@ -11,6 +11,7 @@ from taxpr._address import Address
 from taxpr._answers.answer import Answer
 from taxpr._answers.charts import Chart, Lines
 from taxpr._answers.count_of import count_of
+from taxpr._answers.progress import stage
 from taxpr._answers.tables import as_dict
 from taxpr._calls.libraries import users_name_of
 from taxpr._compat import Array, PyTree
@@ -208,6 +209,7 @@ class _Finding:
         ran = dataclasses.replace(
             ran, kept=self._remade.made(ran.kept, lambda more: self._run(more).kept)
         )
+        stage("looking for the first value that is not finite")
         ran = self._exact(ran)
         error = ran.raised.error
         if error is not None:  # what ended the run is of nothing that a result has
@@ -222,6 +224,7 @@ class _Finding:
             origins = [one for one in origins if not self._gave_nothing(one.address, ran)]
         needed = {one.address for one in origins}
         needed |= {address for one in origins for address, _ in one.operands if address}
+        stage(f"reading {count_of(len(needed), 'value')}")
         ran = self._with_stats(self._with_values(ran, needed), needed)
         rows = [
             self._words.row(

@@ -2,6 +2,7 @@
 
 import math
 import pathlib
+import re
 import threading
 
 import jax
@@ -15,6 +16,7 @@ from taxpr_jupyter._lines.source import HOW_NAMES
 from taxpr_jupyter._lines.values import ValuesAt
 from taxpr_jupyter._model.questions import QUESTIONS, Question, question_buttons
 from taxpr_jupyter._stoppable import CancelledError
+from taxpr_jupyter._view.jobs import ASKING
 from taxpr_jupyter._view.parts.asking import BARE, EDITED, NO_LOSS, SINCE, SINCE_BARE
 from taxpr_jupyter._view.parts.recorded_view import PAST, WITH, WITHOUT
 from taxpr_jupyter._view.widget import view_for
@@ -439,6 +441,30 @@ def test_of_a_function_with_states_too():
     *rest, last = session.code("flow", of).splitlines()
     exec("\n".join(rest), names)
     assert str(eval(last, names).rows) == str(session.flow(of=of).rows)
+
+
+def test_a_long_question_says_what_it_does_at_the_moment(session, monkeypatch):
+    view = view_for(session)
+    told, ask = [], session.ask
+
+    def slow(question, cancel, of):
+        task = view.jobs.of(ASKING)
+        told.append(task.label)
+        answer = ask(question, cancel=cancel, of=of)
+        told.append(task.label)
+        return answer
+
+    monkeypatch.setattr(session, "ask", slow, raising=False)
+    view.graph.view = "ask"
+    view.graph._handle_custom_msg({"do": "ask", "question": "find_nan"}, [])
+    assert view.wait(100)
+    assert view.graph.answer["headline"]
+    assert told[0] == "asking"
+    assert told[1].startswith(("reading ", "looking for "))
+    said = []
+    with taxpr.introspect.stages_to(said.append):
+        session.watch()
+    assert re.fullmatch(r"compiling and running with \d+ values", said[0])
 
 
 def test_a_question_can_be_cancelled(session, monkeypatch):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._errors import PanelError
 from taxpr_jupyter._heat.measured import asked_for
 from taxpr_jupyter._lines.source import HOW_NAMES
@@ -102,7 +103,8 @@ class AskView:
     def _shown(self, question: str, of: str, task: Task) -> Answer:
         """The answer, or why it is missing."""
         try:
-            answer = self._session.ask(question, cancel=task.cancelled, of=of)
+            with introspect.stages_to(functools.partial(setattr, task, "label")):
+                answer = self._session.ask(question, cancel=task.cancelled, of=of)
         except PanelError as error:
             return {**_empty(question, of), "error": str(error)}
         return self._state(question, of, answer)

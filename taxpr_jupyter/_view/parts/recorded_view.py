@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._lines.values import Chip, ValuesAt
 from taxpr_jupyter._messages.recorded_values import ValueChip, ValueCurve, WatchedExpression
 from taxpr_jupyter._messages.requests import Message
@@ -62,7 +64,8 @@ class RecordedView:
             return
 
         def work(task: Task) -> taxpr.questions.Recording:
-            return self._session.watch(cancel=task.cancelled, injectors=changed, grads=grads)
+            with introspect.stages_to(functools.partial(setattr, task, "label")):
+                return self._session.watch(cancel=task.cancelled, injectors=changed, grads=grads)
 
         def then(recording: taxpr.questions.Recording | None, cancelled: bool) -> None:
             del recording, cancelled  # the session has told of it
