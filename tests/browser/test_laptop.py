@@ -25,6 +25,19 @@ ROWS = """() => {
   const places = shown.map(middle).sort((a, b) => a - b);
   return places.filter((at, k) => k === 0 || at - places[k - 1] > 12).length;
 }"""
+# Fields whose placeholder is wider than they are.
+SHORT = """() => {
+  const pen = document.createElement("canvas").getContext("2d");
+  const room = (field) => {
+    const { font, paddingLeft, paddingRight } = getComputedStyle(field);
+    pen.font = font;
+    return field.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
+  };
+  return [...document.querySelectorAll(".taxpr-panel input[placeholder]")]
+    .filter((one) => one.checkVisibility())
+    .filter((one) => room(one) + 1 < pen.measureText(one.placeholder).width)
+    .map((one) => one.placeholder);
+}"""
 COVERED = """() => {
   const [stage, a, b] = [".tx-stage", ".tx-heat-legend", ".tx-map"].map((part) =>
     document.querySelector(part).getBoundingClientRect());
@@ -54,6 +67,7 @@ def looked_at(it, what):
     assert it.root.bounding_box()["height"] <= MOST, what
     assert it.page.evaluate(ROWS) == 2, what
     assert it.page.evaluate(CUT) == [], what
+    assert it.page.evaluate(SHORT) == [], what
     return it.page.locator(".tx-stage").bounding_box()
 
 

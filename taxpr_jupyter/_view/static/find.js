@@ -28,7 +28,7 @@ export class Find {
     this.asked = ""; // the text that Python knows
     this.field = searchField(criteria, {
       "aria-label": "Find in the program",
-      placeholder: "Find: dot, f32[*,64], tag:loss, line 12",
+      placeholder: "Find: dot, f32[*,64], tag:h",
       input: () => this.#typed(),
       keydown: (event) => this.#key(event),
     });
