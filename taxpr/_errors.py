@@ -116,6 +116,24 @@ class SharedValueWarning(UserWarning):
     """
 
 
+class SameNoiseWarning(UserWarning):
+    """Random numbers are drawn once for all examples of a `jax.vmap`.
+
+    An edited function is mapped as one of your own would be, with one key for all examples.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, taxpr
+        >>> def f(x):
+        ...     h = x * 2
+        ...     return h
+        >>> seen = []
+        >>> with taxpr.introspect.warnings_to(seen.append):
+        ...     out = taxpr.edit(jax.vmap(f), "h", taxpr.noise(key=0))(jnp.zeros(3))
+        >>> type(seen[0]).__name__, bool(out[0] == out[1])
+        ('SameNoiseWarning', True)
+    """
+
+
 class UnobservedWarning(UserWarning):
     """A tag in a derivative rule could not be identified, and is ignored.
 

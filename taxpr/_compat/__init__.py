@@ -250,6 +250,7 @@ from taxpr._compat._traces import (
     is_tracer,
     is_tracer_type,
     layers,
+    maybe_mapped,
     record,
     source_here,
     trace_key,

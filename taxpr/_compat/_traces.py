@@ -78,6 +78,17 @@ def layers(until: Any = None) -> list[Layer]:
     return found
 
 
+def maybe_mapped(x: Any) -> bool:
+    """Whether `jax.vmap` maps a value, or may do so: a jaxpr that it maps is made first."""
+    while isinstance(x, _core.Tracer):
+        if isinstance(x, _batching.BatchTracer):
+            return True
+        if isinstance(current_trace(), _partial_eval.DynamicJaxprTrace):
+            return any(layer.kind == "batch" for layer in layers())
+        x = getattr(x, "primal", None)  # while it is differentiated
+    return False
+
+
 def _kind(trace: Any) -> str:
     return next((kind for cls, kind in _kinds() if isinstance(trace, cls)), "other")
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from taxpr import _compat
 from taxpr._editing.spelled import RETURN
-from taxpr._errors import ArgumentError, InjectorError, name_of, unfit
+from taxpr._errors import ArgumentError, InjectorError, SameNoiseWarning, name_of, unfit, warn
 from taxpr._injectors.edits import replace
 from taxpr._injectors.injector import Injector
 from taxpr._injectors.kind import InjectorKind
@@ -177,6 +177,7 @@ def _injector(given: Injector) -> Alteration:
             else value
             for name, value in given.values.items()
         }
+        _warn_of_one_key(given, bound)
         try:
             token, _ = given.fire(values, state, bound.value, {"name": bound.text})
             given.check_token(bound.value, token)
@@ -187,6 +188,25 @@ def _injector(given: Injector) -> Alteration:
 
     types_of = {name: _as_types(value) for name, value in given.values.items()}
     return Alteration(repr(dataclasses.replace(given, values=types_of)), make, True, True)
+
+
+def _warn_of_one_key(given: Injector, bound: Bound) -> None:
+    """Warns if an injector draws the same for all examples of a `jax.vmap` around the line.
+
+    Warns:
+        SameNoiseWarning: Names the variable, and the way to draw apart.
+    """
+    keys = [given.values[name] for name in given.keys]
+    leaves = jax.tree.leaves(bound.value)
+    if keys and any(map(_compat.maybe_mapped, leaves)) and not any(map(_compat.maybe_mapped, keys)):
+        warn(
+            f"edit: {bound.text} ({bound.place}) is in a function that jax.vmap maps, and "
+            f"{given.name} has one key, so that all examples draw the same. To draw apart, map a "
+            f"key, too: jax.vmap(lambda key, x: taxpr.edit(f, {bound.text!r}, "
+            f"taxpr.{given.name}(key))(x))(jax.random.split(key, n), xs).",
+            SameNoiseWarning,
+            2,
+        )
 
 
 def _expression(text: str, of: str) -> Alteration:

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 import taxpr
+from taxpr import introspect
 from taxpr_jupyter._edits.adopted import Adopted, adopted
 from taxpr_jupyter._edits.attach import tried
 from taxpr_jupyter._edits.attached import Attached
@@ -50,6 +51,7 @@ class Tracer:
         self._start = start
         self._names = names
         self._programs: collections.OrderedDict[Any, taxpr.Program] = collections.OrderedDict()
+        self._warned: dict[Any, tuple[Warning, ...]] = {}  # what a change draws, by its key
 
     @property
     def fun(self) -> Any:
@@ -121,7 +123,7 @@ class Tracer:
         site = now.edited.the_site(now.keys.get(attached.key) or attached.key)
         attached = dataclasses.replace(attached, key=site.key)
         if attached.edits:
-            return _edit(attached), now
+            return self._edit(attached), now
         new = tried(attached, now.edited.program, site.site)
         stale = any(isinstance(one, taxpr.errors.StaleDerivativeWarning) for one in new.warned)
         if new.error or not stale or not site.added:  # a tag of the source is no variable
@@ -169,13 +171,18 @@ class Tracer:
             return self._store.untouched
         key = tuple(one.key for one in changes)
         if key not in self._programs:
+            seen: list[Warning] = []
             try:
-                program = traced_changed(self._start, changes, self._names)
+                with introspect.warnings_to(seen.append):
+                    program = traced_changed(self._start, changes, self._names)
             except STOPPING:
                 raise
             except BaseException as error:
                 lines = {one.where.line for one in changes}
                 raise PanelError(mistake(error, lines)) from error
+            same = tuple(one for one in seen if isinstance(one, taxpr.errors.SameNoiseWarning))
+            keyed = [one.key for one in changes if getattr(one.by, "keys", ())]
+            self._warned |= dict.fromkeys(keyed, same)
             self._programs[key] = program
             while len(self._programs) > _KEPT:
                 self._programs.popitem(last=False)
@@ -194,7 +201,8 @@ class Tracer:
             raise PanelError("a function of yours is called with a context, and a line has none.")
         held = HeldVariables(edited.base)
         where = attached.variable or _variable(edited.base, held, site.key)
-        edit = _edit(dataclasses.replace(attached, variable=where, edits=True))
+        edit = dataclasses.replace(attached, variable=where, edits=True)
+        edit = dataclasses.replace(edit, error=None, trial=None)
         before = edited.changed(attached={**edited.edits.attached, site.key: edit})
         found = self.synced(before)
         key = found.keys.get(site.key)
@@ -210,16 +218,18 @@ class Tracer:
                 f"several variables hold the value ({others}), and the line binds only one of "
                 "them: say which by session.attach(taxpr.var(...), ...)"
             )
-        return dataclasses.replace(edit, key=key), found
+        return self._edit(dataclasses.replace(edit, key=key)), found
+
+    def _edit(self, attached: Attached) -> Attached:
+        """The same, which works as an edit of the source."""
+        warned = self._warned.get(SourceChange(attached.variable, attached.injector).key, ())
+        note = " ".join([EDITED, *map(str, warned)])
+        return dataclasses.replace(attached, error=None, note=note, warned=warned, trial=None)
 
 
 def _changes(written: Sequence[Written], attached: Sequence[Attached]) -> tuple[SourceChange, ...]:
     edits = Edits(attached={one.key: one for one in attached}, written=tuple(written))
     return edits.changes
-
-
-def _edit(attached: Attached) -> Attached:
-    return dataclasses.replace(attached, error=None, note=EDITED, warned=(), trial=None)
 
 
 def _variable(program: taxpr.Program, held: HeldVariables, key: str) -> Any:

@@ -1018,3 +1018,22 @@ def test_jitted_functions_of_jax_are_changed_for_an_edit_of_them_and_for_no_othe
         np.testing.assert_array_equal(fun(x), plain)
         np.testing.assert_allclose(jax.jit(lambda x: fun(x))(x), plain, rtol=1e-6)
         jax.clear_caches()
+
+
+def test_one_key_for_all_examples_of_a_vmap_is_warned_of():
+    def f(x, w):
+        h = x * 2
+        v = w + 1
+        return h * v.sum()
+
+    x, w, noise = jnp.zeros(3), jnp.ones(2), taxpr.noise(key=0)
+    mapped = jax.vmap(f, (0, None))
+    for fun in (mapped, jax.vmap(jax.grad(f), (0, None)), jax.vmap(jax.jit(f), (0, None))):
+        with pytest.warns(taxpr.errors.SameNoiseWarning, match="h .*all examples draw the same"):
+            out = taxpr.edit(fun, "h", noise)(x, w)
+        assert np.unique(out).size == 1
+    taxpr.edit(mapped, "v", noise)(x, w)  # which is no example's own
+    taxpr.edit(f, "h", noise)(jnp.ones(()), w)
+    keys = jax.random.split(jax.random.key(0), 3)
+    apart = jax.vmap(lambda k, x: taxpr.edit(f, "h", taxpr.noise(key=k))(x, w))(keys, x)
+    assert np.unique(apart).size == 3

@@ -542,3 +542,17 @@ def test_a_function_that_another_cell_defines_anew_is_traced_anew():
         run = ran(Session(fun, (x,), namespace=space))
         same(run.baseline, fun(x))
         assert abs(run.baseline - old) > 0.5
+
+
+def test_the_panel_says_that_an_edit_draws_the_same_for_all_examples():
+    def loss(x):
+        h = jnp.sin(x)
+        return (h**2).sum()
+
+    session = Session(jax.vmap(jax.grad(loss)), (jnp.ones((3, 2)),), names=True)
+    with pytest.warns(taxpr.errors.SameNoiseWarning):
+        attached = session.attach("h", taxpr.noise(key=0, stddev=0.5))
+    assert attached.edits
+    assert "so that all examples draw the same" in attached.note
+    session.set_value("h", "stddev", 0.25)
+    assert "so that all examples draw the same" in session.injectors[attached.key].note
