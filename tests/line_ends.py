@@ -28,10 +28,12 @@ class Line:
             far = self.head
             self.head = max(_points(tip[0]), key=lambda point: math.dist(point, far))
             self.parts[-1].append(self.head)
-        self.texts = [
-            (text.text, _around(text.text, float(text.get("x")), float(text.get("y"))))
+        texts = [
+            (text, _around(text.text, float(text.get("x")), float(text.get("y"))))
             for text in group.findall(f"{SVG}text")  # not that of a twin
         ]
+        self.texts = [(text.text, box) for text, box in texts if text.get("class") != "again"]
+        self.again = [(text.text, box) for text, box in texts if text.get("class") == "again"]
         self.begins = None
         self.twin = "".join(text.text for text in group.iterfind(f"{SVG}g/{SVG}text"))
         self.back = "back" in group.get("class")
@@ -64,6 +66,9 @@ def misread(picture, svg):
         assert [text for _, text in wanted] == [text for text, _ in line.texts], edge.id
         for (end, text), (_, box) in zip(wanted, line.texts, strict=True):
             found += [f"{edge.id}: {text!r} {why}" for why in _wrong(line, end, box, lines)]
+        for text, box in line.again:  # of all of a long line, and of no end
+            whys = (why for why in _wrong(line, "head", box, lines) if why.endswith("its line"))
+            found += [f"{edge.id}: {text!r} {why}" for why in whys]
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
@@ -303,7 +302,9 @@ class Canvas:
                     found[edge.id] = {"tail": count}
                     name = name.removesuffix(f" {count}") if name != count else ""
                     target = nodes[edge.target]
-                    given = target.kind not in COMPUTING or _says(self._titles[target.id], name)
+                    given = target.kind not in COMPUTING or titles.says(
+                        self._titles[target.id], name
+                    )
                     if value != every and not given:
                         found[edge.id]["head"] = edge.head or name
         return found
@@ -389,7 +390,7 @@ class Canvas:
 
     def _head(self, head: str, target: str, name: str) -> str:
         """The name of an operand in place of its number, where the title of its node has it."""
-        return name if head.isdigit() and _says(self._titles.get(target, ""), name) else head
+        return name if head.isdigit() and titles.says(self._titles.get(target, ""), name) else head
 
     def _literals(self, uses: Sequence[ValueUse]) -> None:
         """Draw the literals that one node takes; a merging node has one node for all of them."""
@@ -454,12 +455,6 @@ class Canvas:
             )
             self.add(stub, merging=node.id in self._merging)
         return name
-
-
-def _says(title: str, name: str) -> bool:
-    """Whether a title has a name in it."""
-    title, name = (text.replace('"', "'") for text in (title, name))
-    return bool(name) and re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", title) is not None
 
 
 def _numbered(told: Mapping[frozenset[str], str], value: frozenset[str]) -> str:

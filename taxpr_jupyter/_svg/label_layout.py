@@ -3,6 +3,7 @@
 Layout engines do not keep edges away from titles of clusters and texts at ends of edges.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -30,7 +31,9 @@ from taxpr_jupyter._model.model import Node, Picture
 from taxpr_jupyter._svg.interrupted_lines import broken
 from taxpr_jupyter._svg.label_places import Places, Text
 from taxpr_jupyter._svg.titles import Titles
+from taxpr_jupyter._text.titles import says
 
+_SCREEN = 600.0  # points: both ends of a longer line are seldom seen at once
 BELOW = 2.0  # points of a line of text that are below its base
 _ASIDE, _ROWS = 2.0, 3  # points between a node and the name of a badge, and places for it there
 _ROOM = (1.5, 0.5)  # points left and right of a text, and above and below it, that are kept free
@@ -43,11 +46,13 @@ class Label(NamedTuple):
         end: Which end.
         text: The text.
         middle: Its middle; None if a reader would assign it to another edge everywhere.
+        again: Whether it only says once more what a long line is, since its other end is far off.
     """
 
     end: Literal["head", "tail"]
     text: str
     middle: Point | None
+    again: bool = False
 
     @property
     def box(self) -> Box | None:
@@ -117,7 +122,8 @@ def _labels(
     picture: Picture, places: Places, paths: Sequence[Sequence[Point]], twins: Collection[str]
 ) -> dict[str, list[Label]]:
     """The placed texts of each edge, by its id."""
-    found = []
+    found: list[tuple[str, Literal["head", "tail"], Text]] = []
+    names: list[tuple[str, Literal["head", "tail"], Text]] = []  # of long lines
     labels: dict[str, list[Label]] = {}
     nodes = {node.id: node for node in picture.nodes}
     together: dict[tuple[str, str, Point], list[int]] = {}  # lines of one value that begin as one
@@ -140,10 +146,24 @@ def _labels(
                 found.append((edge.id, "tail", Text(tail, number, paths[number], (first, *more))))
             else:
                 labels.setdefault(edge.id, []).append(Label("tail", tail, None))
-    middles = places.of([text for _, _, text in found])
-    for (name, end, text), middle in zip(found, middles, strict=True):
-        labels.setdefault(name, []).append(Label(end, text.text, middle))
+        if edge.id not in twins and _length(paths[number]) > _SCREEN:
+            both: tuple[tuple[Literal["head", "tail"], str, str, int], ...] = (
+                ("head", head, edge.target, -1),
+                ("tail", tail, edge.source, 1),
+            )
+            for end, text, node, step in both:
+                title = " ".join(nodes[node].lines[: nodes[node].titled])
+                if edge.name and not (text or says(title, edge.name)):
+                    names.append((edge.id, end, Text(edge.name, number, paths[number][::step])))
+    middles = places.of(*([text for _, _, text in some] for some in (found, names)))
+    for k, ((name, end, text), middle) in enumerate(zip([*found, *names], middles, strict=True)):
+        if middle or k < len(found):
+            labels.setdefault(name, []).append(Label(end, text.text, middle, k >= len(found)))
     return labels
+
+
+def _length(path: Sequence[Point]) -> float:
+    return sum(itertools.starmap(math.dist, itertools.pairwise(path)))
 
 
 def _badges(

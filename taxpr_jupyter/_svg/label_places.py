@@ -94,13 +94,19 @@ class Places:
             for end in (*path[:1], *path[-1:]):
                 self._ends[_square(end)].append((k, end))
 
-    def of(self, texts: Sequence[Text]) -> list[Point | None]:
-        """The middle of each text; None if it has no position."""
+    def of(self, texts: Sequence[Text], more: Sequence[Text] = ()) -> list[Point | None]:
+        """The middle of each text; None if it has no position.
+
+        Args:
+            texts: The texts.
+            more: Further texts, which get what place these leave.
+        """
+        needed, texts = len(texts), [*texts, *more]
         good = [list(itertools.islice(self._good(text), _ENOUGH)) for text in texts]
         found: list[Point | None] = [None] * len(texts)
         taken = BoxGrid()
         # Greedy: texts with the fewest possible positions first.
-        for k in sorted(range(len(texts)), key=lambda k: len(good[k])):
+        for k in sorted(range(len(texts)), key=lambda k: (k >= needed, len(good[k]))):
             free = [place for place in good[k] if not taken.meeting(grown(place.box, 1, 1))]
             if free:
                 box = min(free, key=lambda place: place.cost).box

@@ -101,7 +101,7 @@ def _edge(edge: Edge, layout: Layout, where: Placed, nodes: Mapping[str, Node]) 
     labels = where.labels.get(edge.id, ())
     low = theme.SMALL * 0.3  # from the middle of a text down to its base line
     words = "".join(
-        _text(label.text, label.middle[0], label.middle[1] + low)
+        _text(label.text, label.middle[0], label.middle[1] + low, classes="again" * label.again)
         for label in labels
         if label.middle
     )

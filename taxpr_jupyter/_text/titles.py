@@ -147,3 +147,9 @@ def list_lines(text: str, width: int = short.LINE, most: int = _LINES) -> list[s
     text = re.sub(r"(∂|\w:) ", "\\1\N{NO-BREAK SPACE}", text)
     lines = textwrap.wrap(text, width, max_lines=most, placeholder=" …")
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def says(title: str, name: str) -> bool:
+    """Whether a title has a name in it."""
+    title, name = (text.replace('"', "'") for text in (title, name))
+    return bool(name) and re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", title) is not None

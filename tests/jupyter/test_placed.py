@@ -265,3 +265,32 @@ class TestPositions:
         picture, layout = laid_out("flat")
         same = dataclasses.replace(picture)
         assert with_positions(same, layout, "white") == with_positions(picture, layout, "white")
+
+
+class TestLongLines:
+    @staticmethod
+    def texts_of(length):
+        """The texts of the line of `y`, which is drawn down at the left, so many points long."""
+
+        def fn(x):
+            y = jnp.tanh(x)
+            return y * jnp.sin(y)
+
+        picture = draw(fn, jnp.ones(3)).picture
+        edge = next(one for one in picture.edges if one.name == "y" and not one.head)
+        layout = layout_of(picture)
+        curve = [(-99.0, k * length / 3) for k in range(4)]
+        view = (-300.0, -300.0, 300.0, length + 300.0)
+        curves, tips = {**layout.curves, edge.id: curve}, {**layout.tips}
+        tips.pop(edge.id, None)
+        layout = dataclasses.replace(layout, curves=curves, tips=tips, view=view)
+        return [
+            (one.end, one.text, one.again)
+            for one in placed(picture, layout).labels.get(edge.id, [])
+        ]
+
+    def test_a_line_that_is_longer_than_a_screen_has_its_name_at_both_ends(self):
+        assert self.texts_of(900.0) == [("head", "y", True), ("tail", "y", True)]
+
+    def test_a_short_line_has_no_name(self):
+        assert self.texts_of(300.0) == []

@@ -66,6 +66,8 @@ def canonical(svg):
         for text in badge.findall(f"{NS}text"):
             badge.remove(text)
     for edge in [g for g in root.iter(f"{NS}g") if "edge" in (g.get("class") or "").split()]:
+        for text in edge.findall(f"{NS}text[@class='again']"):
+            edge.remove(text)
         texts = edge.findall(f"{NS}text")
         title = edge.find(f"{NS}title")
         lines = [] if title is None else (title.text or "").split("\n")
