@@ -39,6 +39,10 @@ class Line:
         self.back = "back" in group.get("class")
         self.tip = group.findtext(f"{SVG}title") or ""
 
+    def is_interrupted_at(self, box):
+        gaps = ([before[-1], after[0]] for before, after in itertools.pairwise(self.parts))
+        return any(between(box, gap) == 0 for gap in gaps)
+
     def far_from(self, box):
         return min((between(box, part) for part in self.parts), default=math.inf)
 
@@ -80,7 +84,7 @@ def _wrong(own, end, box, lines):
     away = own.far_from(box)
     if any(line.far_from(box) < away + 1 for line in others):
         yield "is not nearest to its line"
-    if away < UPON:
+    if away < UPON or own.is_interrupted_at(box):  # up to a step of the line away, at both sides
         return
     here, there = (own.head, own.tail) if end == "head" else (own.tail, own.head)
     ends = [point for line in others for point in (line.head, line.tail)]
