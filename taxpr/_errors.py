@@ -121,6 +121,9 @@ class SameNoiseWarning(UserWarning):
 
     An edited function is mapped as one of your own would be, with one key for all examples.
 
+    Attributes:
+        variable: The variable that is edited, as it was selected.
+
     Example:
         >>> import jax, jax.numpy as jnp, taxpr
         >>> def f(x):
@@ -129,9 +132,13 @@ class SameNoiseWarning(UserWarning):
         >>> seen = []
         >>> with taxpr.introspect.warnings_to(seen.append):
         ...     out = taxpr.edit(jax.vmap(f), "h", taxpr.noise(key=0))(jnp.zeros(3))
-        >>> type(seen[0]).__name__, bool(out[0] == out[1])
-        ('SameNoiseWarning', True)
+        >>> type(seen[0]).__name__, seen[0].variable, bool(out[0] == out[1])
+        ('SameNoiseWarning', 'h', True)
     """
+
+    def __init__(self, text: str, variable: str = ""):
+        super().__init__(text)
+        self.variable = variable
 
 
 class UnobservedWarning(UserWarning):
@@ -182,14 +189,14 @@ def once_each(said: set[str]) -> Generator[None, None, None]:
         _SAID.reset(before)
 
 
-def warn(text: str, kind: type[Warning], level: int) -> None:
+def warn(text: str, kind: Callable[[str], Warning], level: int) -> None:
     """Warn, or hand the warning to the function given to `warnings_to`."""
     said = _SAID.get()
     if said is not None and text in said:
         return
     take = _TAKES.get()
     if take is None:
-        warnings.warn(text, kind, stacklevel=level + 1)
+        warnings.warn(kind(text), stacklevel=level + 1)
     else:
         take(kind(text))
     if said is not None:  # not where the warning is an error, which ends the call

@@ -250,7 +250,7 @@ from taxpr._compat._traces import (
     is_tracer,
     is_tracer_type,
     layers,
-    maybe_mapped,
+    mapped,
     record,
     source_here,
     trace_key,

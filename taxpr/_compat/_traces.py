@@ -78,13 +78,13 @@ def layers(until: Any = None) -> list[Layer]:
     return found
 
 
-def maybe_mapped(x: Any) -> bool:
-    """Whether `jax.vmap` maps a value, or may do so: a jaxpr that it maps is made first."""
+def mapped(x: Any) -> bool | None:
+    """Whether `jax.vmap` maps a value; None if it may: a jaxpr that it maps is made first."""
     while isinstance(x, _core.Tracer):
         if isinstance(x, _batching.BatchTracer):
             return True
         if isinstance(current_trace(), _partial_eval.DynamicJaxprTrace):
-            return any(layer.kind == "batch" for layer in layers())
+            return None if any(layer.kind == "batch" for layer in layers()) else False
         x = getattr(x, "primal", None)  # while it is differentiated
     return False
 

@@ -5,6 +5,7 @@ import builtins
 import contextlib
 import dataclasses
 import difflib
+import functools
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -198,13 +199,15 @@ def _warn_of_one_key(given: Injector, bound: Bound) -> None:
     """
     keys = [given.values[name] for name in given.keys]
     leaves = jax.tree.leaves(bound.value)
-    if keys and any(map(_compat.maybe_mapped, leaves)) and not any(map(_compat.maybe_mapped, keys)):
+    found = {_compat.mapped(leaf) for leaf in leaves} - {False}
+    if keys and found and all(_compat.mapped(key) is False for key in keys):
+        draw = "draw" if True in found else "may draw"
         warn(
             f"edit: {bound.text} ({bound.place}) is in a function that jax.vmap maps, and "
-            f"{given.name} has one key, so that all examples draw the same. To draw apart, map a "
-            f"key, too: jax.vmap(lambda key, x: taxpr.edit(f, {bound.text!r}, "
+            f"{given.name} has one key, so that all examples {draw} the same. To draw "
+            f"apart, map a key, too: jax.vmap(lambda key, x: taxpr.edit(f, {bound.text!r}, "
             f"taxpr.{given.name}(key))(x))(jax.random.split(key, n), xs).",
-            SameNoiseWarning,
+            functools.partial(SameNoiseWarning, variable=bound.text),
             2,
         )
 

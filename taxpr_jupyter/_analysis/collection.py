@@ -12,8 +12,8 @@ def without_collection() -> Iterator[None]:
     Little garbage is made meanwhile, but each collection looks at everything that JAX keeps.
     """
     enabled = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()  # inside, as an interrupt may come right after it
         yield
     finally:
         if enabled:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import jax
 
@@ -38,6 +38,8 @@ EDITED = (
 )
 STAYS = "It stays an injection, since {why}"
 
+_Warnings: TypeAlias = Mapping[Any, tuple[Warning, ...]]
+
 
 class Tracer:
     """Keeps the program as the changes of the source want it.
@@ -50,8 +52,9 @@ class Tracer:
         self._store = store
         self._start = start
         self._names = names
-        self._programs: collections.OrderedDict[Any, taxpr.Program] = collections.OrderedDict()
-        self._warned: dict[Any, tuple[Warning, ...]] = {}  # what a change draws, by its key
+        # Programs by their changes, each with the warnings of its changes by their keys.
+        self._programs: collections.OrderedDict[Any, tuple[taxpr.Program, _Warnings]]
+        self._programs = collections.OrderedDict()
 
     @property
     def fun(self) -> Any:
@@ -180,14 +183,16 @@ class Tracer:
             except BaseException as error:
                 lines = {one.where.line for one in changes}
                 raise PanelError(mistake(error, lines)) from error
-            same = tuple(one for one in seen if isinstance(one, taxpr.errors.SameNoiseWarning))
-            keyed = [one.key for one in changes if getattr(one.by, "keys", ())]
-            self._warned |= dict.fromkeys(keyed, same)
-            self._programs[key] = program
+            same = [one for one in seen if isinstance(one, taxpr.errors.SameNoiseWarning)]
+            warned = {
+                change.key: tuple(one for one in same if one.variable == change.where.text)
+                for change in changes
+            }
+            self._programs[key] = program, warned
             while len(self._programs) > _KEPT:
                 self._programs.popitem(last=False)
         self._programs.move_to_end(key)
-        return self._programs[key]
+        return self._programs[key][0]
 
     def _by_edit(
         self, attached: Attached, edited: Edited, site: SiteRow
@@ -222,7 +227,9 @@ class Tracer:
 
     def _edit(self, attached: Attached) -> Attached:
         """The same, which works as an edit of the source."""
-        warned = self._warned.get(SourceChange(attached.variable, attached.injector).key, ())
+        key = SourceChange(attached.variable, attached.injector).key
+        latest = (warned for _, warned in reversed(self._programs.values()) if key in warned)
+        warned = next(latest, {}).get(key, ())
         note = " ".join([EDITED, *map(str, warned)])
         return dataclasses.replace(attached, error=None, note=note, warned=warned, trial=None)
 

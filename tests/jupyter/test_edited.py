@@ -556,3 +556,20 @@ def test_the_panel_says_that_an_edit_draws_the_same_for_all_examples():
     assert "so that all examples draw the same" in attached.note
     session.set_value("h", "stddev", 0.25)
     assert "so that all examples draw the same" in session.injectors[attached.key].note
+
+
+def test_the_warning_of_an_edit_stands_at_this_edit_alone():
+    def loss(p, xs):
+        def one(x):
+            h = jnp.sin(p * x)
+            return h.sum()
+
+        total = jax.vmap(one)(xs).mean() * 3.0
+        return total * total
+
+    session = Session(jax.grad(loss), (1.0, jnp.ones((3, 2))), names=True)
+    with pytest.warns(taxpr.errors.SameNoiseWarning):
+        mapped = session.attach("h", "noise", key=0)
+    outside = session.attach("total", "noise", key=1)
+    notes = [session.injectors[one.key].note for one in (mapped, outside)]
+    assert ["so that all examples draw the same" in one for one in notes] == [True, False]
