@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from taxpr import introspect
 from taxpr_jupyter._closed.running import parsed
+from taxpr_jupyter._text.short import BLANK
 
 _FLAG = re.compile(r"\bapply\(.*\b(True|False)\b")
 
@@ -28,7 +29,9 @@ def flags_of(eqns: Iterable[introspect.JaxprEqn], module: str) -> str:
         stack = introspect.statements_of(eqn)[::-1]
         for by, inner in itertools.pairwise(stack):
             if inner.text and inner.function.rpartition("<locals>.")[2] == f"{module}.__call__":
-                calls.setdefault((by.file, by.place), (by.text, inner.file, inner.begins))
+                # A statement may call the module in several places.
+                place = by.file, by.place, by.part
+                calls.setdefault(place, (by.expression, inner.file, inner.begins))
                 break
         # Most calls have no flags, and then no other equation need be looked at.
         if len(calls) > 1 or not all(_FLAG.search(text) for text, _, _ in calls.values()):
@@ -40,19 +43,19 @@ def flags_of(eqns: Iterable[introspect.JaxprEqn], module: str) -> str:
 
 
 def _given(text: str, names: Sequence[str]) -> Iterator[str]:
-    """The flags in the only call of an `apply` in a statement, whose first argument is values."""
-    node = parsed(text)
-    calls = [
-        one
-        for one in (ast.walk(node) if node else ())
-        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute)
-        if one.func.attr == "apply"
-    ]
-    if len(calls) != 1 or any(one.arg in (None, "method") for one in calls[0].keywords):
+    """The flags in an expression that is a call of an `apply`, whose first argument is values.
+
+    None in another one, such as `state.apply_fn(variables, x, True)`, which may be any function.
+    """
+    node = parsed(text.replace(BLANK, "_"))
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
         return
-    plain = itertools.takewhile(lambda one: not isinstance(one, ast.Starred), calls[0].args)
+    if call.func.attr != "apply" or any(one.arg in (None, "method") for one in call.keywords):
+        return
+    plain = itertools.takewhile(lambda one: not isinstance(one, ast.Starred), call.args)
     given = [*zip(names, [*plain][1:], strict=False)]
-    given += [(one.arg or "", one.value) for one in calls[0].keywords]
+    given += [(one.arg or "", one.value) for one in call.keywords]
     for name, value in given:
         if name in names and isinstance(value, ast.Constant) and isinstance(value.value, bool):
             yield f"{name}={value.value}"

@@ -1,5 +1,7 @@
 """Models of flax, by linen and by nnx."""
 
+import functools
+
 import flax
 import flax.linen as nn
 import jax
@@ -221,6 +223,11 @@ def test_a_module_tells_the_flags_that_it_is_called_with():
         noisy = model.apply(variables, x, 1.0, True, rngs={"dropout": key})
         return noisy + model.apply(variables, x, 1.0, False)
 
+    fast = functools.partial(model.apply, scale=1.0, train=False)
+
+    def beside_another(variables, x):
+        return model.apply(variables, x, 1.0, True, rngs={"dropout": key}) - fast(variables, x)
+
     def titles(fun, *args, budget):
         picture = draw(fun, *args, budget=budget).picture
         every = (*picture.clusters, *picture.nodes)
@@ -233,4 +240,5 @@ def test_a_module_tells_the_flags_that_it_is_called_with():
             "Dropped · train=False, shifted=True",
             "Dropped",
         ]
-    assert not any("train" in line for line in titles(together, variables, X, budget=4))
+    for fun in (together, beside_another):
+        assert not any("train" in line for line in titles(fun, variables, X, budget=4))
