@@ -60,7 +60,9 @@ class HeldVariables:
         held = [one for one in self.at(address) if one.name not in nameless]
         return visible(_shortest(held).text) if held else ""
 
-    def passed_on(self, names: Sequence[str], addresses: Sequence[str]) -> list[str]:
+    def passed_on(
+        self, names: Sequence[str], addresses: Sequence[str], others: Iterable[str] = ()
+    ) -> list[str]:
         """Names with those that a called function has in place of numbers: `adv`, not `chunk[1]`.
 
         Only where it has one variable for all values of this number, and no other value's name.
@@ -68,6 +70,7 @@ class HeldVariables:
         Args:
             names: The names of values; "" of one without.
             addresses: The addresses of these.
+            others: The names of other values beside them.
         """
         renamed: dict[str, dict[str, set[str]]] = {}  # by the part that begins with a number
         for name, address in zip(names, addresses, strict=True):
@@ -76,7 +79,10 @@ class HeldVariables:
                 rest = "".join(path[1:])
                 roots = {one.name for one in self.at(address) if one.path == rest}
                 renamed.setdefault(root + path[0], {})[name] = roots - {"_", root}
-        taken = {path_parts(name)[0] for name in names if name}
+        taken = {path_parts(name)[0] for name in (*names, *others) if name}
+        # The function that has the numbers may have another value by that name.
+        takers = {held[0].owner for address in addresses if (held := self.at(address))}
+        taken.update(name for owner in takers for name in self._own[owner])
         found: dict[str, str] = {}
         for start, roots in renamed.items():
             shared = sorted(set.intersection(*roots.values()) - taken)

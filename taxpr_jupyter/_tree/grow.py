@@ -135,7 +135,14 @@ class Tree:
             for role, k in zip(nested.in_roles, nested.operands, strict=True)
         ]
         places = [item.address / nested.label / f"in{i}" for i in range(len(names))]
-        return self._held.passed_on(names, places)
+        outer = self._names[item.address.home]
+        closed = [
+            outer.known.get(item.eqn.invars[k], "")
+            or self._variable(item.address.home, item.eqn.invars[k])
+            for role, k in zip(nested.in_roles, nested.operands, strict=True)
+            if role == "const" and k is not None and not introspect.is_literal(item.eqn.invars[k])
+        ]
+        return self._held.passed_on(names, places, closed)
 
     def _held_results(self, home: taxpr.Address, nested: introspect.Nested) -> Callable[[int], str]:
         """Gives the variable that an iteration of a scan had a row of its `ys` in; or ""."""

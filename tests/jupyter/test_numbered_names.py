@@ -8,6 +8,7 @@ from jax import lax
 
 from taxpr_jupyter import draw
 
+XS = jnp.ones((5, 3))
 X, V = jnp.ones(3), jnp.asarray([0.3, -0.8, 1.1])
 
 
@@ -81,6 +82,30 @@ def test_two_parts_of_a_row_for_one_argument_keep_their_numbers():
 
     picture = draw(run, jnp.ones((5, 3, 3)), jnp.ones((5, 3, 3)), X).picture
     assert not [name for name in ends_in(picture, "input") if "weights" in name]
+
+
+def test_a_part_of_a_row_has_no_name_that_its_body_has_for_another_value():
+    def use(scaled):
+        return jnp.sin(scaled) * 3.0
+
+    def binding(rows, others, x):
+        def step(total, chunk):
+            scaled = chunk[0] * 2.0
+            return total + use(chunk[1]) + scaled, None
+
+        return lax.scan(step, x, jax.tree.map(jnp.cos, (rows, others)))
+
+    def reading(rows, others, x):
+        scaled = x * 2.0
+
+        def step(total, chunk):
+            return total + use(chunk[1]) + scaled * chunk[0], None
+
+        return lax.scan(step, x, jax.tree.map(jnp.cos, (rows, others)))
+
+    for fun in (binding, reading):
+        picture = draw(fun, XS, XS, X).picture
+        assert "xs chunk[1] f32[3]" in ends_in(picture, "input")
 
 
 def test_a_row_of_a_scan_is_called_like_the_variable_that_made_it():
