@@ -1,6 +1,7 @@
 """Statements of the user's, as the source has them, in the lines of a label."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -240,6 +241,9 @@ def _fitted(
             ),
         ]
     )
+    # Two modules may have different numbers by one name: then neither says which it is.
+    times = Counter(one.partition(" = ")[0] for one in named)
+    named = [one for one in named if times[one.partition(" = ")[0]] == 1]
     for line in titles.list_lines(", ".join(named), width, most=_NUMBERS) if named else ():
         yield CodeLine(line)
 

@@ -1,25 +1,41 @@
-"""The numbers that statements name: constants of their module, as the source has them."""
+"""The numbers that statements name: constants of their module, as the source has them.
+
+The module may have had another one when the program was traced, and the program its old trace: so
+equations of the statement must have the number.
+"""
 
 import ast
 import functools
+import itertools
 import linecache
+import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from taxpr import introspect
-from taxpr_jupyter._closed.running import parsed
+from taxpr_jupyter._closed.running import READ, parsed
 
 _MOST = 4  # numbers of a tuple
+_TRACED = 2 * READ  # numbers of equations
 
 
-def numbers_in(statement: introspect.Statement) -> tuple[str, ...]:
+def numbers_in(
+    statement: introspect.Statement, eqns: Iterable[introspect.JaxprEqn]
+) -> tuple[str, ...]:
     """`CLIP = 0.2`: the numbers of the module that a statement names.
 
     Only those that the module binds in one place, which is all that its file binds by that name,
-    and that the module still has. So a function with an argument of that name has none.
+    that the module still has, and that an equation has. So a function with an argument of that
+    name has none.
+
+    Args:
+        statement: The statement.
+        eqns: The equations that it made.
     """
     node = parsed(statement.text)
     if node is None or statement.file.startswith("<"):
@@ -30,11 +46,48 @@ def numbers_in(statement: introspect.Statement) -> tuple[str, ...]:
     if not names or (module := _module_of(statement.file)) is None:
         return ()
     known = _bound_once("".join(linecache.getlines(statement.file)))
-    return tuple(
-        f"{name} = {known[name][0]}"
-        for name in names
-        if name in known and _is_same(vars(module).get(name), known[name][1])
-    )
+    own = [
+        name for name in names if name in known and _is_same(vars(module).get(name), known[name][1])
+    ]
+    traced = [*dict.fromkeys(itertools.islice(_numbers_of(eqns), _TRACED))] if own else []
+    return tuple(f"{name} = {known[name][0]}" for name in own if _all_in(traced, known[name][1]))
+
+
+def _numbers_of(eqns: Iterable[introspect.JaxprEqn]) -> Iterator[tuple[Any, Any]]:
+    """The numbers that equations were traced with, each with its dtype.
+
+    These are literals, the lengths of loops, and sizes of results that no operand has. Other sizes
+    are those of the arguments.
+    """
+    for eqn in eqns:
+        sizes = {size for atom in eqn.invars for size in getattr(atom.aval, "shape", ())}
+        for atom in eqn.invars:
+            dtype = getattr(atom.aval, "dtype", None)  # none of NumPy's for a key
+            if introspect.is_literal(atom) and isinstance(dtype, np.dtype):
+                yield np.asarray(atom.val).item(), dtype
+        for var in eqn.outvars:
+            for size in getattr(var.aval, "shape", ()):
+                if isinstance(size, int) and size not in sizes:
+                    yield size, np.dtype(int)
+        for nested in introspect.nested_jaxprs(eqn):
+            if nested.trips and nested.trips > 1:
+                yield nested.trips, np.dtype(int)
+            yield from _numbers_of(nested.jaxpr.eqns)
+
+
+def _all_in(traced: Iterable[tuple[Any, Any]], value: Any) -> bool:
+    every = value if isinstance(value, tuple) else (value,)
+    return all(any(_is_traced(one, *other) for other in traced) for one in every)
+
+
+def _is_traced(number: float, other: Any, dtype: Any) -> bool:
+    """Whether a number, or its negative, is another one in the precision of that."""
+    if dtype.kind in "iu":
+        return abs(int(other)) == abs(number)
+    with np.errstate(all="ignore"):  # a number may be too large or too small for the dtype
+        one, two = np.abs(np.asarray([number, other]).astype(dtype)).astype(float).tolist()
+    is_lost = not math.isfinite(one) or bool(one) != bool(number)
+    return dtype.kind not in "bc" and one == two and not is_lost
 
 
 _modules: dict[str, str] = {}  # by the file, the name of the module

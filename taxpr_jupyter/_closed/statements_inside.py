@@ -140,7 +140,7 @@ class _StatementReader:
                     source=frame.text,
                     within=tuple(called),
                     loops=tuple(head for head, _ in frame.loops),
-                    numbers=numbers_in(frame),
+                    numbers=numbers_in(frame, (one.eqn for one in rows)),
                     result=returns
                     or frame.place == last
                     or not leaving.isdisjoint(id(one.eqn) for one in rows),

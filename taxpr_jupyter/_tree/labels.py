@@ -343,7 +343,10 @@ def hop_lines(
     rules = [f"rule={_counted(found['rule'])}" for found in facts if found.get("rule")]
     rules = [short.shortened(rule, short.LINE) for rule in rules]
     own += _branch_lines(branches_in(eqn, called))
-    numbers = numbers_in(found) if (found := loops.condition_statement(eqn)) else ()
+    numbers: Iterable[str] = ()
+    if found := loops.condition_statement(eqn):
+        tests = (one.jaxpr.eqns for one in introspect.nested_jaxprs(eqn) if not one.back)
+        numbers = numbers_in(found, itertools.chain.from_iterable(tests))
     held = _untold(inside, (*lines, title, *rules, *own), size.total, numbers)
     holds = [*own, *_kept_lines(eqn), *_content_lines(size, [eqn]), *held]
     return [*lines, title, *rules, *holds, *_result_lines(eqn, typed, name)]

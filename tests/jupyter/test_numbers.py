@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import taxpr
-from taxpr_jupyter._closed.listed import lines_of
+from taxpr_jupyter._closed.listed import StatementWords, lines_of
 from taxpr_jupyter._closed.statements_inside import statements_inside
 
 SOURCE = """
@@ -72,6 +72,23 @@ def test_a_number_that_the_module_has_no_longer_is_not(module):
     module.SIZE = (4, 3)
     module.RATE = jnp.float32(1e-3)
     assert told(module) == "CLIP = 0.2"
+
+
+def test_a_number_that_the_program_was_not_traced_with_is_not(module):
+    """JAX keeps a trace when the module changes: the text is then of another number."""
+    module.CLIP, module.SIZE = 0.5, (6, 2)
+    [call] = taxpr.trace(module.whole)(jnp.ones(12)).eqns
+    module.CLIP, module.SIZE = 0.2, (3, 4)
+    [said] = [one for one in statements_inside(call) if "CLIP" in one.source]
+    assert said.numbers == ("RATE = 1e-3",)
+
+
+def test_two_numbers_by_one_name_are_not():
+    said = [
+        StatementWords((), source=f"return {k}", result=True, numbers=(f"RATE = {k}", "CLIP = 0.2"))
+        for k in range(2)
+    ]
+    assert [*lines_of(said, 36)][-1] == "CLIP = 0.2"
 
 
 def test_a_name_of_another_object_is_none(module):
