@@ -140,6 +140,8 @@ def value_lines(value: Any) -> list[str]:
         ['T, F', 'F, T']
         >>> value_lines(jnp.full(3, 0.5))
         ['all 0.5']
+        >>> value_lines(jnp.array([0.5, 0.50001]))
+        ['all ≈ 0.5']
     """
     if isinstance(value, Tracer) or not getattr(value, "is_fully_addressable", True):
         return []
@@ -153,7 +155,9 @@ def value_lines(value: Any) -> list[str]:
         return []
     text = _NUMBER_TEXTS[numbers.dtype.kind]
     if numbers.size > 1 and len({*map(text, numbers.flat)}) == 1:
-        return [f"all {text(numbers.flat[0])}"]
+        first = numbers.flat[0]  # if it is NaN, so are all, as they have one text
+        is_same = first != first or bool(np.all(numbers == first))
+        return [f"all {text(first)}" if is_same else f"all ≈ {text(first)}"]
     rows = [", ".join(map(text, row)) for row in np.atleast_2d(numbers)]
     return [line for row in rows for line in textwrap.wrap(row, 2 * LINE)]
 

@@ -111,12 +111,14 @@ MASKS = (jnp.arange(3)[None] + jnp.arange(2)[:, None]) % 2 == 0
 TIMES = jnp.array([0.1, 0.25, 4.0])
 RATES = jnp.full(5, 0.5)
 LARGE = jnp.arange(30.0)
+CLOSE = jnp.array([100000.0, 100001.0])
+UNKNOWN = jnp.full(4, jnp.nan)
 
 
 def test_small_arrays_say_their_values():
     def scaled(x):
         shown = jnp.where(MASKS, x * TIMES, 0.0).sum()
-        return shown * RATES.sum() + LARGE.mean()
+        return shown * RATES.sum() + LARGE.mean() + CLOSE.sum() + UNKNOWN.sum()
 
     lines = {node.lines[0]: node.lines[1:] for node in consts(draw(scaled, X))}
     assert lines == {
@@ -124,4 +126,6 @@ def test_small_arrays_say_their_values():
         "const TIMES f32[3]": ("0.1, 0.25, 4",),
         "const RATES f32[5]": ("all 0.5",),
         "const LARGE f32[30]": (),
+        "const CLOSE f32[2]": ("all ≈ 1e+05",),  # they differ in the digits that are not told
+        "const UNKNOWN f32[4]": ("all nan",),
     }
