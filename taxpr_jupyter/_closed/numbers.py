@@ -72,7 +72,7 @@ def _numbers_of(eqns: Iterable[introspect.JaxprEqn]) -> Iterator[tuple[Any, Any]
         for nested in introspect.nested_jaxprs(eqn):
             if nested.trips and nested.trips > 1:
                 yield nested.trips, np.dtype(int)
-            yield from _numbers_of(nested.jaxpr.eqns)
+            yield from _numbers_of(nested.jaxpr.eqns[:READ])
 
 
 def _all_in(traced: Iterable[tuple[Any, Any]], value: Any) -> bool:
