@@ -1,5 +1,6 @@
 """Statements of the user's, as the source has them, in the lines of a label."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -92,11 +93,14 @@ class _Line(NamedTuple):
     Attributes:
         said: The statement.
         rows: Its lines.
+        named: Its lines after the name of its branch, for the first one in it; as `rows` if the
+            branch has no name.
         score: How much it says.
     """
 
     said: StatementWords
     rows: tuple[CodeLine, ...]
+    named: tuple[CodeLine, ...]
     score: int
 
 
@@ -188,19 +192,25 @@ def _lines(
         loops = tuple(head for head in one.loops if head not in title)
         if not text:
             continue
-        named = one.branch != branch and not _is_more(one)
-        branch = one.branch if named else branch
+        branch = branch if _is_more(one) else one.branch
         indent = inside + _INDENT * len(loops)
-        whole = f"{branch}: {text}" if named else text
-        rows = tuple(_wrapped(whole, width, indent))
-        if len(rows) > _ROWS:
-            short = titles.shortened_source(whole, (_ROWS - 1) * (width - indent - _INDENT))
-            rows = tuple(_wrapped(short, width, indent))
+        rows = tuple(_shortened(text, width, indent))
+        named = tuple(_shortened(f"{branch}: {text}", width, indent)) if branch else rows
         score = min(one.telling % _CALLS, _MANY) - _ROW * len(rows)
         score += _CALL * (one.telling >= _CALLS and not depth)
         score += _RESULT * one.result - _DEEPER * depth
         score += _RETURN * text.startswith("return ")
-        yield _Line(one._replace(loops=loops), rows, score)
+        yield _Line(one._replace(loops=loops, branch=branch), rows, named, score)
+
+
+def _shortened(text: str, width: int, indent: int) -> Iterator[CodeLine]:
+    """The lines of a statement; of a very long one a part is left out."""
+    rows = [*_wrapped(text, width, indent)]
+    if len(rows) <= _ROWS:
+        yield from rows
+        return
+    short = titles.shortened_source(text, (_ROWS - 1) * (width - indent - _INDENT))
+    yield from _wrapped(short, width, indent)
 
 
 def _wrapped(text: str, width: int, indent: int) -> Iterator[CodeLine]:
@@ -254,37 +264,37 @@ def _rows(section: _Section, kept: Collection[int]) -> Iterator[CodeLine]:
         yield CodeLine(section.head)
     inside = _BODY * bool(section.head)
     loops: tuple[str, ...] = ()
-    for run in _runs(section.lines, kept):
-        if isinstance(run, int):
-            yield CodeLine(f"… {count_of(run, 'line')}", inside)
+    branch = ""
+    for lines, is_kept in _runs(section.lines, kept):
+        first = lines[0]
+        # What is shown first of a branch has its name, also if that is what is left out.
+        named = first.said.branch if first.said.branch != branch else ""
+        branch = first.said.branch
+        if not is_kept:
+            left = f"… {count_of(len(lines), 'line')}"
+            yield CodeLine(f"{named}: {left}" if named else left, inside)
             continue
-        heads = run.said.loops
-        for k, head in enumerate(heads):
-            if loops[: k + 1] != heads[: k + 1]:
-                yield from _wrapped(f"{head}:", section.width, inside + _INDENT * k)
+        heads = first.said.loops
+        opened = [k for k in range(len(heads)) if loops[: k + 1] != heads[: k + 1]]
+        for k in opened:
+            head = f"{named}: {heads[k]}:" if named and k == opened[0] else f"{heads[k]}:"
+            yield from _wrapped(head, section.width, inside + _INDENT * k)
         loops = heads
-        yield from run.rows
+        yield from first.named if named and not opened else first.rows
 
 
-def _runs(lines: Sequence[_Line], kept: Collection[int]) -> Iterator[_Line | int]:
-    """The statements that are kept, and between them the number of others."""
-    left: list[_Line] = []
-    for k, line in enumerate(lines):
-        if k not in kept:
-            left.append(line)
-            continue
-        yield from _left(left)
-        yield line
-        left = []
-    yield from _left(left)
+def _runs(lines: Sequence[_Line], kept: Collection[int]) -> Iterator[tuple[Sequence[_Line], bool]]:
+    """Each statement that is kept, and those of a branch that are left out between them."""
 
+    def left_in(k: int) -> object:
+        return k if k in kept else ("left", lines[k].said.branch)
 
-def _left(lines: Sequence[_Line]) -> Iterator[_Line | int]:
-    """The number of statements that are left out; one that takes no more room than it is told."""
-    if len(lines) == 1 and len(lines[0].rows) == 1 and not lines[0].said.loops:
-        yield lines[0]
-    elif lines:
-        yield len(lines)
+    for _, run in itertools.groupby(range(len(lines)), left_in):
+        every = [*run]
+        own = [lines[k] for k in every]
+        # One that takes no more room than to say that it is left out is told.
+        short = len(own) == 1 and len(own[0].named) == 1 and not own[0].said.loops
+        yield own, short or every[0] in kept
 
 
 def _is_more(one: StatementWords) -> bool:

@@ -470,6 +470,21 @@ def test_branches_tell_which_statements_are_whose():
     assert "false: scaled = energy(x) * x true: low = pushed(x) high = low * 2.0" in text
 
 
+def test_a_branch_keeps_its_name_if_its_first_statements_are_left_out():
+    cold = [statement(k, 9, branch="false") for k in range(4)]
+    hot = [statement(k, 5 * (k > 5), branch="true") for k in range(4, 15)]
+    lines = lines_of([*cold, *hot], WIDTH, equations=20)
+    assert lines[0] == "false: v0 = x"
+    assert lines[4:6] == ["true: … 2 lines", "v6 = x"]
+    # Both are told if the end of one and the begin of the other are left out.
+    idle = [statement(k, 0, branch="false") for k in range(20, 23)]
+    lines = lines_of([*cold, *idle, *hot], WIDTH, equations=20)
+    assert lines[4:7] == ["… 3 lines", "true: … 2 lines", "v6 = x"]
+    # Of a loop of Python, its head.
+    looped = [one._replace(loops=("for k in ks",)) for one in hot[:2]]
+    assert lines_of([*cold, *looped], WIDTH)[4:] == ["true: for k in ks:", "v4 = x", "v5 = x"]
+
+
 def test_a_while_loop_lists_its_body_and_not_its_condition():
     def run(x):
         def going(s):
