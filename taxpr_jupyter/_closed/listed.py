@@ -31,6 +31,8 @@ _VARIABLES = 4  # of one assignment without its source
 _RESULT, _RETURN, _CALL, _DEEPER, _ROW, _MANY = 50, 20, 30, 20, 4, 30
 _CALLS = 100  # of `StatementWords.telling`
 
+Loop = tuple[str, tuple[int, ...]]  # its head and its place
+
 
 class StatementWords(NamedTuple):
     """A statement of the user's in few words.
@@ -43,7 +45,7 @@ class StatementWords(NamedTuple):
         branch: The branch of a conditional that it is in; "" if no other branch has any.
         source: The statement as in the source; "" if there are several.
         within: The statements of the functions of the user's that it calls.
-        loops: The heads of the loops of Python around it, outermost first.
+        loops: The heads of the loops of Python around it, outermost first, each with its place.
         result: Whether it makes a result of its function.
         numbers: The numbers of its module that it names: `CLIP = 0.2`.
     """
@@ -55,7 +57,7 @@ class StatementWords(NamedTuple):
     branch: str = ""
     source: str = ""
     within: "tuple[FunctionWords, ...]" = ()
-    loops: tuple[str, ...] = ()
+    loops: tuple[Loop, ...] = ()
     result: bool = False
     numbers: tuple[str, ...] = ()
 
@@ -189,7 +191,7 @@ def _lines(
     branch, inside = "", _BODY * (depth > 0)
     for one in said:
         text = one.source or one.text()
-        loops = tuple(head for head in one.loops if head not in title)
+        loops = tuple(loop for loop in one.loops if loop[0] not in title)
         if not text:
             continue
         branch = branch if _is_more(one) else one.branch
@@ -263,7 +265,7 @@ def _rows(section: _Section, kept: Collection[int]) -> Iterator[CodeLine]:
     if section.head:
         yield CodeLine(section.head)
     inside = _BODY * bool(section.head)
-    loops: tuple[str, ...] = ()
+    loops: tuple[Loop, ...] = ()
     branch = ""
     for lines, is_kept in _runs(section.lines, kept):
         first = lines[0]
@@ -271,16 +273,24 @@ def _rows(section: _Section, kept: Collection[int]) -> Iterator[CodeLine]:
         named = first.said.branch if first.said.branch != branch else ""
         branch = first.said.branch
         if not is_kept:
+            loops = _shared([loops, *(line.said.loops for line in lines)])
             left = f"… {count_of(len(lines), 'line')}"
-            yield CodeLine(f"{named}: {left}" if named else left, inside)
+            yield CodeLine(f"{named}: {left}" if named else left, inside + _INDENT * len(loops))
             continue
-        heads = first.said.loops
-        opened = [k for k in range(len(heads)) if loops[: k + 1] != heads[: k + 1]]
+        around = () if named else _shared([loops, first.said.loops])
+        loops = first.said.loops
+        opened = range(len(around), len(loops))
         for k in opened:
-            head = f"{named}: {heads[k]}:" if named and k == opened[0] else f"{heads[k]}:"
+            head = f"{loops[k][0]}:"
+            head = f"{named}: {head}" if named and not k else head
             yield from _wrapped(head, section.width, inside + _INDENT * k)
-        loops = heads
         yield from first.named if named and not opened else first.rows
+
+
+def _shared(every: Iterable[tuple[Loop, ...]]) -> tuple[Loop, ...]:
+    """The loops that all begin with."""
+    alike = itertools.takewhile(lambda loops: len({*loops}) == 1, zip(*every, strict=False))
+    return tuple(loops[0] for loops in alike)
 
 
 def _runs(lines: Sequence[_Line], kept: Collection[int]) -> Iterator[tuple[Sequence[_Line], bool]]:

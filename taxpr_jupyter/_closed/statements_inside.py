@@ -139,7 +139,7 @@ class _StatementReader:
                     bool(whole or not calls),
                     source=frame.text,
                     within=tuple(called),
-                    loops=tuple(head for head, _ in frame.loops),
+                    loops=frame.loops,
                     numbers=numbers_in(frame, (one.eqn for one in rows)),
                     result=returns
                     or frame.place == last

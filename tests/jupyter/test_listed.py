@@ -286,6 +286,38 @@ def test_what_hangs_in_a_loop_of_python_is_after_its_head():
     assert [line.indent for line in lines] == [0, 0, 4, 4, 0]
 
 
+def test_loops_of_python_with_the_same_head_are_not_one():
+    def turns(x, y):
+        for _ in range(3):
+            x = jnp.sin(x) + y
+        for _ in range(3):
+            y = jnp.cos(y) * x
+        return x + y
+
+    [call] = taxpr.trace(jax.jit(turns))(X, X).eqns
+    assert lines_of(statements_inside(call), WIDTH, equations=20) == [
+        *("for _ in range(3):", "x = jnp.sin(x) + y"),
+        *("for _ in range(3):", "y = jnp.cos(y) * x"),
+        "return x + y",
+    ]
+
+    # Nor if what is between them is left out, which hangs in a loop if all of it does.
+    def looped(place, told):
+        loops = (("for _ in range(3)", (place,)),)
+        return [statement(place + k, 9 * (k in told), loops=loops) for k in range(6)]
+
+    def indented(every):
+        lines = lines_of(every, WIDTH, equations=20)
+        return [" " * line.indent + line for line in lines if not re.match("v[0-9]", line)]
+
+    between, head = [statement(100 + k, 0) for k in range(9)], "for _ in range(3):"
+    every = [*looped(0, range(4)), *between, *looped(10, (4, 5))]
+    assert indented(every)[0] == head
+    assert [line for line in indented(every) if "…" not in line].count(head) == 2
+    every = [*looped(0, (0, 5)), *looped(10, range(6)), *(statement(k, 9) for k in range(20, 23))]
+    assert indented(every) == [head, "    … 4 lines", head]
+
+
 def test_the_branches_of_a_conditional_further_in_are_told_by_their_functions():
     def improve(s):
         def accept(s):
@@ -481,7 +513,7 @@ def test_a_branch_keeps_its_name_if_its_first_statements_are_left_out():
     lines = lines_of([*cold, *idle, *hot], WIDTH, equations=20)
     assert lines[4:7] == ["… 3 lines", "true: … 2 lines", "v6 = x"]
     # Of a loop of Python, its head.
-    looped = [one._replace(loops=("for k in ks",)) for one in hot[:2]]
+    looped = [one._replace(loops=(("for k in ks", (1,)),)) for one in hot[:2]]
     assert lines_of([*cold, *looped], WIDTH)[4:] == ["true: for k in ks:", "v4 = x", "v5 = x"]
 
 
