@@ -42,6 +42,28 @@ class Group(NamedTuple):
     outs: Mapping[Any, Origin]
 
 
+class Lists:
+    """The code in the labels of one drawing: what another one has told is not in sight."""
+
+    def __init__(self) -> None:
+        self._firsts: dict[object, Item] = {}  # by the frame and the lines the first item with them
+
+    def once(self, item: Item, lines: Sequence[str], cluster: str | None) -> Sequence[str]:
+        """A label with its code, or `as in layer_0` if an item before it in its frame has that."""
+        code = tuple(line for line in lines if isinstance(line, CodeLine))
+        if len(code) < _REPEATED:
+            return lines
+        first = self._firsts.setdefault((cluster, code), item)
+        if first is item:
+            return lines
+        name = first.title.partition(" = ")[0]
+        if not name or name == item.title.partition(" = ")[0] or len(name) > short.LINE:
+            name = "the first of these"
+        k = next(k for k, line in enumerate(lines) if isinstance(line, CodeLine))
+        head = f"{code[0]} " if code[0].startswith("in ") else ""  # of a function
+        return [*lines[:k], CodeLine(f"{head}as in {name}"), *lines[k + len(code) :]]
+
+
 class Folded:
     """Writes closed groups and bundles, which may have thousands of values, once."""
 
@@ -55,7 +77,6 @@ class Folded:
         self._inputs: introspect.ByIdentity[Sequence[Origin]] = introspect.ByIdentity()
         self._words: introspect.ByIdentity[ValueWords] = introspect.ByIdentity()
         self._places: introspect.ByIdentity[set[object]] = introspect.ByIdentity()
-        self._lists: dict[object, Item] = {}  # by the frame and the lines the first item with them
 
     def words(self, block: Block) -> ValueWords:
         """The words for the values of a jaxpr."""
@@ -89,21 +110,6 @@ class Folded:
             return labels.Inside(back, () if back else said, self.casts(item))
 
         return self._insides.of(item, written)
-
-    def once(self, item: Item, lines: Sequence[str], cluster: str | None) -> Sequence[str]:
-        """A label with its code, or `as in layer_0` if an item before it in its frame has that."""
-        code = tuple(line for line in lines if isinstance(line, CodeLine))
-        if len(code) < _REPEATED:
-            return lines
-        first = self._lists.setdefault((cluster, code), item)
-        if first is item:
-            return lines
-        name = first.title.partition(" = ")[0]
-        if not name or name == item.title.partition(" = ")[0] or len(name) > short.LINE:
-            name = "the first of these"
-        k = lines.index(code[0])
-        head = f"{code[0]} " if code[0].startswith("in ") else ""  # of a function
-        return [*lines[:k], CodeLine(f"{head}as in {name}"), *lines[k + len(code) :]]
 
     def _differentiated(self, block: Block) -> set[object]:
         """The places of the statements that a backward pass of a jaxpr goes back through."""

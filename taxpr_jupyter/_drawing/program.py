@@ -21,7 +21,7 @@ from taxpr_jupyter._drawing import backward, state_nodes
 from taxpr_jupyter._drawing import roles as _roles
 from taxpr_jupyter._drawing.borders import SEEN, Borders, DrawnEnds, DrawnInputs, Then
 from taxpr_jupyter._drawing.canvas import Canvas
-from taxpr_jupyter._drawing.folded import Folded
+from taxpr_jupyter._drawing.folded import Folded, Lists
 from taxpr_jupyter._drawing.lifted_calls import LiftedCalls
 from taxpr_jupyter._drawing.opened import Opened
 from taxpr_jupyter._drawing.roles import Role
@@ -66,6 +66,7 @@ class ProgramDrawing:
         self.hidden: dict[str, tuple[str, ...]] = {}
         self._fold = fold
         self._folded = folded
+        self._lists = Lists()
         self.tips = folded.tips
         self.borders = Borders(self.canvas, folded)
         self._marked = marked
@@ -186,7 +187,7 @@ class ProgramDrawing:
             said = self._folded.inside(block, item)
             named = self._called(scope, item, cluster) if eqn.primitive is cond_p else NAMELESS
             lines = labels.hop_lines(eqn, inside, typed, item.title, name, item.rest, said, named)
-            lines = self._folded.once(item, lines, cluster)
+            lines = self._lists.once(item, lines, cluster)
         else:
             lines = labels.eqn_lines(eqn, item.title, name, self.tips.label_type)
             marks += ("plumbing",) if len(lines) == 1 and labels.is_plumbing(eqn) else ()
@@ -258,7 +259,7 @@ class ProgramDrawing:
         self.hidden[address] = self._fold.addresses(item)
         ends = block.flow.ends(item.eqns, item.stop, [tag.eqn for tag in item.tags])
         lines, tip, outs = self._folded.group(block, item, size, ends)
-        lines = tuple(self._folded.once(item, lines, cluster))
+        lines = tuple(self._lists.once(item, lines, cluster))
         titled = titles.titled(lines, item.title)
         if block.flow.is_unused(eqn for _, eqn in item.eqns):
             if all(labels.fills(eqn) for _, eqn in item.eqns):  # which JAX has left over

@@ -10,6 +10,7 @@ import taxpr
 from taxpr_jupyter import draw
 from taxpr_jupyter._closed.listed import FunctionWords, StatementWords, lines_of
 from taxpr_jupyter._closed.statements_inside import statements_in, statements_inside
+from taxpr_jupyter._drawing.build import Builder
 
 X = jnp.linspace(0.1, 0.9, 4)
 WIDTH = 36  # characters of a line of a label
@@ -634,6 +635,13 @@ def test_parts_alike_in_one_frame_have_their_lines_once():
     assert all(line in lines["first = layer(x, ws[0])"] for line in own)
     assert "as in first" in lines["second = layer(moved, ws[1])"]
     assert not any(line in lines["second = layer(moved, ws[1])"] for line in own)
+    # If the first one is open, the next one has them, whatever was drawn before.
+    builder = Builder(taxpr.trace(net)([W, W, W], X), 6)
+    picture = builder.picture(frozenset())
+    [first] = [n.fold for n in picture.nodes if n.lines[0] == "first = layer(x, ws[0])"]
+    picture = builder.picture(frozenset([first]))
+    [second] = [n.lines for n in picture.nodes if n.lines[0] == "second = layer(moved, ws[1])"]
+    assert all(line in second for line in own)
 
 
 # --- room -----------------------------------------------------------------------------------------
