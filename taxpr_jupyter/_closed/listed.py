@@ -47,6 +47,7 @@ class StatementWords(NamedTuple):
         within: The statements of the functions of the user's that it calls.
         loops: The heads of the loops of Python around it, outermost first, each with its place.
         result: Whether it makes a result of its function.
+        hands: Whether it returns what the function that it calls does.
         numbers: The numbers of its module that it names: `CLIP = 0.2`.
     """
 
@@ -59,6 +60,7 @@ class StatementWords(NamedTuple):
     within: "tuple[FunctionWords, ...]" = ()
     loops: tuple[Loop, ...] = ()
     result: bool = False
+    hands: bool = False
     numbers: tuple[str, ...] = ()
 
     def text(self) -> str:
@@ -149,17 +151,21 @@ def lines_of(
     if found and not any(one.targets or one.source or one.within for one in found):
         names = [name for one in found for name in one.calls if name not in words]
         return titles.list_lines(f"calls {', '.join(dict.fromkeys(names))}", width)
-    functions = _called(found) if equations >= _CALLED else []
+    functions = _called(found, small=equations < _CALLED)
     sections = _sections(found, functions, width, title)
     return [*_fitted(sections, room, width, numbers)]
 
 
-def _called(said: Iterable[StatementWords]) -> list[tuple[FunctionWords, int]]:
-    """The functions that statements call, each once, and how deep it is: nearer ones first."""
+def _called(said: Iterable[StatementWords], small: bool) -> list[tuple[FunctionWords, int]]:
+    """The functions that statements call, each once, and how deep it is: nearer ones first.
+
+    In a small part only those that make all that a function returns.
+    """
     found: dict[tuple[str, int], tuple[FunctionWords, int]] = {}
     nearest, depth = [*said], 1
     while nearest:
-        called = [inner for one in nearest for inner in one.within if inner.place not in found]
+        calling = [one for one in nearest if one.hands or not small]
+        called = [inner for one in calling for inner in one.within if inner.place not in found]
         for inner in called:
             found.setdefault(inner.place, (inner, depth))
         nearest, depth = [one for inner in called for one in inner.said], depth + 1

@@ -124,11 +124,28 @@ def _is_named(func: ast.expr) -> bool:
 
 def returned_call(text: str) -> str:
     """The function whose results a statement or lambda returns as they are, or ""."""
+    call = _returned(text)
+    return call.func.id if call and isinstance(call.func, ast.Name) else ""
+
+
+def names_handed(text: str) -> frozenset[str] | None:
+    """The variables that a call is given whose results are returned: `return f(x, key=key)`.
+
+    None if it is given something else, such as `x + 1`.
+    """
+    if (call := _returned(text)) is None:
+        return None
+    given = (*call.args, *(one.value for one in call.keywords))
+    names = [one.id for one in given if isinstance(one, ast.Name)]
+    return frozenset(names) if len(names) == len(given) else None
+
+
+def _returned(text: str) -> ast.Call | None:
+    """The call whose results a statement or lambda returns as they are."""
     node = parsed(text)
     value = node.value if isinstance(node, ast.Return | ast.Expr) else None
     value = value.body if isinstance(value, ast.Lambda) else value
-    func = value.func if isinstance(value, ast.Call) else None
-    return func.id if isinstance(func, ast.Name) else ""
+    return value if isinstance(value, ast.Call) else None
 
 
 def _names(target: ast.expr) -> list[str]:

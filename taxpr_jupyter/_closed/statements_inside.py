@@ -17,6 +17,7 @@ from taxpr_jupyter._closed.running import (
     Read,
     in_root,
     name_of,
+    names_handed,
     read,
     returned_call,
     shared,
@@ -119,32 +120,59 @@ class _StatementReader:
                 for name in calls
                 if given is not None and name in returned and not given.issuperset(bare([name]))
             )
-            # The statements of a function whose results are handed on say more than its name.
+            # The statements of a function whose results are handed on say more than its name. They
+            # stand in place of the call only if they read the same there.
             hands = not frame.text or returned_call(frame.text) in calls
-            hands = hands and len(calls) == 1 and depth < _DEEP
-            inner = self.inside(rows, level, depth + 1, within) if hands else []
-            yield from inner
-            if inner:
-                continue
+            hands = hands and len(calls) == 1
+            alike = hands and self._reads_alike(rows, level, alone=len(statements) == 1)
+            called = (
+                tuple(self.functions(rows, level, within + 1))
+                if within < _WITHIN and not alike
+                else ()
+            )
+            if hands and not called and depth < _DEEP:
+                inner = self.inside(rows, level, depth + 1, within)
+                yield from inner
+                if inner:
+                    continue
             returns = frame.text.startswith("return ")
             if targets or calls or returns:
                 loops = any(is_loop(one.eqn) for one in rows)
                 many = sum(one.eqn.primitive not in _ARRANGING for one in rows)
                 telling = min(many, _CALLS - 1) + _CALLS * (bool(calls) + loops)
-                called = self.functions(rows, level, within + 1) if within < _WITHIN else ()
                 yield StatementWords(
                     targets,
                     whole or calls,
                     telling,
                     bool(whole or not calls),
                     source=frame.text,
-                    within=tuple(called),
+                    within=called,
+                    hands=hands,
                     loops=frame.loops,
                     numbers=numbers_in(frame, (one.eqn for one in rows)),
                     result=returns
                     or frame.place == last
                     or not leaving.isdisjoint(id(one.eqn) for one in rows),
                 )
+
+    def _reads_alike(self, rows: Sequence[Read], level: int, alone: bool) -> bool:
+        """Whether the lines of the function that a `return` calls may stand in its place.
+
+        Nothing else is then in its function, and it has given its variables the same names.
+
+        Args:
+            rows: The equations of the `return`.
+            level: Its level in their stacks.
+            alone: Whether its function has no other statement.
+        """
+        text = rows[0].stack[level].text
+        if not text:
+            return True
+        names = names_handed(text) if alone else None
+        if names is None:
+            return False
+        inner = {one.stack[at].text for one, at in self._running(rows, level)}
+        return names.issubset(re.findall(r"\w+", " ".join(inner)))
 
     def inside(
         self, rows: Sequence[Read], level: int, depth: int, within: int
