@@ -165,11 +165,29 @@ def _called(said: Iterable[StatementWords], small: bool) -> list[tuple[FunctionW
     nearest, depth = [*said], 1
     while nearest:
         calling = [one for one in nearest if one.hands or not small]
-        called = [inner for one in calling for inner in one.within if inner.place not in found]
-        for inner in called:
-            found.setdefault(inner.place, (inner, depth))
-        nearest, depth = [one for inner in called for one in inner.said], depth + 1
+        nearest = []
+        for inner in (inner for one in calling for inner in one.within):
+            first, at = found.get(inner.place, (inner._replace(said=()), depth))
+            both = _both(first.said, inner.said)
+            if both != first.said:  # as in the first of several calls
+                found[inner.place] = first._replace(said=both), at
+                nearest += inner.said
+        depth += 1
     return [*found.values()]
+
+
+def _both(
+    first: tuple[StatementWords, ...], second: tuple[StatementWords, ...]
+) -> tuple[StatementWords, ...]:
+    """The statements of two calls of a function, which may run other branches of an `if`.
+
+    Those of both would read as if they ran one after the other: of the second ones it says that
+    there are more.
+    """
+    texts, others = ({one.source or one.text() for one in said} for said in (first, second))
+    if others <= texts or MORE in first:
+        return first
+    return second if texts <= others else (*first, MORE)
 
 
 def _sections(

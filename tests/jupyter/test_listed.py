@@ -267,6 +267,36 @@ def test_functions_that_are_called_follow_each_once_with_its_result():
     assert lines[-1] == "return v39"
 
 
+def test_a_function_whose_calls_run_other_lines_has_more():
+    def block(x, wide):
+        if wide:
+            y = jnp.sin(x) * 2.0
+        else:
+            y = pushed(x) * 3.0
+        return y * x
+
+    def partly(x, more):
+        y = jnp.cos(x) + 1.0
+        if more:
+            y = y - y.mean()
+        return y * x
+
+    def twice(x):
+        a = block(x, True)
+        b = block(a + 1.0, False)
+        c = partly(b, False)
+        d = partly(c, True)
+        return a + d
+
+    [call] = taxpr.trace(jax.jit(twice))(X).eqns
+    lines = lines_of(statements_inside(call), WIDTH, equations=100)
+    assert lines[5:] == [
+        *("in block:", "y = jnp.sin(x) * 2.0", "return y * x", "…"),
+        *("in partly:", "y = jnp.cos(x) + 1.0", "y = y - y.mean()", "return y * x"),
+        *("in pushed:", "y = jnp.tanh(x) * 2.0", "return y + jnp.sin(y)"),
+    ]
+
+
 def test_what_hangs_in_a_loop_of_python_is_after_its_head():
     def stack(params, x):
         h = x * 2.0
