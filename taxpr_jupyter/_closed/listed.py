@@ -29,7 +29,7 @@ _VARIABLES = 4  # of one assignment without its source
 # How much more it says that a statement makes the result or calls a function, in equations, and how
 # much less in each function further down, and for each line that it takes.
 _RESULT, _RETURN, _CALL, _DEEPER, _ROW, _MANY = 50, 20, 30, 20, 4, 30
-_CALLS = 100  # of `StatementWords.telling`
+CALLS = 100  # a statement that calls a function says as much as one of so many equations
 
 Loop = tuple[str, tuple[int, ...]]  # its head and its place
 
@@ -222,8 +222,8 @@ def _lines(
         indent = inside + _INDENT * len(loops)
         rows = tuple(_shortened(text, width, indent))
         named = tuple(_shortened(f"{branch}: {text}", width, indent)) if branch else rows
-        score = min(one.telling % _CALLS, _MANY) - _ROW * len(rows)
-        score += _CALL * (one.telling >= _CALLS and not depth)
+        score = min(one.telling % CALLS, _MANY) - _ROW * len(rows)
+        score += _CALL * (one.telling >= CALLS and not depth)
         score += _RESULT * one.result - _DEEPER * depth
         score += _RETURN * text.startswith("return ")
         yield _Line(one._replace(loops=loops, branch=branch), rows, named, score)

@@ -10,7 +10,7 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.names import function_of, is_of_library
 from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._closed.branches import key_of
-from taxpr_jupyter._closed.listed import MORE, FunctionWords, StatementWords, bare
+from taxpr_jupyter._closed.listed import CALLS, MORE, FunctionWords, StatementWords, bare
 from taxpr_jupyter._closed.numbers import numbers_in
 from taxpr_jupyter._closed.running import (
     READ,
@@ -27,7 +27,6 @@ from taxpr_jupyter._closed.running import (
 
 _DEEP = 6  # calls in calls that are looked into
 _WITHIN = 6  # calls in calls whose statements are told besides
-_CALLS = 100  # equations: a statement that calls a function says as much as one of so many
 # What only arranges values.
 _ARRANGING = frozenset(
     {p.broadcast_in_dim_p, p.convert_element_type_p, p.reshape_p, p.slice_p, p.squeeze_p, p.copy_p}
@@ -139,7 +138,7 @@ class _StatementReader:
             if targets or calls or returns:
                 loops = any(is_loop(one.eqn) for one in rows)
                 many = sum(one.eqn.primitive not in _ARRANGING for one in rows)
-                telling = min(many, _CALLS - 1) + _CALLS * (bool(calls) + loops)
+                telling = min(many, CALLS - 1) + CALLS * (bool(calls) + loops)
                 yield StatementWords(
                     targets,
                     whole or calls,
@@ -265,7 +264,7 @@ class _StatementReader:
             several = eqn.primitive is p.cond_p and len(branches) > 1
             yield from (one._replace(branch=key) for one in said) if several else said
         if called:
-            yield StatementWords((), tuple(called), _CALLS)
+            yield StatementWords((), tuple(called), CALLS)
 
     def _calls_at(self, rows: Sequence[Read], level: int, around: Transformations) -> _Calls:
         """The user's functions that a statement at a level of the stacks calls."""
