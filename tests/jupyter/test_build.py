@@ -808,8 +808,11 @@ def test_long_code_without_scopes_is_grouped_by_statements():
     picture = build_picture(trace(fn, X), ())
     title = "x = attention(x) + 1"
     lines = group(picture, title).lines
-    assert lines[:4] == (title, "21 equations", "in attention:", "for k in range(steps):")
-    assert lines[5:] == ("f32[]",)
+    assert lines[:4] == (title, "21 equations", "in attention:", "return _chain(x, 20)")
+    assert lines[4:] == (
+        *("in _chain:", "for k in range(steps):", "x = x * (k + 0.5)"),
+        "f32[]",
+    )
     lines = group(picture, "return feedforward(x)").lines
     assert (lines[1], lines[-1]) == ("20 equations", "f32[]")
     assert not [n for n in picture.nodes if n.kind == "eqn"]
