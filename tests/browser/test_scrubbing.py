@@ -193,8 +193,11 @@ LINE = """(known) => {  // the middle of a line that is in sight, with no node t
 
 
 def test_a_line_that_is_pointed_at_says_what_its_value_was(it):
-    it.panel.get_by_role("button", name="Record values").click()
+    record = it.panel.get_by_role("button", name=re.compile("^Record"))
+    record.click()
+    expect(record).to_have_text("Recorded")
     it.page.get_by_role("tab", name="Picture").click()
+    expect(it.page.locator(".tx-badges > *").first).to_be_visible()  # nothing moves any more
     x, y, value = it.page.evaluate(LINE, list(it.session.recorded.chips))
     pointed = it.page.locator(".tx-badges .tx-pointed")
     it.page.mouse.move(x - 60, y)
