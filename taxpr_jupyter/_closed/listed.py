@@ -318,7 +318,7 @@ def _shared(every: Iterable[tuple[Loop, ...]]) -> tuple[Loop, ...]:
 
 
 def _runs(lines: Sequence[_Line], kept: Collection[int]) -> Iterator[tuple[Sequence[_Line], bool]]:
-    """Each statement that is kept, and those of a branch that are left out between them."""
+    """Each statement that is kept, and in between the left-out ones of a branch."""
 
     def left_in(k: int) -> object:
         return k if k in kept else ("left", lines[k].said.branch)

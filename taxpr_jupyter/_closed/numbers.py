@@ -57,7 +57,7 @@ def _numbers_of(eqns: Iterable[introspect.JaxprEqn]) -> Iterator[tuple[Any, Any]
     """The numbers that equations were traced with, each with its dtype.
 
     These are literals, the lengths of loops, and sizes of results that no operand has. Other sizes
-    are those of the arguments.
+    come from the arguments.
     """
     for eqn in eqns:
         sizes = {size for atom in eqn.invars for size in getattr(atom.aval, "shape", ())}

@@ -155,7 +155,7 @@ class _StatementReader:
                 )
 
     def _reads_alike(self, rows: Sequence[Read], level: int, alone: bool) -> bool:
-        """Whether the lines of the function that a `return` calls may stand in its place.
+        """Whether a `return` reads the same as the lines of the function that it calls.
 
         Nothing else is then in its function, and it has given its variables the same names.
 
