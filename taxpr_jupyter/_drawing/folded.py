@@ -134,8 +134,11 @@ class Folded:
             if item.kind == "rest":
                 lines = [f"… {labels.content(size)}", item.title]
             else:
-                unused = dict.fromkeys(_unused(block, item.children, self._differentiated(block)))
-                unused |= dict.fromkeys(_unused_keys(block, item, self.tips.held))
+                held = self.tips.held
+                unused = dict.fromkeys(
+                    _unused(block, item.children, self._differentiated(block), held)
+                )
+                unused |= dict.fromkeys(_unused_keys(block, item, held))
                 results = {var: self.tips.held(value) for value, var in ends.outs}
                 typed, names = self.tips.label_type, [*results.values()]
                 names = names if all(names) else ()
@@ -228,10 +231,13 @@ def _unused_keys(block: Block, item: Item, held: Callable[[str], str]) -> Iterat
                 yield name
 
 
-def _unused(block: Block, items: Iterable[Item], places: Container[object]) -> Iterator[str]:
+def _unused(
+    block: Block, items: Iterable[Item], places: Container[object], held: Callable[[str], str]
+) -> Iterator[str]:
     """The names of the statements and modules that make what nothing uses, if not all do.
 
-    Without those at places that a derivative goes back through, such as its loss.
+    Without those at places that a derivative goes back through, such as its loss, and without
+    variables that hold another value: numpyro draws a sample, and may put another in its place.
     """
     items = list(items)
     idle = [block.flow.is_unused(eqn for _, eqn in item.eqns) for item in items]
@@ -239,7 +245,7 @@ def _unused(block: Block, items: Iterable[Item], places: Container[object]) -> I
         return
     for item, is_idle in zip(items, idle, strict=True):
         if not is_idle:
-            yield from _unused(block, item.children, places)
+            yield from _unused(block, item.children, places, held)
         elif any(
             (one.file, one.place) in places
             for _, eqn in item.eqns
@@ -250,4 +256,14 @@ def _unused(block: Block, items: Iterable[Item], places: Container[object]) -> I
         elif item.title and not all(labels.is_zeros(eqn) for _, eqn in item.eqns):
             # Zeros that a derivative begins with are made by a statement which is used.
             target, equals, _ = item.title.partition(" = ")
-            yield target if equals else item.title
+            if not equals:
+                if not item.title.startswith("with "):  # what is in its block may be used
+                    yield item.title
+            elif not target.isidentifier() or target in _held_by(item, held):
+                yield target
+
+
+def _held_by(item: Item, held: Callable[[str], str]) -> set[str]:
+    """The variables that hold results of the equations of an item."""
+    results = (at.value(k) for at, eqn in item.eqns for k in range(len(eqn.outvars)))
+    return {held(result).partition("[")[0].partition(".")[0] for result in results}

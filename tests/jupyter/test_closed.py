@@ -572,3 +572,25 @@ def test_an_annotation_is_no_part_of_a_name():
 
     eqn = next(eqn for eqn in taxpr.trace(annotated)(1.0).eqns if eqn.primitive.name == "sin")
     assert target_of(eqn) == "y"
+
+
+def test_a_variable_whose_value_was_replaced_is_not_unused():
+    def replaced(drawn, value):  # as numpyro does with a sample that it is given
+        return value
+
+    def model(x, given):
+        slope = replaced(jnp.tanh(x) * 3.0 + jnp.exp(x), given)
+        wasted = jnp.sin(x) * 2.0 + jnp.cos(x)  # noqa: F841
+        y = jnp.sin(slope) + jnp.cos(slope) * x + x * 2.0 + x**3
+        return jnp.sum(y * y) + jnp.sum(jnp.exp(y) * y)
+
+    def whole(x, given):
+        loss = model(x, given) * 2.0
+        return loss + 1.0
+
+    [node] = [
+        node
+        for node in draw(whole, jnp.ones(3), jnp.ones(3), budget=4).picture.nodes
+        if any("model" in line for line in node.lines)
+    ]
+    assert "unused: wasted" in node.lines
