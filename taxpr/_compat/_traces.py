@@ -80,7 +80,8 @@ def layers(until: Any = None) -> list[Layer]:
 
 def mapped(x: Any) -> bool | None:
     """Whether `jax.vmap` maps a value; None if it may: a jaxpr that it maps is made first."""
-    while isinstance(x, _core.Tracer):
+    tracer: type[Any] = jax.core.Tracer
+    while isinstance(x, tracer):
         if isinstance(x, _batching.BatchTracer):
             return True
         if isinstance(current_trace(), _partial_eval.DynamicJaxprTrace):
