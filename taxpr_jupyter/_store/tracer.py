@@ -70,8 +70,8 @@ class Tracer:
     def outdated(self) -> bool:
         """Whether variables that a function among the changes reads have other values now."""
         changes = self._store.edits.changes
-        traced = self._programs.get(tuple(one.key for one in changes))
-        return bool(changes) and traced is not self._store.program
+        program, _ = self._programs.get(tuple(one.key for one in changes), (None, {}))
+        return bool(changes) and program is not self._store.program
 
     def synced(self, edited: Edited) -> Adopted:
         """The program traced with the changes that the edits name, and the edits at its places.

@@ -15,6 +15,8 @@ import pytest
 from browser.lab_server import CHROMIUM, CLASSIC, ROOT, Server, chromium, running_server
 from browser.panel_page import PanelPage
 
+from taxpr_jupyter._store import following
+
 BUILD = ROOT / "build"
 REQUIRED = os.environ.get("TAXPR_REQUIRE_BROWSER") == "1"
 HERE = Path(__file__).parent
@@ -66,6 +68,15 @@ def _no_kernels_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "server" in request.fixturenames:
         request.getfixturevalue("server").end_kernels()
+
+
+@pytest.fixture(autouse=True)
+def _live_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether Live goes on by itself is no matter of how busy the machine is.
+
+    The tests' programs take milliseconds, but a run of one can wait longer for its turn.
+    """
+    monkeypatch.setattr(following, "QUICK", 60.0)
 
 
 @pytest.fixture

@@ -95,6 +95,30 @@ def test_a_quick_run_is_followed_by_others_and_nothing_compiles(shown, compiled)
     assert compiled() == before
 
 
+def test_a_changed_variable_of_a_train_step_is_followed_and_not_traced_again(compiled):
+    traced = []
+
+    def loss(w):
+        traced.append(w)
+        h = jnp.sin(w)
+        return (h**2).sum()
+
+    session = Session(jax.value_and_grad(loss), (jnp.ones(3),))
+    h = next(one for one in session.program.variables() if one.name == "h")
+    session.tag(h.address, name="h")
+    assert session.attach("h", "scale", factor=0.5).edits
+    assert session.run().ok
+    assert session.live, session.why_not_live
+    before = len(traced), compiled()
+    session.set_value("h", "factor", 0.25)
+    assert session.live, session.why_not_live
+    value, slope = session.run(live=True).outputs
+    assert (len(traced), compiled()) == before
+    w = jnp.ones(3)
+    assert jnp.allclose(value, ((0.25 * jnp.sin(w)) ** 2).sum())
+    assert jnp.allclose(slope, 0.125 * jnp.sin(w) * jnp.cos(w))
+
+
 def test_undo_and_redo_of_values_run_again_as_the_values_did(shown, compiled):
     session = made()
     view = shown(session)
