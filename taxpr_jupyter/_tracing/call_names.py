@@ -94,6 +94,8 @@ def injector_functions(namespace: Mapping[str, Any]) -> dict[str, Callable[..., 
     for name, value in list(namespace.items()):
         if name.startswith("_") or not callable(value) or inspect.isclass(value):
             continue
+        if inspect.isbuiltin(value):  # its signature is read from a text, which takes long
+            continue
         try:
             signature = inspect.signature(value)
             signature.bind(None, None, None)

@@ -30,7 +30,7 @@ class Messages:
 
     def handle(self, content: Content) -> None:
         """Does what a message asks for, and says that it was handled."""
-        with self._graph.together():
+        with self._running.handling(), self._graph.together():
             try:
                 if (session := self._jobs.known()) is None:
                     self._jobs.say(GONE, error=True)

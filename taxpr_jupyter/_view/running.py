@@ -4,9 +4,10 @@ A run that was asked for and one that follows a new value are two jobs. Which of
 the session's to say: see `Session.run`.
 """
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from taxpr_jupyter._edits.attached import Attached
@@ -30,11 +31,36 @@ class Running:
         self._graph = graph
         self._jobs = jobs
         self._wanted = False  # whether Live has to run once more
+        self._handler: int | None = None  # the thread that handles a message
+        self._due = False  # whether a quick live run begins when the message is handled
 
     @property
     def follows(self) -> bool:
         """Whether a live run follows each new value."""
         return self._jobs.session.live and bool(self._jobs.session.injectors)
+
+    @property
+    def following(self) -> bool:
+        """Whether a live run is under way, or is about to be."""
+        return self._due or self._jobs.of(LIVE) is not None
+
+    @contextlib.contextmanager
+    def handling(self) -> Iterator[None]:
+        """While a message is handled: a quick live run begins after that, and is waited for.
+
+        Two threads of Python that compute at once take turns of 5 ms, which is longer than all that
+        a step of a slider needs. One that is slower than it was goes on by itself.
+        """
+        self._handler = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._handler, task = None, None
+            with self._jobs.lock:
+                if self._due:
+                    self._due, task = False, self._begin()
+            if task is not None:
+                task.wait(QUICK)
 
     def try_out(self) -> None:
         """Traces what was attached."""
@@ -57,17 +83,26 @@ class Running:
                 RUN, functools.partial(self._run, device), "starting", said=True
             )
 
-    def live(self) -> None:
-        """Runs what is there now if Live is on; the run under way is followed by another one."""
+    def live(self, follows: bool | None = None) -> None:
+        """Runs what is there now if Live is on; the run under way is followed by another one.
+
+        Args:
+            follows: What `follows` is, where that is known already: it takes a while to find out.
+        """
         with self._jobs.lock:
-            self._wanted = self.follows
-            if self._wanted and not self._jobs.of(RUN) and not self._jobs.of(LIVE):
+            self._wanted = self.follows if follows is None else follows
+            if self._wanted and not self._jobs.of(RUN) and not self.following:
                 self._jobs.say("")
                 last = self._jobs.session.last
                 if last is not None and last.ok and last.own < QUICK:
                     # One message less: a page takes longer for each than such a run takes.
                     self._graph.wait()
-                self._jobs.start(LIVE, self._follow, "starting")
+                    self._due = self._handler == threading.get_ident()
+                if not self._due:
+                    self._begin()
+
+    def _begin(self) -> Task:
+        return self._jobs.start(LIVE, self._follow, "starting")
 
     def another_ended(self) -> None:
         """Runs the live run that had to wait for a run of a cell, or for one asked for here."""

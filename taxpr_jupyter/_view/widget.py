@@ -15,7 +15,7 @@ from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._view import interrupts
 from taxpr_jupyter._view.actions import Messages
 from taxpr_jupyter._view.graph import Graph
-from taxpr_jupyter._view.jobs import LIVE, Jobs
+from taxpr_jupyter._view.jobs import Jobs
 from taxpr_jupyter._view.parts.asking import AskView
 from taxpr_jupyter._view.parts.choosing import SeveralView
 from taxpr_jupyter._view.parts.comparing import CompareView
@@ -176,7 +176,7 @@ class PanelView(ipywidgets.VBox):
                     self._sourcing.ran()
                 self._asking.changed(change)
             if change in ("values", "states"):
-                self._running.live()
+                self._running.live(soon)
             if change != "run" and not soon:
                 self._runs.refresh()
             if not session.error:
@@ -185,7 +185,7 @@ class PanelView(ipywidgets.VBox):
 
     def _show_live(self, change: str) -> None:
         """Shows whether runs follow new values, and why they do no longer."""
-        if change in ("values", "states") and self.jobs.of(LIVE):
+        if change in ("values", "states") and self._running.following:
             return  # which shows it when it has ended
         was, why = self._live, self.session.why_not_live
         self._live = self.graph.live = not why

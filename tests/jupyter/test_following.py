@@ -511,3 +511,43 @@ def test_a_live_run_in_the_place_of_another_goes_through_no_older_run(monkeypatc
     session.finish(session.last)
     session.run()
     assert len(looked) == 4
+
+
+def sent_value(view, session, factor):
+    """Has the page set the factor."""
+    key = next(iter(session.injectors))
+    message = {"do": "value", "address": key, "param": "factor", "text": str(factor)}
+    view.graph._handle_custom_msg(message, [])
+
+
+def test_a_quick_live_run_is_done_when_the_message_that_it_follows_is_handled(shown, monkeypatch):
+    monkeypatch.setattr("taxpr_jupyter._view.running.QUICK", SECONDS)
+    session = made()
+    view = shown(session)
+    session.run()
+    for factor in (0.125, 0.75):
+        sent_value(view, session, factor)
+        assert session.last.outputs == pytest.approx(3 * factor * math.sin(1.0))
+    assert view.wait(SECONDS)
+    sent_value(view, session, "no number")  # nothing follows, and nothing is waited for
+    assert session.last.outputs == pytest.approx(2.25 * math.sin(1.0))
+
+
+def test_a_live_run_that_is_slower_than_the_last_one_holds_no_message_up(shown, monkeypatch):
+    monkeypatch.setattr("taxpr_jupyter._view.running.QUICK", 1.0)
+    session = made()
+    view = shown(session)
+    session.run()
+    executor = session._runner._executor
+    real, go_on = executor.run, threading.Event()
+
+    def slow(*args):
+        assert go_on.wait(timeout=SECONDS)
+        return real(*args)
+
+    monkeypatch.setattr(executor, "run", slow)
+    sent_value(view, session, 0.75)  # it returns, though nothing lets the run go on
+    assert session.stale
+    go_on.set()
+    assert view.wait(SECONDS)
+    assert session.last.outputs == pytest.approx(2.25 * math.sin(1.0))
