@@ -87,7 +87,7 @@ class Running:
         """Runs what is there now if Live is on; the run under way is followed by another one.
 
         Args:
-            follows: What `follows` is, where that is known already: it takes a while to find out.
+            follows: The value of `follows`, if the caller knows it: it takes a while to find out.
         """
         with self._jobs.lock:
             self._wanted = self.follows if follows is None else follows
