@@ -1,14 +1,12 @@
 """The numbers that statements name: constants of their module, as the source has them.
 
-The module may have had another one when the program was traced, and the program its old trace: so
-equations of the statement must have the number.
+The module may have had another one when the program was traced, and the program its old trace. So
+a number is told only of an expression whose equations cannot have another one.
 """
 
 import ast
 import functools
-import itertools
 import linecache
-import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,169 +16,164 @@ from typing import Any
 import numpy as np
 
 from taxpr import introspect
-from taxpr_jupyter._closed.running import READ, parsed
 
-_MOST = 4  # numbers of a tuple
-_TRACED = 2 * READ  # numbers of equations
+# Two values of a name never have the same sum.
+_SUM = (ast.Constant, ast.Name, ast.Load, ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Sub)
+
+_Place = tuple[int | None, ...]  # of an expression in its file
 
 
 def numbers_in(
     statement: introspect.Statement, eqns: Iterable[introspect.JaxprEqn]
 ) -> tuple[str, ...]:
-    """`CLIP = 0.2`: the numbers of the module that a statement names.
+    """`CLIP = 0.2`: the numbers of the module that a statement computes with.
 
-    Only those that the module binds in one place, which is all that its file binds by that name,
-    that the module still has, and that an equation has. So a function with an argument of that
-    name has none.
+    Only those that the module still has, and that its file binds in one place. So a function with
+    an argument of that name has none. Each is an operand, `x * CLIP`, or an argument of a function
+    of JAX, `jnp.clip(x, 1 - CLIP, 1 + CLIP)`. JAX has traced these numbers: the equations of the
+    expression have literals, and each one is among its operands.
 
     Args:
         statement: The statement.
         eqns: The equations that it made.
     """
-    node = parsed(statement.text)
-    if node is None or statement.file.startswith("<"):
+    if not statement.text or (module := _module_of(statement.file)) is None:
         return ()
-    found = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
-    found.sort(key=lambda one: (one.lineno, one.col_offset))
-    names = dict.fromkeys(one.id for one in found)
-    if not names or (module := _module_of(statement.file)) is None:
-        return ()
-    known = _bound_once("".join(linecache.getlines(statement.file)))
-    own = [
-        name for name in names if name in known and _is_same(vars(module).get(name), known[name][1])
-    ]
-    traced = [*dict.fromkeys(itertools.islice(_numbers_of(eqns), _TRACED))] if own else []
-    return tuple(f"{name} = {known[name][0]}" for name in own if _all_in(traced, known[name][1]))
+    numbers, nodes = _read("".join(linecache.getlines(statement.file)))
+    known = {
+        name: value
+        for name, (_, value) in numbers.items()
+        if type(own := vars(module).get(name)) is type(value) and own == value
+    }
+    literals: dict[_Place, list[Any]] = {}
+    for eqn in eqns if known else ():
+        frame = next(iter(introspect.statements_of(eqn)), statement)
+        # A derivative has numbers of its own.
+        if frame.place == statement.place and "transpose" not in introspect.transformations_of(eqn):
+            own = literals.setdefault(frame.part, [])
+            own += [atom for atom in eqn.invars if introspect.is_literal(atom)]
+    names = dict.fromkeys(
+        name
+        for part in sorted(literals)
+        for name in _traced(nodes.get(part), literals[part], known, module)
+    )
+    return tuple(f"{name} = {numbers[name][0]}" for name in names)
 
 
-def _numbers_of(eqns: Iterable[introspect.JaxprEqn]) -> Iterator[tuple[Any, Any]]:
-    """The numbers that equations were traced with, each with its dtype.
-
-    These are literals, the lengths of loops, and sizes of results that no operand has. Other sizes
-    come from the arguments.
-    """
-    for eqn in eqns:
-        sizes = {size for atom in eqn.invars for size in getattr(atom.aval, "shape", ())}
-        for atom in eqn.invars:
-            dtype = getattr(atom.aval, "dtype", None)  # none of NumPy's for a key
-            if introspect.is_literal(atom) and isinstance(dtype, np.dtype):
-                yield np.asarray(atom.val).item(), dtype
-        for var in eqn.outvars:
-            for size in getattr(var.aval, "shape", ()):
-                if isinstance(size, int) and size not in sizes:
-                    yield size, np.dtype(int)
-        for nested in introspect.nested_jaxprs(eqn):
-            if nested.trips and nested.trips > 1:
-                yield nested.trips, np.dtype(int)
-            yield from _numbers_of(nested.jaxpr.eqns[:READ])
-
-
-def _all_in(traced: Iterable[tuple[Any, Any]], value: Any) -> bool:
-    every = value if isinstance(value, tuple) else (value,)
-    return all(any(_is_traced(one, *other) for other in traced) for one in every)
+def _traced(
+    node: ast.expr | None, literals: Iterable[Any], known: Mapping[str, float], module: ModuleType
+) -> Iterator[str]:
+    """The names in the operands of an expression which literals of its equations are."""
+    match node:
+        case ast.BinOp():
+            operands = [node.left, node.right]
+        case ast.Compare():
+            operands = [node.left, *node.comparators]
+        case ast.Call() if _is_of_jax(node.func, module):
+            operands = [*node.args, *(one.value for one in node.keywords)]
+        case _:
+            return
+    values = {one: value for one in operands if (value := _value(one, known)) is not None}
+    if not all(any(_is(atom, value) for value in values.values()) for atom in literals):
+        return
+    for one, value in values.items():
+        # An integer that a function is given may be an axis, which is no literal.
+        is_operand = isinstance(value, float) or not isinstance(node, ast.Call)
+        if is_operand and any(_is(atom, value) for atom in literals):
+            yield from (part.id for part in ast.walk(one) if isinstance(part, ast.Name))
 
 
-def _is_traced(number: float, other: Any, dtype: Any) -> bool:
-    """Whether a number, or its negative, is another one in the precision of that."""
+def _value(node: ast.expr, known: Mapping[str, float]) -> float | None:
+    """The value of `-CLIP`, `1 - CLIP` or `0.5`; None if it has other or several names."""
+    parts = [*ast.walk(node)]
+    names = [part.id for part in parts if isinstance(part, ast.Name)]
+    is_known = len(names) <= 1 and known.keys() >= {*names}
+    if not (is_known and all(isinstance(part, _SUM) for part in parts)):
+        return None
+    value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}}, {**known})
+    return value if type(value) in (int, float) else None
+
+
+def _is(atom: Any, value: float) -> bool:
+    """Whether a literal is a number in the precision of its dtype."""
+    dtype = atom.aval.dtype
+    if not isinstance(dtype, np.dtype) or dtype.kind in "bc":  # such as a key
+        return False
     if dtype.kind in "iu":
-        return abs(int(other)) == abs(number)
-    with np.errstate(all="ignore"):  # a number may be too large or too small for the dtype
-        one, two = np.abs(np.asarray([number, other]).astype(dtype)).astype(float).tolist()
-    is_lost = not math.isfinite(one) or bool(one) != bool(number)
-    return dtype.kind not in "bc" and one == two and not is_lost
+        return int(atom.val) == value
+    with np.errstate(all="ignore"):  # the value may be too large or too small for the dtype
+        return bool(np.asarray(atom.val).astype(dtype) == np.asarray(float(value)).astype(dtype))
 
 
-_modules: dict[str, str] = {}  # by the file, the name of the module
+def _is_of_jax(func: ast.expr, module: ModuleType) -> bool:
+    """Whether a function that a module calls, such as `jnp.clip`, is JAX's."""
+    root, *path = ast.unparse(func).split(".")
+    found = functools.reduce(lambda at, name: getattr(at, name, None), path, vars(module).get(root))
+    return str(getattr(found, "__module__", "")).partition(".")[0] == "jax"
+
+
+_modules: dict[str, ModuleType] = {}  # by their files
 
 
 def _module_of(file: str) -> ModuleType | None:
     """The module that was made from a file."""
-    name = _modules.get(file, "")
-    if (module := _at(name)) is not None and vars(module).get("__file__") == file:
-        return module
-    for name in [*sys.modules]:
-        if (module := _at(name)) is not None and vars(module).get("__file__") == file:
-            _modules[file] = name
+    for module in [_modules.get(file), *sys.modules.values()]:
+        is_it = isinstance(module, ModuleType) and vars(module).get("__file__") == file
+        if is_it and sys.modules.get(module.__name__) is module:
+            _modules[file] = module
             return module
     return None
 
 
-def _at(name: str) -> ModuleType | None:
-    module = sys.modules.get(name)
-    return module if isinstance(module, ModuleType) else None
-
-
-def _is_same(value: Any, literal: Any) -> bool:
-    if isinstance(value, tuple) and isinstance(literal, tuple):
-        pairs = zip(value, literal, strict=False)
-        return len(value) == len(literal) and all(_is_same(a, b) for a, b in pairs)
-    return type(value) is type(literal) and bool(value == literal)
-
-
 @functools.lru_cache(maxsize=64)
-def _bound_once(text: str) -> Mapping[str, tuple[str, Any]]:
-    """The numbers that a module binds at its top, each with its source and value."""
+def _read(text: str) -> tuple[Mapping[str, tuple[str, float]], Mapping[_Place, ast.expr]]:
+    """The numbers that a module binds, each with its text, and its expressions by their places."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return {}
+        return {}, {}
     times = Counter(_bound(tree))
-    if times["*"]:  # an import of everything may bind any name
-        return {}
-    return {
-        name: (source, value)
+    numbers = {
+        name: (ast.get_source_segment(text, node) or "", value)
         for statement in tree.body
-        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None
         for name, node in _assigned(statement)
-        if times[name] == 1
-        and (source := ast.get_source_segment(text, node) or "")
-        and "\n" not in source
-        and (value := _number(node)) is not None
+        if times[name] == 1 and (value := _value(node, {})) is not None
     }
+    nodes = {
+        (one.lineno, one.col_offset, one.end_lineno, one.end_col_offset): one
+        for one in ast.walk(tree)
+        if isinstance(one, ast.BinOp | ast.Compare | ast.Call)
+    }
+    # An import of everything may bind any name.
+    return {} if times["*"] else numbers, nodes
 
 
-def _assigned(statement: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.expr]]:
+def _assigned(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
     """The variables that a statement assigns, each with its expression."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    value = statement.value
-    assert value is not None
-    for target in targets:
-        if isinstance(target, ast.Name):
+    match statement:
+        case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=value):
+            pass
+        case _:
+            return
+    match target, value:
+        case ast.Name(), ast.expr():
             yield target.id, value
-        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            pairs = zip(target.elts, value.elts, strict=False)
-            if len(target.elts) == len(value.elts):
-                yield from ((one.id, node) for one, node in pairs if isinstance(one, ast.Name))
-
-
-def _number(node: ast.expr) -> Any:
-    """The value of a number or of a short tuple of numbers; None of anything else."""
-    try:
-        value = ast.literal_eval(node)
-    except ValueError:
-        return None
-    every = value if isinstance(value, tuple) else (value,)
-    is_short = 0 < len(every) <= _MOST
-    return value if is_short and all(type(one) in (int, float) for one in every) else None
+        case ast.Tuple(), ast.Tuple() if len(target.elts) == len(value.elts):
+            pairs = zip(target.elts, value.elts, strict=True)
+            yield from ((one.id, node) for one, node in pairs if isinstance(one, ast.Name))
+        case _:
+            pass
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:
     """Each name once for each place that binds it, anywhere in a module."""
     for node in ast.walk(tree):
         match node:
-            case ast.Name(ctx=ast.Store() | ast.Del()):
-                yield node.id
-            case ast.arg():
-                yield node.arg
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield node.name
+            case ast.Name(ctx=ast.Load()) | ast.Attribute() | ast.keyword() | ast.Constant():
+                continue
             case ast.alias():
                 yield node.asname or node.name.partition(".")[0]
-            case ast.Global() | ast.Nonlocal():
-                yield from node.names
-            case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() if node.name:
-                yield node.name
-            case ast.MatchMapping() if node.rest:
-                yield node.rest
-            case _:
-                pass
+            case _:  # the names that a node has besides its parts are bound
+                fields = (value for _, value in ast.iter_fields(node))
+                lists = (value if isinstance(value, list) else [value] for value in fields)
+                yield from (name for names in lists for name in names if isinstance(name, str))

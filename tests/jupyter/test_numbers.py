@@ -38,7 +38,7 @@ def other(SHARED):
 
 def step(x):
     LOCAL = x.mean()
-    y = jnp.clip(x, -CLIP, CLIP) * RATE * AGAIN * SHARED
+    y = jnp.clip(x, 1 - CLIP, 1 + CLIP) * RATE * AGAIN * SHARED
     z = jnp.reshape(y, SIZE) + COMPUTED * LOCAL - CHANGED + COUNTED
     return z.sum() * y
 
@@ -64,23 +64,76 @@ def told(module):
 
 
 def test_only_numbers_that_are_bound_once_are_told(module):
-    assert told(module) == "CLIP = 0.2, RATE = 1e-3, SIZE = (3, 4), CHANGED = 13.0"
+    assert told(module) == "CLIP = 0.2, RATE = 1e-3, CHANGED = 13.0"
 
 
 def test_a_number_that_the_module_has_no_longer_is_not(module):
     module.CHANGED = 14.0
-    module.SIZE = (4, 3)
     module.RATE = jnp.float32(1e-3)
     assert told(module) == "CLIP = 0.2"
 
 
 def test_a_number_that_the_program_was_not_traced_with_is_not(module):
     """JAX keeps a trace when the module changes: the text is then of another number."""
-    module.CLIP, module.SIZE = 0.5, (6, 2)
+    module.CLIP = 0.5
     [call] = taxpr.trace(module.whole)(jnp.ones(12)).eqns
-    module.CLIP, module.SIZE = 0.2, (3, 4)
+    module.CLIP = 0.2
     [said] = [one for one in statements_inside(call) if "CLIP" in one.source]
     assert said.numbers == ("RATE = 1e-3",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x * C + 0.25",  # the same number in another operator
+        "jnp.clip(x, C, 0.25)",  # and in the same call
+        "jnp.clip(x, C, C * 0 + 0.25)",
+        "x ** C",  # whose derivative has others
+        "jnp.cumsum(x, N) * 2.0",
+        "jnp.pad(x, N) + 1.0",
+        "helper(x, C)",
+        "jnp.where(jnp.isclose(x, y, C), x, y)",  # which has a number of its own, 1e-8
+        "(lambda x, C: x * C)(x, 0.25)",
+    ],
+)
+@pytest.mark.parametrize("around", ["run", "jax.grad(lambda x: run(x).sum())"])
+def test_an_equal_number_elsewhere_in_the_statement_is_not_it(text, around, tmp_path, monkeypatch):
+    """The module's number was another one when the program was traced."""
+    numbers = "C, N = 1e-8, 2" if "isclose" in text else "C, N = 0.25, 2"
+    source = f"""
+import jax
+import jax.numpy as jnp
+
+{numbers}
+
+
+def helper(x, rate):
+    return x * 0.25 if rate > 0.3 else x
+
+
+@jax.jit
+def run(x):
+    y = jnp.sin(x)
+    z = {text}
+    return z * y
+"""
+    (tmp_path / "old_numbers.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("old_numbers")
+    try:
+        before, module.C, module.N = (module.C, module.N), 1.25, 0
+        x = jnp.ones((2, 2))
+        program = taxpr.trace(eval(around, {"jax": jax, "run": module.run}))(x)
+        module.C, module.N = before
+        assert not [one.numbers for one in _statements(program) if one.numbers]
+    finally:
+        del sys.modules["old_numbers"]
+
+
+def _statements(program):
+    every = [one for eqn in program.eqns for one in statements_inside(eqn)]
+    assert any(one.targets == ("z",) for one in every)
+    return every
 
 
 def test_two_numbers_by_one_name_are_not():
