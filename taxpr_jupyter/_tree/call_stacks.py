@@ -22,6 +22,7 @@ from taxpr_jupyter._tree.source_steps import (
     SourceStep,
     common,
     derivative_title,
+    part_title,
     steps_of,
     update_by,
 )
@@ -58,6 +59,7 @@ class Units:
         for unit, loop in self._loops.items():  # they stand in the statement with the loop
             self.passes[unit], self.scopes[unit] = self.passes[loop], self.scopes[loop]
         self._numbers: list[int] = []
+        self._left: dict[int, set[tuple[Any, ...]]] = {}  # by loop, see `_left_in`
         self._ruled: set[int] = set()  # units that a rule of the user's made, see `paths`
 
     def __len__(self) -> int:
@@ -366,11 +368,30 @@ class Units:
             depth = min(depth, common(first, path))
         return depth
 
-    def moved_out(self, start: int, stop: int) -> str:
-        """`scan`, of units in the body of a loop that JAX computes before the loop; or ""."""
+    def moved_out(self, start: int, stop: int) -> tuple[str, str]:
+        """The title of units in the body of a loop that JAX computes before it, and `scan`.
+
+        ("", "") of other units.
+        """
         loops = {self._moved.get(unit) for unit in range(start, stop)} if self._moved else {None}
         loop = loops.pop() if len(loops) == 1 else None
-        return "" if loop is None else self.eqns[loop].primitive.name
+        if loop is None:
+            return "", ""
+        depth = self.common_steps(start, stop)
+        parts = [self.step(unit, depth) for unit in range(start, stop)]
+        title = part_title(self.paths[start][depth - 1], parts, self._left_in(loop))
+        return title, self.eqns[loop].primitive.name
+
+    def _left_in(self, loop: int) -> set[tuple[Any, ...]]:
+        """The places of the steps that made the equations which are still in a loop's body."""
+        if loop not in self._left:
+            self._left[loop] = {
+                step.place
+                for nested in introspect.nested_jaxprs(self.eqns[loop])
+                for eqn in nested.jaxpr.eqns
+                for step in steps_of(introspect.statements_of(eqn, libraries=True), False)
+            }
+        return self._left[loop]
 
     def is_of_library(self, unit: int) -> bool:
         """Whether a library made a unit, with no code of the user's in it."""

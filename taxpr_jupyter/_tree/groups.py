@@ -294,8 +294,9 @@ class Groups:
                 items = [part := self._made_by(step, a, b, depth, children)]
             if step.kind in ("statement", "expression") and self._units.follows_rule(a, b, depth):
                 part.note = "custom rule"
-            if loop_of := self._units.moved_out(a, b):
-                part.title, part.note = self._units.made_by(a, b), f"moved out of the {loop_of}"
+            moved, loop_of = self._units.moved_out(a, b)
+            if moved:
+                part.title, part.note = moved, f"moved out of the {loop_of}"
             parts.setdefault(step, []).append(part)
             made += items
         arranged = self._make.arranged(made, start)

@@ -1,12 +1,18 @@
 """The steps of the user's source on the way from the traced function to an equation."""
 
+import ast
 import itertools
-from collections.abc import Iterator, Sequence
+import linecache
+import re
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from taxpr import introspect
+from taxpr_jupyter._text.short import BLANK
 from taxpr_jupyter._tree.tree import GroupKind
+
+_STAND_IN = "_operand_"  # for a blank in what Python parses
 
 
 class SourceStep(NamedTuple):
@@ -26,6 +32,31 @@ class SourceStep(NamedTuple):
     title: str
     note: str = ""
     function: str = ""
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """The key without whether it is a derivative."""
+        return self.key[:-1]
+
+    @property
+    def text(self) -> str:
+        """An expression with all operands, as its file has it; "" if that is not known."""
+        file, _, (line, column, end_line, end_column) = self.place
+        shown = self.title.removeprefix("∂ ")
+        if BLANK not in shown:
+            return shown
+        lines = [one.encode() for one in linecache.getlines(file)[line - 1 : end_line]]
+        if len(lines) <= end_line - line:
+            return ""
+        lines[-1] = lines[-1][:end_column]
+        lines[0] = lines[0][column:]
+        try:
+            text = ast.unparse(ast.parse(f"({b''.join(lines).decode()})", mode="eval"))
+        except (SyntaxError, ValueError):
+            return ""
+        known = ast.unparse(ast.parse(shown.replace(BLANK, _STAND_IN), mode="eval"))
+        pattern = re.escape(known).replace(_STAND_IN, ".+")
+        return text if re.fullmatch(pattern, text, re.DOTALL) else ""
 
 
 def steps_of(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[SourceStep]:
@@ -115,6 +146,45 @@ def common(one: Sequence[SourceStep], other: Sequence[SourceStep]) -> int:
 def derivative_title(text: str, derived: bool) -> str:
     """The title of the derivative of a statement or expression."""
     return f"∂ {text}" if derived else text
+
+
+def part_title(
+    whole: SourceStep, parts: Sequence[SourceStep | None], elsewhere: Collection[tuple[Any, ...]]
+) -> str:
+    """The title of equations that JAX moved away from others of the same statement.
+
+    A statement keeps its title if all of it is here. Else the title is the expressions that are
+    here as a whole: `jnp.sin(w), jnp.cos(u)`. If they did not make all equations, it is `part of`
+    the statement.
+
+    Args:
+        whole: The innermost step that the equations have in common.
+        parts: The next step of each equation; None of one that has none.
+        elsewhere: The places of the steps of the other equations, see `SourceStep.place`.
+    """
+    is_derived = whole.title.startswith("∂ ")
+    if whole.place not in elsewhere:
+        text = whole.text if whole.kind == "expression" else ""
+        return derivative_title(text, is_derived) if text else whole.title
+    found = [*dict.fromkeys(parts)]
+    texts = {
+        one.place: one.text
+        for one in found
+        if one is not None and one.kind == "expression" and one.place not in elsewhere
+    }
+    if not all(texts.values()) or len(texts) < len(found):
+        return derivative_title(f"part of {whole.title.removeprefix('∂ ')}", is_derived)
+    outer = (
+        text
+        for (file, _, part), text in texts.items()
+        if not any(file == other[0] and _is_within(part, other[2]) for other in texts)
+    )
+    return derivative_title(", ".join(dict.fromkeys(outer)), is_derived)
+
+
+def _is_within(part: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether an expression is a part of another one."""
+    return part != other and other[:2] <= part[:2] and part[2:] <= other[2:]
 
 
 def _place(file: str, line: int) -> str:

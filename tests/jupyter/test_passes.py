@@ -259,6 +259,32 @@ def test_what_is_moved_out_of_a_loop_stands_in_its_statement():
     assert passes_of(fun, *args) == ["forward pass", "backward pass"]
 
 
+def with_parts_that_no_iteration_changes(w, u, i, xs):
+    def step(c, x):
+        c = jnp.tanh(c * (jnp.sin(w) + 1.0) + jnp.cos(u) @ x)
+        c = c[i] * jnp.exp(u)[0]
+        return c, jnp.mean(c**2)
+
+    c, ys = jax.lax.scan(step, jnp.zeros(4), xs)
+    return jnp.sum(ys) + jnp.sum(c)
+
+
+def test_a_part_that_is_moved_out_of_a_loop_has_no_title_of_its_whole_statement():
+    """In the source the loop keeps `c * •`, the product with `x`, and the indexing of `c`."""
+    fun = jax.value_and_grad(with_parts_that_no_iteration_changes, (0, 1))
+    args = jnp.ones(4), jnp.eye(4), jnp.arange(4), jnp.ones((5, 4))
+    nodes = draw(fun, *args, budget=24).picture.nodes
+    moved = [
+        " ".join(node.lines[: node.lines.index("moved out of the scan")])
+        for node in nodes
+        if "moved out of the scan" in node.lines
+    ]
+    assert [title.removesuffix(" [kept]") for title in moved] == [
+        "jnp.sin(w) + 1.0, jnp.cos(u)",
+        "part of c = c[i] * jnp.exp(u)[0]",
+    ]
+
+
 def with_two_loops(w, v, xs):
     def step(c, x):
         c = jnp.tanh(jnp.exp(w) * c + x) * jnp.sin(w)
@@ -338,6 +364,6 @@ def test_a_jitted_program_shows_no_empty_call():
     picture = draw(jax.jit(run), *args).picture
     titles = [" ".join(one.lines) for one in (*picture.nodes, *picture.clusters)]
     assert "nothing" not in titles
-    moved = [one for one in titles if one.startswith("jnp.where(seen, •, 0.0)")]
+    moved = [one for one in titles if one.startswith("part of jnp.where(seen, •, 0.0)")]
     assert moved
     assert all("moved out of the scan" in one for one in moved)
