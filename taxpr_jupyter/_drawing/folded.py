@@ -145,8 +145,10 @@ class Folded:
                 few = size.total <= FEW
                 # Of several parts alike the first says what is in them.
                 again = item.kind == "more" or _NUMBER.fullmatch(item.note)
-                inside = self.inside(block, item)
-                inside = labels.Inside(casts=inside.casts) if few or again else inside
+                if few or again:
+                    inside = labels.Inside(casts=self.casts(item))
+                else:
+                    inside = self.inside(block, item)
                 updates: Sequence[str] = ()
                 if item.parts:
                     made_by = [MadeBy(updates_of(eqn), eqn) for _, eqn in item.eqns]

@@ -444,16 +444,21 @@ class Units:
         name = next(iter(found), "")
         return "" if name in re.findall(r"\w+", self.paths[start][depth].title) else name
 
+    @functools.cached_property
+    def _makers(self) -> dict[int, tuple[str, ...]]:
+        """The makers of the parts of an optimizer in each path, by its identity."""
+        return {
+            id(path): tuple(maker for step in path if (maker := update_by(step)))
+            for path in self._distinct(0, len(self.paths))
+        }
+
     def updates(self, start: int, stop: int) -> Sequence[str]:
         """The parts of an optimizer: `clip_by_global_norm`, `scale_by_adam`; () of other units.
 
         The transformations of several groups of parameters count as a single part:
         `partition of scale_by_adam, scale, add_decayed_weights`.
         """
-        rows = dict.fromkeys(
-            tuple(maker for step in path if (maker := update_by(step)))
-            for path in self._distinct(start, stop)
-        )
+        rows = dict.fromkeys(self._makers[id(path)] for path in self._distinct(start, stop))
         outer = {row[:k] for row in rows for k in range(len(row))}  # these combine others
         parts: dict[str, dict[str, None]] = {}  # for each the names in it, in order
         for row in rows:
