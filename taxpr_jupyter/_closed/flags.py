@@ -1,14 +1,13 @@
 """The flags that a module is called with, such as `train=True`."""
 
 import ast
-import functools
 import itertools
-import linecache
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from taxpr import introspect
 from taxpr_jupyter._closed.running import parsed
+from taxpr_jupyter._closed.without_equations import function_at
 from taxpr_jupyter._text.short import BLANK
 
 _FLAG = re.compile(r"\bapply\(.*\b(True|False)\b")
@@ -37,8 +36,9 @@ def flags_of(eqns: Iterable[introspect.JaxprEqn], module: str) -> str:
         if len(calls) > 1 or not all(_FLAG.search(text) for text, _, _ in calls.values()):
             return ""
     for text, file, begins in calls.values():
-        names = _arguments("".join(linecache.getlines(file)), begins)
-        return ", ".join(_given(text, names))
+        node = function_at(file, begins)
+        given = (*node.args.args[1:], *node.args.kwonlyargs) if node else ()
+        return ", ".join(_given(text, [one.arg for one in given]))
     return ""
 
 
@@ -59,18 +59,3 @@ def _given(text: str, names: Sequence[str]) -> Iterator[str]:
     for name, value in given:
         if name in names and isinstance(value, ast.Constant) and isinstance(value.value, bool):
             yield f"{name}={value.value}"
-
-
-@functools.lru_cache(maxsize=64)
-def _arguments(text: str, line: int) -> Sequence[str]:
-    """The arguments of the `__call__` that begins in a line, without `self`."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == "__call__":
-            lines = (node.lineno, *(one.lineno for one in node.decorator_list))
-            if min(lines) == line:
-                return [one.arg for one in (*node.args.args[1:], *node.args.kwonlyargs)]
-    return ()

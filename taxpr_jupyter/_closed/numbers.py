@@ -6,7 +6,6 @@ a number is told only of an expression whose equations cannot have another one.
 
 import ast
 import functools
-import linecache
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from taxpr import introspect
+from taxpr_jupyter._closed.without_equations import source_of, tree_of
 
 # Two values of a name never have the same sum.
 _SUM = (ast.Constant, ast.Name, ast.Load, ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Sub)
@@ -39,7 +39,7 @@ def numbers_in(
     """
     if not statement.text or (module := _module_of(statement.file)) is None:
         return ()
-    numbers, nodes = _read("".join(linecache.getlines(statement.file)))
+    numbers, nodes = _read(source_of(statement.file))
     known = {
         name: value
         for name, (_, value) in numbers.items()
@@ -128,10 +128,7 @@ def _module_of(file: str) -> ModuleType | None:
 @functools.lru_cache(maxsize=64)
 def _read(text: str) -> tuple[Mapping[str, tuple[str, float]], Mapping[_Place, ast.expr]]:
     """The numbers that a module binds, each with its text, and its expressions by their places."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return {}, {}
+    tree = tree_of(text)
     times = Counter(_bound(tree))
     numbers = {
         name: (ast.get_source_segment(text, node) or "", value)

@@ -24,6 +24,7 @@ from taxpr_jupyter._closed.running import (
     targets_in,
     words_given,
 )
+from taxpr_jupyter._closed.without_equations import completed
 
 _DEEP = 6  # calls in calls that are looked into
 _WITHIN = 6  # calls in calls whose statements are told besides
@@ -52,7 +53,8 @@ def statements_in(eqns: Iterable[introspect.JaxprEqn]) -> list[StatementWords]:
     if functions and level and (len(functions) > 1 or not all(one.stack[level:] for one in own)):
         said = [StatementWords((), within=tuple(walk.functions(own, level - 1, 1)))]
     else:
-        said = [*walk.code(own, level)]
+        frames = [one.stack[level] for one in own if len(one.stack) > level]
+        said = completed([*walk.code(own, level)], frames, ends=False)
     for one in own if not said else ():  # the statement has loops or calls
         said += walk.nested(one.eqn, 0) if len(one.stack) == level else ()
     # JAX may have taken the equations of a function of the user's out of its call.
@@ -88,6 +90,13 @@ class _StatementReader:
         self._called: introspect.ByIdentity[dict[Transformations, tuple[str, ...]]]
         self._said, self._called = introspect.ByIdentity(), introspect.ByIdentity()
         self._results: set[int] = set()  # the variables that leave the jaxprs that are read
+
+    def function(
+        self, every: Sequence[Read], level: int, depth: int = 0, within: int = 0
+    ) -> list[StatementWords]:
+        """The statements of a function as `code`, with those that compute nothing."""
+        frames = [one.stack[level] for one in every if len(one.stack) > level]
+        return completed([*self.code(every, level, depth, within)], frames, ends=True)
 
     def code(
         self, every: Sequence[Read], level: int, depth: int = 0, within: int = 0
@@ -177,7 +186,7 @@ class _StatementReader:
         self, rows: Sequence[Read], level: int, depth: int, within: int
     ) -> list[StatementWords]:
         """The statements of the functions that one at a level of the stacks calls."""
-        inner = [*self.code(rows, level + 1, depth, within)]
+        inner = self.function(rows, level + 1, depth, within)
         for one in rows:
             inner += self.nested(one.eqn, depth, within) if len(one.stack) == level + 1 else ()
         return inner
@@ -209,7 +218,7 @@ class _StatementReader:
             made.setdefault((frame.file, frame.begins), {}).setdefault(at, []).append(one)
         for place, by_level in made.items():
             said = [
-                one for at, own in by_level.items() for one in self.code(own, at, within=within)
+                one for at, own in by_level.items() for one in self.function(own, at, within=within)
             ]
             frame = next((own[0].stack[at] for at, own in by_level.items()))
             around = frame.function.replace("<locals>.", "")
@@ -253,7 +262,7 @@ class _StatementReader:
             text = next((one.text for one in introspect.statements_of(eqn)), "")
             told = {*re.findall(r"\w+", text)}.issuperset(bare(names))
             own = in_root(every)
-            said = [*self.code(own, 0, depth, within)]
+            said = self.function(own, 0, depth, within)
             if said and len(own) < sum(bool(one.stack) for one in every):
                 said.append(MORE)
             if said and (told or not is_of_library(nested, eqn)):

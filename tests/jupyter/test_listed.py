@@ -1,6 +1,7 @@
 """A closed part lists the user's statements in it, as the source has them."""
 
 import re
+import types
 
 import jax
 import jax.numpy as jnp
@@ -295,6 +296,94 @@ def test_a_function_whose_calls_run_other_lines_has_more():
         *("in partly:", "y = jnp.cos(x) + 1.0", "y = y - y.mean()", "return y * x"),
         *("in pushed:", "y = jnp.tanh(x) * 2.0", "return y + jnp.sin(y)"),
     ]
+
+
+def test_a_return_that_computes_nothing_is_told():
+    def new_mass(a):
+        var = a["m2"] / (a["count"] - 1.0)
+        shrunk = (a["count"] * var + 5e-3) / 5.0
+        return {**a, "inv_mass": shrunk}
+
+    def alone(a):
+        total = jnp.sin(a["m2"]).sum() * 2.0
+        return total
+
+    def in_two_ways(a):
+        if a is None:
+            return None
+        low = jnp.cos(a["m2"]) * 3.0
+        return low, a
+
+    def halved(a):
+        half = a["m2"] * 0.5
+        return half + 1.0, a
+
+    def names(a):
+        half = a["m2"] * 0.25
+        return (half, half), a
+
+    def inner(a):
+        def idle(a):
+            return a, a
+
+        low = jnp.cos(a["m2"]) * 3.0
+        return low, {"idle": idle}
+
+    def run(a):
+        a = jax.lax.cond(a["count"] > 3.0, new_mass, lambda a: {**a, "inv_mass": a["m2"]}, a)
+        b, c, d, e, f = alone(a), in_two_ways(a), halved(a), names(a), inner(a)
+        return b + c[0].sum() + d[0].sum() + e[0][0].sum() + f[0].sum()
+
+    [call] = taxpr.trace(jax.jit(run))({"m2": X, "count": 2.0}).eqns
+    lines = lines_of(statements_inside(call), 60, equations=100)
+    assert lines[lines.index("in new_mass:") :] == [
+        "in new_mass:",
+        'var = a["m2"] / (a["count"] - 1.0)',
+        'shrunk = (a["count"] * var + 5e-3) / 5.0',
+        'return {**a, "inv_mass": shrunk}',
+        *("in alone:", 'total = jnp.sin(a["m2"]).sum() * 2.0'),  # the last line makes all of it
+        *("in in_two_ways:", 'low = jnp.cos(a["m2"]) * 3.0'),  # it may end in another way
+        *("in halved:", 'half = a["m2"] * 0.5', "return half + 1.0, a"),
+        *("in names:", 'half = a["m2"] * 0.25'),
+        *("in inner:", 'low = jnp.cos(a["m2"]) * 3.0', 'return low, {"idle": idle}'),
+    ]
+    [cond] = [one for one in call.params["jaxpr"].eqns if one.primitive.name == "cond"]
+    assert lines_of(statements_inside(cond), 60, equations=20)[-1] == (
+        'return {**a, "inv_mass": shrunk}'
+    )
+
+
+def test_functions_and_parameters_that_lines_use_are_told():
+    hk = types.SimpleNamespace(get_parameter=lambda name, shape: X)
+
+    def residual(x, t):
+        cost = lambda y: jnp.sum(y**2) * t
+        slope_fn = jax.grad(cost)
+        slope = slope_fn(x) * 2.0
+        unused = lambda y: y  # noqa: F841, unused on purpose
+        size = len(x.shape)
+        scale = hk.get_parameter("scale", (4,))
+        again = lambda y: y * 2.0
+        first = again(slope) + scale
+        again = lambda y: y * 3.0
+        return again(first) + slope * size
+
+    def outer(x):
+        y = jnp.sin(x)
+        return residual(y, 2.0) + y.sum()
+
+    [call] = taxpr.trace(jax.jit(outer))(X).eqns
+    lines = lines_of(statements_inside(call), 60, equations=100)
+    inside = [
+        "cost = lambda y: jnp.sum(y**2) * t",
+        "slope_fn = jax.grad(cost)",
+        "slope = slope_fn(x) * 2.0",
+        'scale = hk.get_parameter("scale", (4,))',
+        "first = again(slope) + scale",
+        "return again(first) + slope * size",
+    ]
+    assert lines[lines.index("in residual:") + 1 :][: len(inside)] == inside
+    assert lines_of(statements_in(taxpr.trace(residual)(X, 2.0).eqns), 60, equations=100) == inside
 
 
 def test_what_hangs_in_a_loop_of_python_is_after_its_head():
