@@ -49,6 +49,7 @@ class StatementWords(NamedTuple):
         result: Whether it makes a result of its function.
         hands: Whether it returns what the function that it calls does.
         numbers: The numbers of its module that it names: `CLIP = 0.2`.
+        place: Its place in its file.
     """
 
     targets: tuple[str, ...]
@@ -62,6 +63,7 @@ class StatementWords(NamedTuple):
     result: bool = False
     hands: bool = False
     numbers: tuple[str, ...] = ()
+    place: tuple[int, ...] = ()
 
     def text(self) -> str:
         """`x = push(…)`, `y = … push(…)`, `temperature`, `push(…)`; "" of a `return x + y`."""
@@ -184,7 +186,9 @@ def _both(
     Those of both would read as if they ran one after the other: of the second ones it says that
     there are more.
     """
-    texts, others = ({one.source or one.text() for one in said} for said in (first, second))
+    texts, others = (
+        {(one.place, one.source or one.text()) for one in said} for said in (first, second)
+    )
     if others <= texts or MORE in first:
         return first
     return second if texts <= others else (*first, MORE)

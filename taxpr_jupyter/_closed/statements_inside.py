@@ -72,7 +72,7 @@ def statements_inside(eqn: introspect.JaxprEqn) -> list[StatementWords]:
 
 
 def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
-    """Each statement once."""
+    """Each statement once, also one that several equations or calls made."""
     found: dict[StatementWords, StatementWords] = {}
     for one in said:
         alike = one._replace(telling=0)
@@ -161,6 +161,7 @@ class _StatementReader:
                     result=returns
                     or frame.place == last
                     or not leaving.isdisjoint(id(one.eqn) for one in rows),
+                    place=frame.place,
                 )
 
     def _reads_alike(self, rows: Sequence[Read], level: int, alone: bool) -> bool:

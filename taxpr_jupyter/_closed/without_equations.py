@@ -37,10 +37,10 @@ def completed(
     for target, use, one in reversed([*_definitions(node)] if node else []):
         k = next((k for k, other in enumerate(every) if use.search(other.source)), None)
         if k is not None and _place(one) not in places:
-            every.insert(k, StatementWords((target,), source=_text(one, file)))
+            every.insert(k, _words(one, file, (target,)))
     last = _result(node) if node and ends else None
     if last and _place(last) not in places:
-        every.append(StatementWords((), source=_text(last, file), result=True))
+        every.append(_words(last, file)._replace(result=True))
     return every
 
 
@@ -87,10 +87,10 @@ def _in_function(node: ast.AST) -> Iterator[ast.AST]:
             yield from _in_function(part)
 
 
-def _text(node: ast.stmt, file: str) -> str:
-    """A statement in one line."""
+def _words(node: ast.stmt, file: str, targets: tuple[str, ...] = ()) -> StatementWords:
     is_short = node.lineno == node.end_lineno
-    return (is_short and ast.get_source_segment(source_of(file), node)) or ast.unparse(node)
+    text = (is_short and ast.get_source_segment(source_of(file), node)) or ast.unparse(node)
+    return StatementWords(targets, source=text, place=_place(node))
 
 
 def _place(node: ast.stmt) -> tuple[int, ...]:

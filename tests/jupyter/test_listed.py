@@ -406,6 +406,45 @@ def test_what_hangs_in_a_loop_of_python_is_after_its_head():
     assert [line.indent for line in lines] == [0, 0, 4, 4, 0]
 
 
+def test_statements_of_the_same_text_at_other_lines_are_not_one():
+    def block(x, w):
+        x = jnp.tanh(x @ w)
+        x = x - x.mean()
+        x = jnp.tanh(x @ w)
+        return x * 2.0
+
+    def twice(x, w):
+        return block(block(x, w), w) + 1.0
+
+    [call] = taxpr.trace(jax.jit(block))(X, W).eqns
+    every = ["x = jnp.tanh(x @ w)", "x = x - x.mean()", "x = jnp.tanh(x @ w)", "return x * 2.0"]
+    assert lines_of(statements_inside(call), 60, equations=20) == every
+    # Two calls have each once.
+    [call] = taxpr.trace(jax.jit(twice))(X, W).eqns
+    lines = lines_of(statements_inside(call), 60, equations=100)
+    assert lines == ["return block(block(x, w), w) + 1.0", "in block:", *every]
+
+
+def test_a_function_that_runs_equal_lines_in_two_branches_has_more():
+    def block(x, wide):
+        if wide:
+            y = jnp.sin(x) * 2.0
+        else:
+            y = jnp.cos(x) * 2.0
+            y = jnp.sin(x) * 2.0 + y
+        if not wide:
+            y = jnp.sin(x) * 2.0
+        return y * x
+
+    def twice(x):
+        a = block(x, True)
+        return a + block(a, False)
+
+    [call] = taxpr.trace(jax.jit(twice))(X).eqns
+    lines = lines_of(statements_inside(call), 60, equations=100)
+    assert lines[2:] == ["in block:", "y = jnp.sin(x) * 2.0", "return y * x", "…"]
+
+
 def test_loops_of_python_with_the_same_head_are_not_one():
     def turns(x, y):
         for _ in range(3):
