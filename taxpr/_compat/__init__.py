@@ -53,6 +53,7 @@ from taxpr._compat._eqns import (
     HIDING_PARAM,
     Kind,
     bind,
+    called_by,
     hidden,
     is_kind,
     is_ref_effect,
