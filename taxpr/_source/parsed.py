@@ -2,7 +2,8 @@
 
 A file may have been edited since it was imported, and a decorator or an import hook may have
 rewritten a function. So the file's text is compiled once more (nothing is run), and a function is
-looked up in its tree only if the text gives the same instructions at the same places.
+looked up in its tree only if the text gives the same instructions at the same places. So are the
+cells of a file of marimo, each by itself.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import weakref
 from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
+
+from taxpr._source.marimo_cells import marimo_cells
 
 _CELL_MAGIC = re.compile(r"\A(\s*)%%.*")  # as `%%taxpr`, which runs the lines below it as Python
 
@@ -121,7 +124,10 @@ def parsed_of(code: CodeType) -> Parsed | None:
         linecache.checkcache(file)
     lines = linecache.getlines(file)
     found = parsed_text("".join(lines), file) if lines else None
-    return found if found and found.explains(code) else None
+    if found is None or found.explains(code):
+        return found
+    cells = (parsed_text(text, file) for text in marimo_cells(found.tree, found.lines))
+    return next((cell for cell in cells if cell and cell.explains(code)), None)
 
 
 # For code that was made of another text than its file has, that text.

@@ -32,8 +32,8 @@ _INHERITED = {
     "font-weight": "",
     "text-anchor": "",
 }
-# Hides the empty row of the output that holds the image.
-_UNSEEN = ":is(.jp-OutputArea-child,.output_area):has(template.taxpr-image){display:none}"
+# Hides the row of the output that holds the template, where pages do not remove it.
+_HIDES = ":is(.jp-OutputArea-child,.output_area):has(template.taxpr-image){display:none}"
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _TAG = re.compile(r"<[^>]*>")
 _PLAIN = " '/:;,()-.!*?@$+_[]{}="  # needs no escape in a URL between double quotes
@@ -94,7 +94,14 @@ def as_image(svg: str) -> str:
     uri = f"data:image/svg+xml,{quote(text, safe=_PLAIN)}"
     size = f"width:{root.get('width')}px;max-width:{'100%' if FITS in svg else 'none'};height:auto"
     image = f'<img width="1" height="1" style="{size}" alt="{html.escape(words)}" src="{uri}">'
-    return f'<template class="taxpr-image">{image}</template><style>{_UNSEEN}</style>'
+    return _unseen(image)
+
+
+def _unseen(html: str) -> str:
+    return f'<template class="taxpr-image">{html}</template><style>{_HIDES}</style>'
+
+
+UNSEEN = _unseen("")  # HTML that is never seen, for pages that would show the text instead
 
 
 def _read(svg: str) -> Element:

@@ -21,6 +21,7 @@ from taxpr_jupyter._view.parts.choosing import SeveralView
 from taxpr_jupyter._view.parts.comparing import CompareView
 from taxpr_jupyter._view.parts.controls import InjectorControls
 from taxpr_jupyter._view.parts.finding import FindView
+from taxpr_jupyter._view.parts.notebook_picture import NotebookPicture
 from taxpr_jupyter._view.parts.recorded_view import RecordedView
 from taxpr_jupyter._view.parts.run_strip import RunStripView
 from taxpr_jupyter._view.parts.sourcing import SourceView
@@ -106,6 +107,8 @@ class PanelView(ipywidgets.VBox):
         graph.observe(self._sourcing.refresh, "svg")
         graph.observe(self._recorded.drawn, "svg")
         graph.observe(self._sourcing.asked, "answer")
+        self._picture = NotebookPicture(graph, jobs, self.model_id)
+        graph.observe(self._on_picture, ("svg", "results"))
 
     start_run = of("_running", Running.start)
     cancel = of("jobs", Jobs.cancel)
@@ -229,6 +232,10 @@ class PanelView(ipywidgets.VBox):
         if not (change.name == "view" and self.showing.instead):
             self.session.view_state[change.name] = change.new
 
+    def _on_picture(self, change: Any) -> None:
+        if self._pages:  # what nobody sees, the picture of when the cell ran says as well
+            self._picture.changed()
+
     def _on_page(self, message: Message) -> bool:
         match message:
             case {"do": "shown"}:
@@ -268,6 +275,7 @@ class PanelView(ipywidgets.VBox):
             self._held = None
             self._unsubscribe()
             self.jobs.close()
+            self._picture.close()
             super().close()
         for part in (*self.children, self.layout):
             _close_all(part)

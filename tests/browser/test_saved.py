@@ -1,6 +1,7 @@
 """A notebook that is saved and opened again without its kernel still shows its pictures."""
 
 import json
+from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import nbformat
 import pytest
 from browser.notebook_page import NotebookPage, expect, notebook
 from browser.pictures import COMPARED, DRAWN, SEEN, expect_seen
-from browser.programs import IMPORTS, SCAN
+from browser.programs import ADD, IMPORTS, SCAN, TANH
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
@@ -83,6 +84,53 @@ def test_pictures_are_seen_when_the_notebook_is_opened_again(page, context, serv
         '"The picture from when the cell ran; tags, injectors and results that came later are not '
         'in it. Run the cell to have its panel."'
     )
+
+
+@in_both
+def test_a_notebook_that_is_opened_again_has_the_picture_that_the_panel_had(
+    page, context, server, place
+):
+    url = getattr(server, place)(notebook(IMPORTS, SCAN, "1 + 1"))
+    book = NotebookPage(page, url)
+    book.run(0)
+    book.run(1)
+    panel = book.panel(1)
+    panel.select(TANH)
+    panel.attach("scale")
+    panel.run(1)
+    panel.root.get_by_role("tab", name="Picture").click()
+    panel.select(ADD)
+    panel.tag("seen_last")
+    page.wait_for_timeout(2000)  # until the notebook has it
+    panel.expect_selected(ADD)  # the panel was not built anew
+    seen = drawn_texts(panel.stage)
+    book.save()
+    page = reopened(page, context)
+    server.end_kernels()
+    NotebookPage(page, url)
+    cell = page.locator(CELLS).nth(1)
+    expect_seen(page, CELLS, 0, 1, 0)
+    picture = cell.locator(".jp-OutputArea-output > svg, .jp-OutputArea-output img:visible")
+    assert shown_texts(picture) == seen
+    assert "seen_last" in " ".join(seen)
+    gone = cell.locator(".jp-OutputArea-output").last
+    words = gone.evaluate("words => getComputedStyle(words, '::after').content")
+    assert words.startswith('"The picture as the panel had it when the notebook was saved. Run 1')
+    assert "scale(factor=0.5)" in words
+    assert words.endswith('Run the cell to have its panel."')
+
+
+def drawn_texts(stage):
+    return stage.locator("svg text").all_text_contents()
+
+
+def shown_texts(picture):
+    """The texts of a picture that JupyterLab shows as SVG or as an image of it."""
+    text = picture.evaluate("""async one => one.localName == "svg" ? one.outerHTML
+        : await (await fetch(one.src)).text()""")
+    return [
+        one.text for one in ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}text")
+    ]
 
 
 @pytest.mark.slow

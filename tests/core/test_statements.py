@@ -1,5 +1,6 @@
 """Which statement of the source made an equation: told only where that is sure."""
 
+import ast
 import functools
 import importlib.util
 import linecache
@@ -258,6 +259,86 @@ def test_what_an_import_hook_has_rewritten_is_not_believed(tmp_path):
     made = {}
     exec(compile(SOURCE.replace("* 2", "* 5"), str(path), "exec"), made)
     assert {text for _, text, _ in told(taxpr.trace(made["f"])(1.0))} == {"", "t - 1"}
+
+
+CELLS = """import marimo
+app = marimo.App()
+
+@app.cell(hide_code=True)
+def _(jnp):
+    # A comment.
+    def f(x):
+        \'\'\'A text
+
+        of lines.\'\'\'
+        y = jnp.sin(x) * 2
+        text = "of "; z = y + 1
+        return jnp.where(
+            z > 0, z, (lambda t: t - 1)(z)
+        ), text
+    return (f,)
+
+@app.function
+def g(x):
+    w = jnp.cos(x)
+    return w
+"""
+
+
+def run_by_marimo(path, begins, ends, indent):
+    """What a cell binds. Its text is dedented, and its lines are numbered as in the file."""
+    lines = path.read_text().split("\n")[begins - 1 : ends]
+    tree = ast.parse("\n".join(line[indent:] for line in lines), str(path))
+    made = {"jnp": jnp}
+    exec(
+        compile(ast.increment_lineno(tree, begins - 1), str(path), "exec", dont_inherit=True), made
+    )
+    return made
+
+
+@pytest.fixture
+def cells(tmp_path):
+    path = tmp_path / "cells.py"
+    path.write_text(CELLS)
+    return path
+
+
+def test_cells_that_marimo_runs_without_their_indentation(cells):
+    f = run_by_marimo(cells, 6, 15, 4)["f"]
+    program = taxpr.trace(lambda x: f(x)[0], names=True)(1.0)
+    rows = told(program)
+    assert rows[:3] == [
+        ("sin", "y = jnp.sin(x) * 2", "jnp.sin(x)"),
+        ("mul", "y = jnp.sin(x) * 2", "• * 2"),
+        ("add", "z = y + 1", "y + 1"),
+    ]
+    assert rows[4] == ("sub", "t - 1", "t - 1")
+    assert [(one.short, one.line) for one in program.variables()][:3] == [
+        ("<lambda>.x", program.variables()[0].line),
+        ("f.x", 7),
+        ("f.y", 11),
+    ]
+    assert "11  " in program.source()
+    g = run_by_marimo(cells, 19, 21, 0)["g"]
+    assert told(taxpr.trace(g)(1.0)) == [("cos", "w = jnp.cos(x)", "jnp.cos(x)")]
+
+
+def test_a_line_of_such_a_cell_is_edited(cells):
+    f = run_by_marimo(cells, 6, 15, 4)["f"]
+    changed = taxpr.edit(lambda x: f(x)[0], "y", "jnp.cos(x)")
+    assert changed(1.0) == pytest.approx(float(jnp.cos(1.0) + 1))
+
+
+@pytest.mark.parametrize("edit", [("* 2", "* 3"), ("y = ", "v = "), ("    # A comment.\n", "")])
+def test_such_a_cell_that_was_edited_since_is_not_believed(cells, edit):
+    f = run_by_marimo(cells, 6, 15, 4)["f"]
+    cells.write_text(CELLS.replace(*edit) + "#")
+    linecache.checkcache(str(cells))
+    assert {text for _, text, _ in told(taxpr.trace(lambda x: f(x)[0])(1.0))} <= {
+        "",
+        "t - 1",
+        "f(x)[0]",
+    }
 
 
 def test_functions_of_libraries_are_left_out(imported):

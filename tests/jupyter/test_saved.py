@@ -15,7 +15,7 @@ import taxpr
 from taxpr_jupyter import compare, draw, panel
 from taxpr_jupyter._model.stylesheet import comparison_css, css
 from taxpr_jupyter._output import saved
-from taxpr_jupyter._svg.in_cells import as_image, for_outputs
+from taxpr_jupyter._svg.in_cells import UNSEEN, as_image, for_outputs
 
 NS = "{http://www.w3.org/2000/svg}"
 WIDGET = {saved.WIDGET_MIME: {"model_id": "0a1b"}}
@@ -161,8 +161,9 @@ def test_between_a_picture_and_its_panel_are_words_for_when_the_panel_is_gone():
     (picture, _), (between, _), (rest, metadata) = saved.outputs(bundle, {"m": 1})
     assert picture["image/svg+xml"].startswith(f'<svg class="{saved.mark_of("0a1b")}"')
     assert metadata == {"m": 1}
-    assert rest == {**WIDGET, "text/plain": "f", "text/html": as_image(bundle["image/svg+xml"])}
+    assert rest == {**WIDGET, "text/plain": "f", "text/html": UNSEEN}
     assert "Run the cell to have its panel." in between["text/html"]
+    assert between["text/html"].endswith(as_image(bundle["image/svg+xml"]))
     assert set(between) == {"text/html"}
 
 
