@@ -5,6 +5,8 @@ from typing import get_args
 import jax
 import jax.numpy as jnp
 import pytest
+from browser.notebook_page import expect
+from browser.panel_page import PanelPage
 from declared import is_declared
 
 import taxpr
@@ -70,6 +72,32 @@ def test_a_value_is_tagged_and_gets_an_injector(page, shown):
         {"do": "run", "device": "cpu:0"},
         {"do": "heat", "address": "flops"},
     ]
+
+
+# As the browser sends it while an input method has words to choose from.
+CHOSEN = """(field) => field.dispatchEvent(
+    new KeyboardEvent("keydown", { key: "Enter", isComposing: true, bubbles: true }))"""
+
+
+def test_enter_in_an_input_method_chooses_a_word(page, shown):
+    it = shown(selected(TANH))
+    for one in (page.locator(".tx-inspector .tx-field"), page.get_by_role("searchbox")):
+        one.fill("かな")
+        one.evaluate(CHOSEN)
+    assert [message for message in all_sent(it) if message["do"] != "find"] == []
+
+
+def test_one_trait_that_cannot_be_shown_leaves_the_others(page):
+    """Of one message of the kernel, and the panel says so."""
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    it = PanelPage(page, Session(f, (jnp.ones((3, 2)),)))
+    it.view.graph.show(selected=TANH, svg="<no picture>", counts="counted", runs={"summary": 1})
+    it.look()
+    expect(page.locator(".tx-counted")).to_have_text("counted")
+    expect(page.locator(".tx-message")).to_contain_text("The panel cannot show all of this (runs:")
+    assert errors
+    it.view.close()
 
 
 def test_a_parameter_is_moved_and_typed(page, shown):

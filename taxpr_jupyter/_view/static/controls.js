@@ -11,7 +11,7 @@
  *   gives the number of the message, and `waits` says whether it waits to be handled
  */
 
-import { button, h, hint, redraw, renew, textField } from "./dom.js";
+import { button, enters, h, hint, redraw, renew, textField } from "./dom.js";
 
 const PAUSE = 1000; // milliseconds without a move, after which a slider that is held, or moved by keys, begins another step
 
@@ -162,7 +162,7 @@ export class Controls {
       // Not by a form: JupyterLab keeps Enter from submitting one.
       keydown: (event) => {
         const injector = this.line.value.trim();
-        if (event.key === "Enter" && injector) this.sent = send({ do: "attach", address: this.address, injector });
+        if (enters(event) && injector) this.sent = send({ do: "attach", address: this.address, injector });
       },
     });
     this.sent = 0; // of a line

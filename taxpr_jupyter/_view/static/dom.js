@@ -77,6 +77,9 @@ function renewed(node, now) {
 export const button = (label, act, more = {}) =>
   h("button", { type: "button", class: "tx-button", ...more, click: act }, label);
 
+/** Whether a key enters what is typed, and does not choose a word of an input method. @param {KeyboardEvent} event */
+export const enters = (event) => event.key === "Enter" && !event.isComposing;
+
 /** @param {string} title @param {...Child} children */
 export const section = (title, ...children) =>
   h("section", { class: "tx-section" }, h("h4", {}, title), ...children);

@@ -6,7 +6,7 @@
  * @import { LitSlice, Message, SearchHits } from "./messages.js"
  */
 
-import { button, h, hint, searchField, section, spoken } from "./dom.js";
+import { button, enters, h, hint, searchField, section, spoken } from "./dom.js";
 
 const TYPED = 40; // milliseconds after the last key: less than between two keys, more than within one
 
@@ -93,6 +93,11 @@ export class Find {
     this.#goOn();
   }
 
+  /** Brings nothing into sight: its place was not found. */
+  giveUp() {
+    this.wanted = "";
+  }
+
   /** To be called when there is another picture. */
   shown() {
     if (this.refit) this.picture.fit(false);
@@ -159,7 +164,7 @@ export class Find {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (event.key === "Enter") {
+    if (enters(event)) {
       event.preventDefault();
       if (event.shiftKey) return this.#step(-1);
       clearTimeout(this.typing);

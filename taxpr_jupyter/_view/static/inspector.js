@@ -7,7 +7,7 @@
  * @typedef {(address: string) => Node[]} Was draws what was recorded of a value
  */
 
-import { button, chip, closer, facts, h, hint, line, section, textField } from "./dom.js";
+import { button, chip, closer, enters, facts, h, hint, line, section, textField } from "./dom.js";
 
 /** @param {Tag} tag */
 const tagChip = (tag) => {
@@ -51,7 +51,7 @@ function drawValue({ address, text, tag, refused }, send, was) {
     "aria-label": `Name of a tag for ${text}`,
     placeholder: "name",
     // Not by a form: JupyterLab keeps Enter from submitting one.
-    keydown: (event) => event.key === "Enter" && tagIt(),
+    keydown: (event) => enters(event) && tagIt(),
   });
   const form = h("div", { class: "tx-name" }, name, button("Tag", tagIt));
   return h("div", { class: "tx-value" }, line(text), ...was, form);

@@ -6,7 +6,7 @@
  * @import { Results, RunChip, RunStrip } from "./messages.js"
  */
 
-import { button, folded, h, redraw, renew, textField } from "./dom.js";
+import { button, enters, folded, h, redraw, renew, textField } from "./dom.js";
 
 export class Runs {
   /**
@@ -115,7 +115,7 @@ export class Runs {
       "aria-label": "Name of the run",
       placeholder: "name",
       value: shown.name,
-      keydown: (event) => event.key === "Enter" && rename(),
+      keydown: (event) => enters(event) && rename(),
     });
     return [
       shown.failed ? null : h("label", {}, "compared with ", against),

@@ -8,7 +8,7 @@
  * @typedef {{ slider: HTMLInputElement, words: HTMLOutputElement, label: HTMLLabelElement, one: string, all: string }} Axis
  */
 
-import { button, fill, h, textField } from "./dom.js";
+import { button, enters, fill, h, textField } from "./dom.js";
 
 export class Scrubber {
   /**
@@ -40,7 +40,7 @@ export class Scrubber {
       placeholder: "watch, as jnp.abs(h).max()",
       title: "An expression of recorded variables, computed for each iteration and example",
       // Not by a form: JupyterLab keeps Enter from submitting one.
-      keydown: (event) => event.key === "Enter" && this.field.value.trim() && send({ do: "watchExpression", address: this.field.value }),
+      keydown: (event) => enters(event) && this.field.value.trim() && send({ do: "watchExpression", address: this.field.value }),
     });
     this.typed = h("span", { class: "tx-unseen" }, this.field);
     this.list = h("ul", { class: "tx-watched", "aria-label": "Watched expressions" });

@@ -14,7 +14,7 @@
  */
 
 import { eqnOf, outward } from "./address.js";
-import { badMark, button, counted, fill, h, hint, textField } from "./dom.js";
+import { badMark, button, counted, enters, fill, h, hint, textField } from "./dom.js";
 
 const LEAST = 0.005; // of all; a smaller share has no bar
 const HOW = "Click a variable to select its value, or a line to highlight the boxes that it makes.";
@@ -238,7 +238,7 @@ export class SourceLines {
       keydown: (event) => {
         event.stopPropagation(); // these keys are for the field
         if (event.key === "Escape") close();
-        if (event.key !== "Enter" || event.isComposing) return;
+        if (!enters(event)) return;
         const text = field.value;
         if (text.trim() === right) return close();
         field.dataset.sent = text;

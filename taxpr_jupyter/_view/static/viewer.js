@@ -229,7 +229,11 @@ export class Viewer {
       found: (found) => find.found(found),
       slice: (slice) => find.sliced(slice),
       goes: (to) => "place" in to && picture.goToPlace(to.place),
-      message: (said) => ("text" in said ? this.say(said.text, said.error) : this.say("")),
+      message: (said) => {
+        if (!("text" in said)) return this.say("");
+        if (said.error) find.giveUp();
+        this.say(said.text, said.error);
+      },
       selected: () => this.inspect(),
       inspection: () => this.inspect(),
     };
@@ -239,7 +243,15 @@ export class Viewer {
     const { model } = this;
     for (const [name, redraw] of Object.entries(fields)) {
       const trait = /** @type {keyof Traits} */ (name);
-      const listener = () => /** @type {(value: any) => void} */ (redraw)(model.get(trait));
+      const listener = () => {
+        try {
+          /** @type {(value: any) => void} */ (redraw)(model.get(trait));
+        } catch (error) {
+          // The model would tell nobody of the traits that came with this one.
+          reportError(error); // to the console of the browser
+          this.say(`The panel cannot show all of this (${trait}: ${error}). Run the cell again.`, true);
+        }
+      };
       listener();
       model.on(`change:${trait}`, listener);
       this.ends.push(() => model.off(`change:${trait}`, listener));

@@ -4,7 +4,7 @@
  * the one that is shown. What a view is, is Python's to say (`taxpr_jupyter._session.views`).
  */
 
-import { button, folded, h, hint, textField } from "./dom.js";
+import { button, enters, folded, h, hint, textField } from "./dom.js";
 
 export class Views {
   /** @param {import("./panel.js").Send} send */
@@ -18,7 +18,7 @@ export class Views {
     const name = textField({
       "aria-label": "Name of the view",
       placeholder: "name",
-      keydown: (event) => event.key === "Enter" && keep(),
+      keydown: (event) => enters(event) && keep(),
     });
     const about = hint("A view keeps the open boxes, the selection and the zoom.");
     const form = h("div", { class: "tx-name" }, name, button("Keep this view", keep));
