@@ -11,15 +11,15 @@ from taxpr_jupyter._layout.columns import in_columns, in_rows
 from taxpr_jupyter._layout.ends import EdgeEnds, box_of
 from taxpr_jupyter._layout.frame_dot import FrameDot
 from taxpr_jupyter._layout.frames import Frame, Framed
-from taxpr_jupyter._layout.geometry import Box, Curves, Point
+from taxpr_jupyter._layout.geometry import Box, Curves, Point, crossing, flattened
 from taxpr_jupyter._layout.layout import Plan
 from taxpr_jupyter._layout.passes.pair import pairs_of
 from taxpr_jupyter._layout.passes.side_by_side import put_side_by_side
 from taxpr_jupyter._layout.passes.turned import against
-from taxpr_jupyter._layout.pieces import Pair
+from taxpr_jupyter._layout.pieces import Pair, PieceEnd
 from taxpr_jupyter._layout.raw import Raw, moved, read
 from taxpr_jupyter._layout.sheet import LINE, Sheet, bordered, read_sheet
-from taxpr_jupyter._model.model import Picture
+from taxpr_jupyter._model.model import Node, Picture
 
 _PAD = 4.0  # points around a picture
 _TITLE = 7.0  # points between the left border of a cluster and its title
@@ -28,6 +28,8 @@ _BADGE, _BADGE_IN = 9.0, 2.0
 _FEWEST = 2  # statements that passes side by side share
 _WIDEST = 3  # times as wide as high may a picture with passes side by side be
 _MOST = 5000  # layouts of frames that are kept
+_LINES = 150  # the most lines of a frame whose crossings are counted
+_LARGER = 1.15  # so much larger at most is a layout that is taken for its fewer crossings
 
 
 @dataclasses.dataclass
@@ -107,16 +109,48 @@ def _laid_out(picture: Picture, kept: RecentLayouts, pairs: Sequence[Pair]) -> P
         ready = [frame for frame in ready if not frame.pair]
         sizes = [{box_of(one.id): sheets[one.id].size for one in f.inner()} for f in ready]
         dots = [FrameDot(frame, known) for frame, known in zip(ready, sizes, strict=True)]
-        raws = {dot.text: kept.get(dot.text) for dot in dots}
-        if missing := [text for text, raw in raws.items() if raw is None]:
-            svgs = yield missing
-            raws |= {text: read(svg) for text, svg in zip(missing, svgs, strict=True)}
-        for frame, dot, known in zip(ready, dots, sizes, strict=True):
-            raw = raws[dot.text]
-            assert raw is not None, "it was laid out"
-            kept.put(dot.text, raw)
-            sheets[frame.id] = _finished(read_sheet(frame, dot, raw, known), frame, picture.narrow)
+        made = yield from _sheets(dots, kept, picture.narrow)
+        crossings = [_crossings(sheet, frame) for sheet, frame in zip(made, ready, strict=True)]
+        sheets |= {frame.id: sheet for frame, sheet in zip(ready, made, strict=True)}
+        # Graphviz begins with the order in which the parts are given, and ends near to it.
+        crossed = [k for k, number in enumerate(crossings) if number]
+        others = [FrameDot(ready[k], sizes[k], last_first=True) for k in crossed]
+        made_again = yield from _sheets(others, kept, picture.narrow)
+        for k, other in zip(crossed, made_again, strict=True):
+            small = other.width * other.height < _LARGER * made[k].width * made[k].height
+            if small and _crossings(other, ready[k]) < crossings[k]:
+                sheets[ready[k].id] = other
     return _joined(picture, framed, sheets)
+
+
+def _sheets(dots: Sequence[FrameDot], kept: RecentLayouts, narrow: bool) -> Plan[list[Sheet]]:
+    """The sheets of frames, which an engine lays out together."""
+    raws = {dot.text: kept.get(dot.text) for dot in dots}
+    if missing := [text for text, raw in raws.items() if raw is None]:
+        svgs = yield missing
+        raws |= {text: read(svg) for text, svg in zip(missing, svgs, strict=True)}
+    made: list[Sheet] = []
+    for dot in dots:
+        raw = raws[dot.text]
+        assert raw is not None, "it was laid out"
+        kept.put(dot.text, raw)
+        made.append(_finished(read_sheet(dot, raw), dot.frame, narrow))
+    return made
+
+
+def _crossings(sheet: Sheet, frame: Frame) -> int:
+    """The pairs of lines without a common end that cross; 0 where there are very many lines."""
+    if len(sheet.curves) > _LINES:
+        return 0
+
+    def name(end: PieceEnd) -> str | PieceEnd:  # the ports of a node are one end
+        return end.part if isinstance(frame.parts.get(end.part), Node) else end
+
+    ends = [{name(piece.source), name(piece.target)} for piece in sheet.curves]
+    return sum(
+        ends[k].isdisjoint(ends[other])
+        for k, other in crossing([flattened(line) for line in sheet.curves.values()])
+    )
 
 
 def _level(frame: Frame, sheets: Mapping[str | None, Sheet]) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from taxpr_jupyter._layout.dot import GRAPH, NODE, POINTS, listed, size_of, small_size_of
 from taxpr_jupyter._layout.frames import Beside, Frame
@@ -89,8 +89,12 @@ class FrameDot:
     Args:
         frame: The frame.
         sizes: The sizes of the frames in it, by their names as its parts.
+        last_first: Whether the parts are given from the last to the first: Graphviz, which begins
+            with that order, may find another one with fewer crossings.
 
     Attributes:
+        frame: The frame.
+        sizes: The sizes of the frames in it.
         ids: The id of each part that an engine lays out.
         together: The nodes with parts beside them, by their names.
         tops: The id of each port at the top.
@@ -100,8 +104,10 @@ class FrameDot:
         text: The text: equal for frames that have the same layout, whatever their addresses are.
     """
 
-    def __init__(self, frame: Frame, sizes: Mapping[str, BoxSize]) -> None:
-        self._frame, self._sizes = frame, sizes
+    def __init__(
+        self, frame: Frame, sizes: Mapping[str, BoxSize], *, last_first: bool = False
+    ) -> None:
+        self.frame, self.sizes = frame, sizes
         beside = {one.part: one for several in frame.beside.values() for one in several}
         names = [name for name in frame.parts if name not in beside]
         self.ids = {name: f"n{k}" for k, name in enumerate(names)}
@@ -117,24 +123,25 @@ class FrameDot:
             for name, several in frame.beside.items()
         }
         self._known = {**sizes, **{name: one.size for name, one in self.together.items()}}
-        self.text = "\n".join([*self._lines(), ""])
+        given = reversed(self.ids) if last_first else self.ids
+        self.text = "\n".join([*self._lines(given), ""])
 
     def _box(self, name: str) -> tuple[float, float]:
-        part = self._frame.parts[name]
+        part = self.frame.parts[name]
         if isinstance(part, Frame):
-            return self._sizes[name].width, self._sizes[name].height
+            return self.sizes[name].width, self.sizes[name].height
         if isinstance(part, Node):
             look = theme.look_of(part)
             width, height = size_of(part, look)
             return width, height + (TAB if look.shape == "folder" else 0.0)
         return small_size_of(part)
 
-    def _lines(self) -> Iterator[str]:
-        frame = self._frame
+    def _lines(self, given_parts: Iterable[str]) -> Iterator[str]:
+        frame = self.frame
         yield "digraph {"
         for what, given in (("graph", _GRAPH), ("node", _NODE), ("edge", _EDGE)):
             yield f"{what} [{listed(given)}];"
-        for name in self.ids:
+        for name in given_parts:
             yield self._part(name, frame.parts[name])
         for rank, ports in (("source", self.tops), ("sink", self.bottoms)):
             if ports:
@@ -178,7 +185,7 @@ class FrameDot:
 
     def _ends_at(self, target: PieceEnd) -> bool:
         """Whether an edge ends here, and does not go on at the other side of a border."""
-        part = self._frame.parts.get(target.part)
+        part = self.frame.parts.get(target.part)
         return isinstance(part, Node) or (isinstance(part, Frame) and target.port not in part.tops)
 
     def _part(self, name: str, part: Node | Frame | str) -> str:
@@ -209,7 +216,7 @@ class FrameDot:
 
     def _rows(self) -> Iterator[Sequence[str]]:
         """The parts that share a row: the inputs of a nested jaxpr, and its outputs."""
-        frame = self._frame
+        frame = self.frame
         kind = frame.cluster.kind if frame.cluster else "function"
         wanted = {"jaxpr": ("input", "output"), "function": ("output",)}.get(kind, ())
         for one in wanted:
@@ -224,11 +231,11 @@ class FrameDot:
 
     def _bar(self) -> list[list[str]]:
         """The rows of nodes above the branches of a choice; the last one has the predicate."""
-        parts = self._frame.parts
+        parts = self.frame.parts
         nodes = [(name, part) for name in self.ids if isinstance(part := parts[name], Node)]
         bar = [name for name, node in nodes if "bar" in node.marks]
         last = [name for name, node in nodes if "choice" in node.marks]
-        width = max(_ROW_WIDE, sum(map(self._wide, self._frame.branches)))
+        width = max(_ROW_WIDE, sum(map(self._wide, self.frame.branches)))
         rows, room = [last], width - sum(map(self._wide, last))
         for name in reversed(bar):
             room -= self._wide(name) + _GAP[0]

@@ -222,6 +222,32 @@ def enters(start: Point, end: Point, box: Box) -> bool:
     return True
 
 
+def crossing(paths: Sequence[Sequence[Point]]) -> list[tuple[int, int]]:
+    """The numbers of the pairs of lines that cross; what only touches does not cross."""
+    found: list[tuple[int, int]] = []
+    bounds = [around(path) for path in paths]
+    parts = [[(*ends, _bounds(*ends)) for ends in itertools.pairwise(path)] for path in paths]
+    for one, other in itertools.combinations(range(len(paths)), 2):
+        if not meet(bounds[one], bounds[other]):
+            continue
+        near, its = (
+            [part for part in parts[k] if meet(part[2], bounds[to])]
+            for k, to in ((one, other), (other, one))
+        )
+        if any(_cross(a, b, c, d) for a, b, box in near for c, d, at in its if meet(box, at)):
+            found.append((one, other))
+    return found
+
+
+def _cross(a: Point, b: Point, c: Point, d: Point) -> bool:
+    """Whether two straight lines cross."""
+
+    def side(a: Point, b: Point, c: Point) -> float:
+        return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+    return side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
+
+
 def _apart(box: Box, start: Point, end: Point) -> float:
     """The distance from a straight line to a box; 0 if it runs through it."""
     if enters(start, end, box):

@@ -67,12 +67,13 @@ class Sheet:
         return BoxSize(self.width, self.height, self.tops, self.bottoms)
 
 
-def read_sheet(frame: Frame, dot: FrameDot, raw: Raw, sizes: Mapping[str, BoxSize]) -> Sheet:
+def read_sheet(dot: FrameDot, raw: Raw) -> Sheet:
     """A frame as an engine laid it out.
 
     Raises:
         ValueError: If a part is missing there.
     """
+    frame, sizes = dot.frame, dot.sizes
     try:
         boxes = {name: raw.nodes[given] for name, given in dot.ids.items()}
         tops = {port: _across(raw.nodes[given]) for port, given in dot.tops.items()}

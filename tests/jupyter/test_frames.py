@@ -164,7 +164,7 @@ class TestFrames:
                     assert min(ys) < bottom < max(ys)
 
     def test_only_what_changed_and_what_is_around_it_is_laid_out_again(self):
-        program = PROGRAMS["deep"]()
+        program = PROGRAMS["deeply_nested"]()
         drawing, kept = draw(program), RecentLayouts()
         first, frames = asked(drawing.picture, kept)
         assert frames == 1 + len(drawing.picture.clusters)
@@ -176,6 +176,12 @@ class TestFrames:
         depth = len(_around(drawing.picture, innermost.id)) - 1
         assert asked(folded.picture, kept)[1] <= depth
         assert asked(drawing.picture, kept) == (first, 0)
+
+    def test_only_frames_whose_lines_cross_are_laid_out_twice(self):
+        drawing = draw(PROGRAMS["cond_true"]())
+        frames = 1 + len(drawing.picture.clusters)
+        assert measured(drawing.picture, drawing.svg())["crossings"] == 1
+        assert asked(drawing.picture, RecentLayouts())[1] == frames + 1
 
     def test_frames_that_are_alike_are_laid_out_once(self):
         @jax.jit
@@ -419,6 +425,12 @@ def test_pictures_are_quiet(name):
     assert found["crossings"] <= 8
     if name != "deeply_nested":  # twelve functions around each other
         assert 1 / 3 <= found["height"] / found["width"] <= 3
+
+
+@pytest.mark.parametrize("name", ["custom_root", "root_with_aux"])
+def test_of_two_layouts_the_one_with_fewer_crossings_is_drawn(name):
+    drawing = draw(PROGRAMS[name]())
+    assert measured(drawing.picture, drawing.svg())["crossings"] == 0
 
 
 class TestTitles:
