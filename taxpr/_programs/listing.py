@@ -52,6 +52,17 @@ class SourceLine:
     variables: list[Variable] = field(default_factory=list[Variable])
 
     @property
+    def counted(self) -> tuple[int, int]:
+        """How many equations it made, and how many for derivatives; as in pictures and in `summary`.
+
+        An equation that holds others, such as a loop, counts as one. Those in it count for their
+        own lines, each once however often it runs.
+        """
+        every = (*self.equations, *self.holding)
+        derived = sum(found.derivative for found in every)
+        return len(every) - derived, derived
+
+    @property
     def runs(self) -> int | None:
         """How often all its equations run; None if this differs or is unknown."""
         runs = {found.runs for found in self.equations}
@@ -195,7 +206,7 @@ def _said(
     line: SourceLine, notes: Callable[[list[PlacedEquation]], str] | None, typed: TypeAt
 ) -> str:
     own = [found for found in line.equations if not found.derivative]
-    derived = len(line.equations) - len(own)
+    number, derived = line.counted
     words = [
         f"{name}: {len(held)} arrays"
         if len(held) > 1
@@ -207,7 +218,7 @@ def _said(
     if own and not words and not derived:  # else JAX may have left its last equation out
         words.append(_distinct(_results(found, typed) for found in _last(line)))
     in_calls = f" in {len(calls)} calls" if len(calls) > 1 and None not in calls else ""
-    words += [count_of(len(own), "equation") + in_calls] if own else []
+    words += [count_of(number, "equation") + in_calls] if number else []
     words += [f"∂ {derived}"] if derived else []
     if len({found.runs for found in line.equations}) == 1 and line.runs != 1:
         words.append("in a loop" if line.runs is None else f"×{line.runs}")

@@ -174,6 +174,7 @@ class CallTree:
             [only] = self._top.children.values()
             if only.is_function:
                 only.parent, only.shapes = None, only.shapes or self._top.shapes
+                only.addresses += self._top.addresses  # of the jit around it
                 self.root = only
 
     def node_at(self, address: Address) -> CallNode:

@@ -246,7 +246,7 @@ def _line_state(
     row: SourceRow, left: str, right: str, divided: introspect.Divisions
 ) -> source_tab.SourceLine:
     line = row.line
-    derived = sum(found.derivative for found in line.equations)
+    number, derived = line.counted
     looping = len({found.runs for found in line.equations}) == 1 and line.runs != 1
     return {
         "number": line.number,
@@ -254,7 +254,7 @@ def _line_state(
         "variables": [
             one for name, held in line.held.items() for one in _held(name, held, divided)
         ],
-        "equations": len(line.equations) - derived,
+        "equations": number,
         "derivative": derived,
         "holds": bool(line.holding),
         "runs": "" if not looping else "in a loop" if line.runs is None else f"×{line.runs:,}",

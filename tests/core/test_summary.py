@@ -435,3 +435,33 @@ def test_the_first_of_several_arguments_by_position_is_the_parameters():
     found = taxpr.summary(f)({"w": jnp.ones(3), "b": jnp.ones(2).sum()}, jnp.ones(3))
     assert found.parameters == 4
     assert "(args[0], 16 bytes)" in str(found)
+
+
+def scanned(params, x):
+    def step(x, p):
+        return layer(p, x), None
+
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params["layers"])
+    x, _ = lax.scan(jax.checkpoint(step), x, stacked)
+    return jnp.sum(jnp.where(x > 0, x, 0.0))
+
+
+@pytest.mark.parametrize("fun", [loss, scanned, jax.grad(scanned), jax.jit(jax.grad(scanned))])
+def test_all_counts_of_equations_are_one(fun):
+    """Each counts once, however often it runs; one that holds others counts besides them."""
+    program = taxpr.trace(fun)(PARAMS, X)
+    number = sum(1 for _ in introspect.iter_eqns(program.jaxpr))
+    assert taxpr.summary(program)(PARAMS, X).rows[0].equations == number
+    listing = program.listing()
+    of_lines = [sum(line.counted) for part in listing.parts for line in part.lines]
+    told = {
+        found.address
+        for part in listing.parts
+        for line in part.lines
+        for found in (*line.equations, *line.holding)
+    }
+    # A call of the whole program, as by `jax.jit`, is of no line of the function.
+    around = [
+        eqn for eqn in program.eqns if introspect.is_hop(eqn) and not introspect.statements_of(eqn)
+    ]
+    assert len(told) == sum(of_lines) == number - len(around) - len(listing.unknown)
