@@ -53,7 +53,7 @@ class SourceLine:
 
     @property
     def counted(self) -> tuple[int, int]:
-        """How many equations it made, and how many for derivatives; as in pictures and in `summary`.
+        """How many equations it made, and how many for derivatives; as in pictures and `summary`.
 
         An equation that holds others, such as a loop, counts as one. Those in it count for their
         own lines, each once however often it runs.
