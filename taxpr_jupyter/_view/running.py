@@ -17,7 +17,7 @@ from taxpr_jupyter._session.session import Session
 from taxpr_jupyter._stoppable import CancelledError
 from taxpr_jupyter._view.background import Task
 from taxpr_jupyter._view.graph import Graph
-from taxpr_jupyter._view.jobs import CANCELLED, LIVE, RUN, TRIAL, Jobs
+from taxpr_jupyter._view.jobs import CANCELLED, EDITING, LIVE, RUN, TRIAL, Jobs
 
 QUICK = 0.05  # seconds of a live run that is shown together with the value that it follows
 AGAIN = 0.2  # seconds until Live tries once more where the session records or answers
@@ -129,6 +129,10 @@ class Running:
         asked = {"gradients": self._graph.gradients == "on"} if self._graph.gradients else {}
         run = None
         try:
+            # Who types a line and then presses Run wants to run that line.
+            while editing := self._jobs.of(EDITING):
+                task.label = "waiting for the edited source"
+                editing.wait()
             run = self._jobs.attempt(self._once, task, device=device, **asked)
         finally:
             self._ended(task, run, self.another_ended)

@@ -122,6 +122,24 @@ def test_a_mistake_goes_with_the_text_that_it_is_about(it):
     expect(row.locator(".tx-of-line")).to_be_focused()
 
 
+SENT = """(field) => {
+  field.value = "h - 2 * x";
+  field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+  return field.closest("[role=tabpanel]").querySelectorAll("[role=alert]").length;
+}"""
+
+
+def test_a_mistake_goes_when_another_text_is_sent(it):
+    """The kernel takes a while to trace it."""
+    it.line("h = h + x").locator(".tx-of-line").dblclick()
+    field = it.panel.get_by_role("textbox", name=RIGHT)
+    field.fill("h @ nothing")
+    field.press("Enter")
+    expect(it.panel.get_by_role("alert")).to_contain_text("nothing")
+    assert field.evaluate(SENT) == 0
+    expect(it.line("h = h - 2 * x")).to_contain_text("edited")
+
+
 def test_what_is_being_typed_stays_when_the_lines_are_drawn_again(it):
     def draw_again(note):
         it.panel.get_by_text("def loss(w, x):").evaluate("(line) => (line.id = 'of-before')")

@@ -48,6 +48,15 @@ COVERED = """() => {
 }"""
 
 
+# Of the call in the header its width, or 0; and how far the memory over the steps ends before the
+# right edge.
+ENDS = """() => {
+  const box = (part) => document.querySelector(part).getBoundingClientRect();
+  return [box(".tx-title code").width && box(".tx-title").width,
+    box(".taxpr-panel").right - box(".tx-strip").right];
+}"""
+
+
 @pytest.fixture(params=WIDTHS)
 def it(page, shown, request):
     page.set_viewport_size({"width": request.param + OF_PANEL, "height": 900})
@@ -150,3 +159,13 @@ def test_a_message_takes_its_room_from_the_picture(it):
     it.page.get_by_role("button", name="Undo").click()
     expect(it.page.locator(".tx-message")).not_to_be_empty()
     looked_at(it, "message")
+
+
+def test_a_call_is_read_or_not_there_and_the_memory_over_the_steps_fits(it):
+    it.session.ask("memory")
+    it.session.heat = "peak"
+    it.look()
+    expect(it.page.locator(".tx-strip")).to_be_visible()
+    title, right = it.page.evaluate(ENDS)
+    assert title == 0 or title >= 90
+    assert right >= 10

@@ -1,5 +1,7 @@
 """The picture stays as open as it was when the source is edited, and shows the edit."""
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -92,6 +94,29 @@ def test_a_part_alone_is_of_the_program_before(session):
     assert [one for one in session.picture().nodes if "rest:" in one.address]
     session.edit("attend.return", "2 * weights @ values")
     assert not [one for one in session.picture().nodes if "rest:" in one.address]
+
+
+def test_a_run_waits_for_the_line_that_was_typed_before(session, monkeypatch):
+    """Tracing it may take seconds, and Run would run the line of before."""
+    view, goes_on, edit = view_for(session), threading.Event(), session.edit
+
+    def slow(*args):
+        assert goes_on.wait(60)
+        return edit(*args)
+
+    monkeypatch.setattr(session, "edit", slow)
+    view.graph.view = "source"
+    view.wait()
+    [file] = {part["file"] for part in view.graph.source["parts"]}
+    line = f"{file}:{attend.__code__.co_firstlineno + 2}"
+    view.messages.take({"do": "edit", "address": line, "text": "jax.nn.sigmoid(queries @ keys.T)"})
+    task = view.start_run()
+    assert not task.wait(0.3)
+    assert task.label == "waiting for the edited source"
+    goes_on.set()
+    assert task.wait(60)
+    assert view.wait(60)
+    assert any("sigmoid" in words for words in session.last.setup.values())
 
 
 def test_the_panel_shows_what_was_edited(session):

@@ -228,7 +228,7 @@ export class SourceLines {
     const before = line.text.slice(0, line.text.length - line.text.trimStart().length) + line.left;
     const close = () => {
       code.replaceChildren(line.text || " ");
-      if ("lines" in this.edits) this.edited({ ...this.edits, place: "", mistake: "" }); // of a text that is gone
+      this.#forgive();
       this.#focus(row.stops[0]);
     };
     const field = textField({
@@ -241,6 +241,7 @@ export class SourceLines {
         if (!enters(event)) return;
         const text = field.value;
         if (text.trim() === right) return close();
+        this.#forgive(); // what is wrong is of the text before
         field.dataset.sent = text;
         this.act.edit?.(place, text);
       },
@@ -256,6 +257,11 @@ export class SourceLines {
       field.setSelectionRange(typed.from, typed.to);
     } else field.select();
     if (typed?.here ?? true) field.focus();
+  }
+
+  /** Shows no mistake: it was about a text that is gone. */
+  #forgive() {
+    if ("lines" in this.edits) this.edited({ ...this.edits, place: "", mistake: "" });
   }
 
   /** What variables held in a recorded run. @param {Held} held */
