@@ -19,26 +19,28 @@ _Item = TypeVar("_Item")
 Tells = Callable[[int, int], object] | bool | None
 
 
-_STAGES = contextvars.ContextVar[Callable[[str], object] | None]("stages", default=None)
+_STAGES = contextvars.ContextVar[Callable[[str, float | None], object] | None](
+    "stages", default=None
+)
 
 
 @contextlib.contextmanager
-def stages_to(take: Callable[[str], object]) -> Generator[None, None, None]:
+def stages_to(take: Callable[[str, float | None], object]) -> Generator[None, None, None]:
     """While this context is open, tell a function what a question does at the moment.
 
-    For front ends. The steps of one question may take very different times, and a compiled program
-    says nothing while it runs.
+    For front ends: it hears of all questions, also of those whose ``progress`` tells another one.
 
     Args:
-        take: Called with a few words at the beginning of each step.
+        take: Called with a few words, and with the share that is done, between 0 and 1. That is
+            None where it is not known: a compiled program says nothing while it runs.
 
     Example:
         >>> import jax.numpy as jnp, taxpr
         >>> said = []
-        >>> with taxpr.introspect.stages_to(said.append):
+        >>> with taxpr.introspect.stages_to(lambda words, done: said.append((words, done))):
         ...     found = taxpr.find_nan(lambda x: jnp.log(x) * 2)(0.0)
         >>> said[0]
-        'compiling and running with 3 values'
+        ('compiling and running with 3 values', None)
     """
     before = _STAGES.set(take)
     try:
@@ -50,7 +52,7 @@ def stages_to(take: Callable[[str], object]) -> Generator[None, None, None]:
 def stage(words: str) -> None:
     """Tells `stages_to` what begins."""
     if take := _STAGES.get():
-        take(words)
+        take(words, None)
 
 
 class Progress:
@@ -100,6 +102,8 @@ class Progress:
             self._tell()
 
     def _tell(self) -> None:
+        if (take := _STAGES.get()) and self._total > 1:
+            take(f"{self._what}: {self.done} of {self._total}", self.done / self._total)
         if callable(self._tells):
             self._tells(self.done, self._total)
             return

@@ -53,6 +53,10 @@ class Task:
         """Asks the work to stop at the next point where it can."""
         self.cancelled.set()
 
+    def tell(self, label: str, fraction: float | None) -> None:
+        """Says what the work is now, and how much of it is done."""
+        self.label, self.fraction = label, fraction
+
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the end of the work. Returns whether it has ended."""
         return self._ended.wait(timeout)

@@ -462,9 +462,28 @@ def test_a_long_question_says_what_it_does_at_the_moment(session, monkeypatch):
     assert told[0] == "asking"
     assert told[1].startswith(("reading ", "looking for "))
     said = []
-    with taxpr.introspect.stages_to(said.append):
+    with taxpr.introspect.stages_to(lambda words, done: said.append((words, done))):
         session.watch()
-    assert re.fullmatch(r"compiling and running with \d+ values", said[0])
+    assert re.fullmatch(r"compiling and running with \d+ values", said[0][0])
+    assert said[0][1] is None
+
+
+def test_the_panel_shows_how_much_of_an_answer_is_done(session, monkeypatch):
+    view, ask, shares = view_for(session), session.ask, []
+
+    def told(question, cancel, of):
+        task, *_ = view.jobs.tasks()
+        tell = task.tell
+        task.tell = lambda *words: (tell(*words), shares.append((task.label, task.fraction)))
+        with taxpr.introspect.stages_to(task.tell):
+            return ask(question, cancel=cancel, of=of)
+
+    monkeypatch.setattr(session, "ask", told, raising=False)
+    view.graph._handle_custom_msg({"do": "ask", "question": "profile"}, [])
+    assert view.wait(100)
+    assert view.graph.answer["headline"]
+    assert [share for _, share in shares if share] == [k / 10 for k in range(1, 11)]
+    assert shares[-1] == ("profile: 10 of 10", 1.0)
 
 
 def test_a_question_can_be_cancelled(session, monkeypatch):

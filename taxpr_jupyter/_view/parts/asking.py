@@ -103,7 +103,7 @@ class AskView:
     def _shown(self, question: str, of: str, task: Task) -> Answer:
         """The answer, or why it is missing."""
         try:
-            with introspect.stages_to(functools.partial(setattr, task, "label")):
+            with introspect.stages_to(task.tell):
                 answer = self._session.ask(question, cancel=task.cancelled, of=of)
         except PanelError as error:
             return {**_empty(question, of), "error": str(error)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -64,7 +63,7 @@ class RecordedView:
             return
 
         def work(task: Task) -> taxpr.questions.Recording:
-            with introspect.stages_to(functools.partial(setattr, task, "label")):
+            with introspect.stages_to(task.tell):
                 return self._session.watch(cancel=task.cancelled, injectors=changed, grads=grads)
 
         def then(recording: taxpr.questions.Recording | None, cancelled: bool) -> None:
