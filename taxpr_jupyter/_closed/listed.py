@@ -26,10 +26,7 @@ _INDENT = 4  # characters, of what hangs in a loop of Python, and of what a stat
 _NUMBERS = 2  # lines of the numbers that statements name
 _BODY = 2  # characters, of what is in a function
 _VARIABLES = 4  # of one assignment without its source
-# How much more it says that a statement makes the result or calls a function, in equations, and how
-# much less in each function further down, and for each line that it takes.
-_RESULT, _RETURN, _CALL, _DEEPER, _ROW, _MANY = 50, 20, 30, 20, 4, 30
-CALLS = 100  # a statement that calls a function says as much as one of so many equations
+_MANY = 30  # equations: a statement with more does not come earlier
 
 Loop = tuple[str, tuple[int, ...]]  # its head and its place
 
@@ -40,7 +37,8 @@ class StatementWords(NamedTuple):
     Attributes:
         targets: The variables that it assigns; none of a `return` or an expression.
         calls: The user's functions that it calls, with `∂` before one whose derivative it takes.
-        telling: How much it says; if there is no room, that with less is left out.
+        equations: How many equations it made.
+        runs: Whether it calls a function of the user's, or has a loop.
         whole: Whether it assigns the results of the calls themselves.
         branch: The branch of a conditional that it is in; "" if no other branch has any.
         source: The statement as in the source; "" if there are several.
@@ -54,7 +52,8 @@ class StatementWords(NamedTuple):
 
     targets: tuple[str, ...]
     calls: tuple[str, ...] = ()
-    telling: int = 0
+    equations: int = 0
+    runs: bool = False
     whole: bool = True
     branch: str = ""
     source: str = ""
@@ -90,7 +89,7 @@ class FunctionWords(NamedTuple):
     said: tuple[StatementWords, ...]
 
 
-MORE = StatementWords(("…",), telling=1 << 20)  # what nobody has read
+MORE = StatementWords(("…",), equations=1 << 20, runs=True)  # what nobody has read
 
 
 class _Line(NamedTuple):
@@ -101,13 +100,13 @@ class _Line(NamedTuple):
         rows: Its lines.
         named: Its lines after the name of its branch, for the first one in it; as `rows` if the
             branch has no name.
-        score: How much it says.
+        rank: The lower, the later it is left out if there is no room; see `_rank`.
     """
 
     said: StatementWords
     rows: tuple[CodeLine, ...]
     named: tuple[CodeLine, ...]
-    score: int
+    rank: tuple[int, ...]
 
 
 class _Section(NamedTuple):
@@ -226,24 +225,33 @@ def _lines(
         indent = inside + _INDENT * len(loops)
         rows = tuple(_shortened(text, width, indent))
         named = tuple(_shortened(f"{branch}: {text}", width, indent)) if branch else rows
-        score = min(one.telling % CALLS, _MANY) - _ROW * len(rows)
-        score += _CALL * (one.telling >= CALLS and not depth)
-        score += _RESULT * one.result - _DEEPER * depth
-        score += _RETURN * text.startswith("return ")
-        yield _Line(one._replace(loops=loops, branch=branch), rows, named, score)
+        one = one._replace(loops=loops, branch=branch)
+        yield _Line(one, rows, named, _rank(one, depth, len(rows)))
+
+
+def _rank(one: StatementWords, depth: int, rows: int) -> tuple[int, ...]:
+    """When a statement is told if there is no room for all: low ranks come first.
+
+    Functions further down come later. A result counts as if it were two functions further up, a
+    `return` one more, and a call or a loop of the part itself one. After that, statements with
+    many equations and few lines come first.
+    """
+    further_up = 2 * one.result + one.source.startswith("return ") + (one.runs and not depth)
+    return depth - further_up, 4 * rows - min(one.equations, _MANY)
 
 
 def _shortened(text: str, width: int, indent: int) -> Iterator[CodeLine]:
     """The lines of a statement; of a very long one a part is left out."""
-    rows = [*_wrapped(text, width, indent)]
+    rows = [*code_lines(text, width, indent)]
     if len(rows) <= _ROWS:
         yield from rows
         return
     short = titles.shortened_source(text, (_ROWS - 1) * (width - indent - _INDENT))
-    yield from _wrapped(short, width, indent)
+    yield from code_lines(short, width, indent)
 
 
-def _wrapped(text: str, width: int, indent: int) -> Iterator[CodeLine]:
+def code_lines(text: str, width: int, indent: int) -> Iterator[CodeLine]:
+    """A statement in lines of at most so many characters, the first one indented."""
     first, *_ = titles.wrapped([text], width - indent)
     yield CodeLine(first, indent)
     if rest := text[len(first) :].lstrip():
@@ -256,7 +264,7 @@ def _fitted(
 ) -> Iterator[str]:
     """The lines of all sections, or of the statements which say most; then their numbers."""
     order = [
-        (-line.score, a, b)
+        (line.rank, a, b)
         for a, section in enumerate(sections)
         for b, line in enumerate(section.lines)
     ]
@@ -311,7 +319,7 @@ def _rows(section: _Section, kept: Collection[int]) -> Iterator[CodeLine]:
         for k in opened:
             head = f"{loops[k][0]}:"
             head = f"{named}: {head}" if named and not k else head
-            yield from _wrapped(head, section.width, inside + _INDENT * k)
+            yield from code_lines(head, section.width, inside + _INDENT * k)
         yield from first.named if named and not opened else first.rows
 
 

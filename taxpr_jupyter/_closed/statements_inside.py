@@ -10,7 +10,7 @@ from taxpr import introspect
 from taxpr_jupyter._analysis.names import function_of, is_of_library
 from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._closed.branches import key_of
-from taxpr_jupyter._closed.listed import CALLS, MORE, FunctionWords, StatementWords, bare
+from taxpr_jupyter._closed.listed import MORE, FunctionWords, StatementWords, bare
 from taxpr_jupyter._closed.numbers import numbers_in
 from taxpr_jupyter._closed.running import (
     READ,
@@ -75,9 +75,10 @@ def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
     """Each statement once, also one that several equations or calls made."""
     found: dict[StatementWords, StatementWords] = {}
     for one in said:
-        alike = one._replace(telling=0)
+        alike = one._replace(equations=0, runs=False)
         before = found.get(alike, one)
-        found[alike] = before._replace(telling=max(before.telling, one.telling))
+        equations, runs = max(before.equations, one.equations), before.runs or one.runs
+        found[alike] = before._replace(equations=equations, runs=runs)
     return [*found.values()]
 
 
@@ -145,14 +146,12 @@ class _StatementReader:
                     continue
             returns = frame.text.startswith("return ")
             if targets or calls or returns:
-                loops = any(is_loop(one.eqn) for one in rows)
-                many = sum(one.eqn.primitive not in _ARRANGING for one in rows)
-                telling = min(many, CALLS - 1) + CALLS * (bool(calls) + loops)
                 yield StatementWords(
                     targets,
                     whole or calls,
-                    telling,
-                    bool(whole or not calls),
+                    equations=sum(one.eqn.primitive not in _ARRANGING for one in rows),
+                    runs=bool(calls) or any(is_loop(one.eqn) for one in rows),
+                    whole=bool(whole or not calls),
                     source=frame.text,
                     within=called,
                     hands=hands,
@@ -274,7 +273,7 @@ class _StatementReader:
             several = eqn.primitive is p.cond_p and len(branches) > 1
             yield from (one._replace(branch=key) for one in said) if several else said
         if called:
-            yield StatementWords((), tuple(called), CALLS)
+            yield StatementWords((), tuple(called), runs=True)
 
     def _calls_at(self, rows: Sequence[Read], level: int, around: Transformations) -> _Calls:
         """The user's functions that a statement at a level of the stacks calls."""

@@ -197,8 +197,8 @@ def test_a_forward_pass_lists_its_statements_and_the_backward_pass_its_derivativ
     assert "∂ penalty, ∂ error" in told(picture, "backward pass")
 
 
-def statement(k, telling, source="", **more):
-    return StatementWords((f"v{k}",), telling=telling, source=source or f"v{k} = x", **more)
+def statement(k, equations, source="", **more):
+    return StatementWords((f"v{k}",), equations=equations, source=source or f"v{k} = x", **more)
 
 
 def test_each_statement_is_as_in_the_source_from_the_left():
@@ -219,7 +219,7 @@ def test_each_statement_is_as_in_the_source_from_the_left():
 
 def test_what_says_least_is_left_out_as_a_whole_and_what_makes_the_result_is_not():
     every = [statement(k, k % 5) for k in range(20)]
-    result = StatementWords((), telling=0, source="return v0 + v1", result=True)
+    result = StatementWords((), source="return v0 + v1", result=True)
     lines = lines_of([*every, result], WIDTH)
     assert len(lines) <= 14
     assert lines[-1] == "return v0 + v1"
@@ -242,14 +242,14 @@ def test_functions_that_are_called_follow_each_once_with_its_result():
         return FunctionWords(name, around, ("a.py", line), said)
 
     def returns(text):
-        return StatementWords((), telling=1, source=f"return {text}", result=True)
+        return StatementWords((), source=f"return {text}", result=True)
 
     inner = function("step", "first.step", 9, returns("c * 2"))
     first = function("first", "first", 1, statement(5, 3, within=(inner,)), returns("v5"))
     second = function("step", "second.step", 20, statement(6, 3), returns("v6 + 1"))
     every = [
-        statement(0, 200, "v0 = first(x)", within=(first,)),
-        statement(1, 200, "v1 = first(v0) + run(step)", within=(first, second)),
+        statement(0, 0, "v0 = first(x)", runs=True, within=(first,)),
+        statement(1, 0, "v1 = first(v0) + run(step)", runs=True, within=(first, second)),
     ]
     lines = lines_of(every, WIDTH, equations=200)
     assert lines == [
