@@ -1,11 +1,13 @@
 """Pictures for papers and slides: the user's words alone, as wide as a column."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from taxpr_jupyter._closed.listed import code_lines
 from taxpr_jupyter._errors import PanelError
-from taxpr_jupyter._model.model import Cluster, Node, Picture
+from taxpr_jupyter._model.model import Cluster, CodeLine, Node, Picture
 from taxpr_jupyter._text.titles import wrapped
 from taxpr_jupyter._tree.labels import short_path
 
@@ -110,17 +112,27 @@ def _plain(part: _Part, letters: int | None) -> _Part:
     """
     titled = part.titled
     others = () if isinstance(part, Node) and part.kind == "eqn" else part.lines[titled:]
-    rest = (_COUNT.sub("", line, count=1) for line in others)
+    rest = [
+        line if isinstance(line, CodeLine) else _COUNT.sub("", line, count=1).rstrip(" :")
+        for line in others
+    ]
     title = part.lines[:titled]
     if "kept" in part.marks:  # what the dashed copies in the backward pass say
         title = (*title[:-1], title[-1].removesuffix(" [kept]"))
     if letters and part.kind in ("eqn", "hop", "group", "jaxpr"):
         title = tuple(wrapped(title, letters))
-        titled, rest = len(title), (one for line in rest for one in wrapped([line], letters))
+        titled, rest = len(title), [one for line in rest for one in _narrow(line, letters)]
     elif letters:  # a name
         title = tuple(short_path(line, letters) for line in title)
-    lines = [line.rstrip(" :") for line in (*title, *rest)]
+    lines = [*(line.rstrip(" :") for line in title), *rest]
     return replace(part, lines=tuple(filter(None, lines)) or ("…",), titled=titled)
+
+
+def _narrow(line: str, letters: int) -> Iterable[str]:
+    """A line in shorter ones, code also from the left."""
+    if isinstance(line, CodeLine):
+        return code_lines(line, letters, line.indent)
+    return wrapped([line], letters)
 
 
 def _uncounted(text: str) -> str:

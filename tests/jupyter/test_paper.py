@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from taxpr_jupyter import PanelError, draw
+from taxpr_jupyter._model.model import CodeLine
 
 needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs the program dot")
 TYPE = re.compile(r"\b(?:f32|i32|bool|key<\w+>)\[[\d,]*\]")
@@ -53,6 +54,28 @@ def test_it_has_the_words_of_the_other_picture_without_types_and_counts():
         one.lines[0] for one in usual.picture.nodes if one.kind == "group"
     ]
     assert all(node.lines and all(node.lines) for node in paper.picture.nodes)
+
+
+def codes(drawing):
+    """The lines of code in the nodes of a picture, with their indentation."""
+    lines = [line for node in drawing.picture.nodes for line in node.lines]
+    return [" " * line.indent + line for line in lines if isinstance(line, CodeLine)]
+
+
+def test_code_is_from_the_left_as_on_a_screen():
+    def whole(params, x, y):
+        for _ in range(2):
+            params, value = jax.jit(step)(params, x, y)
+        return params, value
+
+    usual, paper = (draw(whole, *ARGS, budget=4, style=style) for style in ("screen", "paper"))
+    assert any(line.startswith("  ") for line in codes(usual))
+    assert any(line.startswith("in ") and line.endswith(":") for line in codes(usual))
+    assert codes(paper) == codes(usual)
+    assert "\\l  " in paper.dot
+    narrow = draw(whole, *ARGS, budget=4, style="paper", width="4cm")
+    assert "".join("".join(codes(narrow)).split()) == "".join("".join(codes(usual)).split())
+    assert len(codes(narrow)) > len(codes(usual))
 
 
 def test_types_come_where_they_are_asked_for():
