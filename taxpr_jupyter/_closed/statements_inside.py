@@ -1,15 +1,15 @@
 """The user's statements in a closed part of a program."""
 
-import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import jax.extend.core.primitives as p
 
 from taxpr import introspect
-from taxpr_jupyter._analysis.names import function_of, is_of_library
+from taxpr_jupyter._analysis.names import is_of_library
 from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._closed.branches import key_of
+from taxpr_jupyter._closed.called import CalledFunctions, transformed
 from taxpr_jupyter._closed.listed import MORE, FunctionWords, StatementWords, bare
 from taxpr_jupyter._closed.numbers import numbers_in
 from taxpr_jupyter._closed.running import (
@@ -32,11 +32,6 @@ _WITHIN = 6  # calls in calls whose statements are told besides
 _ARRANGING = frozenset(
     {p.broadcast_in_dim_p, p.convert_element_type_p, p.reshape_p, p.slice_p, p.squeeze_p, p.copy_p}
 )
-
-_DERIVED = frozenset({"jvp", "transpose"})
-
-Transformations = tuple[str, ...]
-_Calls = tuple[tuple[str, ...], Collection[str]]  # all functions, and whose result it may be
 
 
 def statements_in(eqns: Iterable[introspect.JaxprEqn]) -> list[StatementWords]:
@@ -86,10 +81,10 @@ class _StatementReader:
     """Reads the statements of a part; what is in it several times once."""
 
     def __init__(self) -> None:
-        # By an equation and how deep it is, and by a jaxpr and what is around it.
+        # By an equation and how deep it is.
         self._said: introspect.ByIdentity[dict[tuple[int, int], list[StatementWords]]]
-        self._called: introspect.ByIdentity[dict[Transformations, tuple[str, ...]]]
-        self._said, self._called = introspect.ByIdentity(), introspect.ByIdentity()
+        self._said = introspect.ByIdentity()
+        self._called = CalledFunctions()
         self._results: set[int] = set()  # the variables that leave the jaxprs that are read
 
     def function(
@@ -115,14 +110,13 @@ class _StatementReader:
             if len(one.stack) > level:
                 frame = one.stack[level]
                 statements.setdefault((frame.file, frame.place or frame.line), []).append(one)
-        around = _transformed(one.eqn for one in every)
+        around = transformed(one.eqn for one in every)
         leaving = self._leaving(every, alone=not within)
         last = _last(rows[0].stack[level] for rows in statements.values())
         for rows in statements.values():
             frame = rows[0].stack[level]
             targets = targets_in(frame.text)
-            of_jax = _of_jax(rows, frame)
-            calls, returned = of_jax or self._calls_at(rows, level, around)
+            calls, returned = self._called.at(rows, level, around)
             given = words_given(frame.text)
             whole = tuple(
                 name
@@ -258,7 +252,7 @@ class _StatementReader:
             if _is_idle(nested, eqn):
                 continue
             every = self._read(nested)
-            names = self._called_in(nested, eqn, _transformed(nested.jaxpr.eqns[:READ]))
+            names = self._called.of(nested, eqn, transformed(nested.jaxpr.eqns[:READ]))
             text = next((one.text for one in introspect.statements_of(eqn)), "")
             told = {*re.findall(r"\w+", text)}.issuperset(bare(names))
             own = in_root(every)
@@ -275,54 +269,6 @@ class _StatementReader:
         if called:
             yield StatementWords((), tuple(called), runs=True)
 
-    def _calls_at(self, rows: Sequence[Read], level: int, around: Transformations) -> _Calls:
-        """The user's functions that a statement at a level of the stacks calls."""
-        made: dict[str, list[introspect.JaxprEqn]] = {}
-        looped: set[str] = set()  # in a loop, in a branch, or by a library
-        for one in rows:
-            if name := next(filter(None, map(name_of, one.stack[level + 1 :])), ""):
-                made.setdefault(name, []).append(one.eqn)
-            elif len(one.stack) == level + 1:
-                for nested in introspect.nested_jaxprs(one.eqn):
-                    plain = nested.trips == 1 and not nested.conditional
-                    for found in self._called_in(nested, one.eqn, around):
-                        made.setdefault(found, []).append(one.eqn)
-                        if not plain or found != function_of(nested, one.eqn):
-                            looped.add(found)
-        names = _signed(made, around)
-        return names, [name for name in names if looped.isdisjoint((name, *bare([name])))]
-
-    def _called_in(
-        self, nested: introspect.Nested, eqn: introspect.JaxprEqn, around: Transformations
-    ) -> tuple[str, ...]:
-        """The user's function that a nested jaxpr was traced from, or those that it calls."""
-        called = self._called.of(nested.jaxpr, lambda _: {})
-        if around not in called:
-            called[around] = self._read_called(nested, eqn, around)
-        return called[around]
-
-    def _read_called(
-        self, nested: introspect.Nested, eqn: introspect.JaxprEqn, around: Transformations
-    ) -> tuple[str, ...]:
-        if name := function_of(nested, eqn):
-            return (name,)
-        every = [read(one) for one in nested.jaxpr.eqns[:READ]]
-        # The function that the jaxpr was traced from is running, if it is the user's.
-        own = (
-            0
-            if is_of_library(nested, eqn)
-            else shared([one.stack[:1] for one in every if one.stack])
-        )
-        made: dict[str, list[introspect.JaxprEqn]] = {}
-        for one in every:
-            if name := next(filter(None, map(name_of, one.stack[own:])), ""):
-                made.setdefault(name, []).append(one.eqn)
-                continue
-            for inner in introspect.nested_jaxprs(one.eqn):
-                for found in self._called_in(inner, one.eqn, around):
-                    made.setdefault(found, []).append(one.eqn)
-        return _signed(made, around)
-
 
 def _is_idle(nested: introspect.Nested, eqn: introspect.JaxprEqn) -> bool:
     """Whether a nested jaxpr is a rule, runs never, or is the condition of a loop."""
@@ -332,42 +278,3 @@ def _is_idle(nested: introspect.Nested, eqn: introspect.JaxprEqn) -> bool:
 def _last(frames: Iterable[introspect.Statement]) -> tuple[int, ...]:
     """The place of the last statement of a function."""
     return max((frame.place for frame in frames), default=())
-
-
-def _of_jax(rows: Sequence[Read], frame: introspect.Statement) -> _Calls | None:
-    """The function of JAX that a statement calls, if it is the point of the statement."""
-    if all(one.eqn.primitive is p.stop_gradient_p for one in rows):
-        return ("stop_gradient",), ["stop_gradient"]
-    if "associative_scan(" in frame.text:
-        found = map(introspect.associative_scan_of, (one.eqn for one in rows))
-        if any(one is not None and one.place == frame.place for one in found):
-            return ("associative_scan",), ["associative_scan"]
-    return None
-
-
-def _signed(
-    made: Mapping[str, Sequence[introspect.JaxprEqn]], around: Transformations
-) -> tuple[str, ...]:
-    """Functions with the equations that each has made; with `∂` if its derivative is taken.
-
-    Then all of them are in a `jvp`, and some are transposed. A function that takes a derivative
-    itself has other ones.
-
-    Args:
-        made: The functions.
-        around: The transformations of all that is around.
-    """
-    signed: list[str] = []
-    for name, eqns in made.items():
-        own = [introspect.transformations_of(eqn)[len(around) :] for eqn in eqns]
-        derived = any("transpose" in one for one in own)
-        derived = derived and not any(_DERIVED.isdisjoint(one) for one in own)
-        signed.append(f"∂ {name}" if derived and not name.startswith("∂ ") else name)
-    return tuple(dict.fromkeys(signed))
-
-
-def _transformed(eqns: Iterable[introspect.JaxprEqn]) -> Transformations:
-    """The transformations that all equations are in."""
-    alike = zip(*map(introspect.transformations_of, eqns), strict=False)
-    first = itertools.takewhile(lambda names: len(set(names)) == 1, alike)
-    return tuple(names[0] for names in first)
