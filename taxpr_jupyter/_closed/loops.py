@@ -1,6 +1,7 @@
-"""How often a while loop runs, and which arrays it fills, as far as its jaxprs are certain."""
+"""The loops in a closed part, and how often each one runs, as far as its jaxprs are certain."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,9 +10,9 @@ import jax.extend.core.primitives as p
 import numpy as np
 
 from taxpr import introspect
-from taxpr_jupyter._text import short
+from taxpr_jupyter._analysis.sizes import Loop
+from taxpr_jupyter._model.model import count_of
 
-_TOLD = 2  # kept buffers, the largest ones
 # What is False everywhere if its only operand is.
 _AS_FALSE = frozenset(
     {p.convert_element_type_p, p.broadcast_in_dim_p, p.reshape_p, p.squeeze_p, p.reduce_or_p}
@@ -43,7 +44,7 @@ class Bound(NamedTuple):
         return f"{'' if self.exact else 'at most '}{self.most:,}"
 
 
-class _WhileParts(NamedTuple):
+class WhileParts(NamedTuple):
     """The parts of a while loop.
 
     Attributes:
@@ -100,6 +101,31 @@ def words(eqn: introspect.JaxprEqn, within: Iterable[introspect.JaxprEqn] = ()) 
     return " ".join(filter(None, (name, times, "reverse" if body.reverse else "")))
 
 
+def each_of(
+    found: Sequence[Loop], count: int, width: int, within: Iterable[introspect.JaxprEqn] = ()
+) -> list[str]:
+    """`scan ×12`, `2 × scan ×5 reverse › while`: loops with those in them, if there is room.
+
+    Args:
+        found: The loops.
+        count: How many there are. If these are not all, there is only the number.
+        width: The characters for a loop.
+        within: The equations that they are in.
+    """
+    if count > len(found):
+        return [count_of(count, "loop")]
+    texts = [_with_inner(one, width, within if count == 1 else ()) for one in found]
+    return [f"{times} × {text}" if times > 1 else text for text, times in Counter(texts).items()]
+
+
+def _with_inner(loop: Loop, width: int, within: Iterable[introspect.JaxprEqn]) -> str:
+    own = words(loop.eqn, within)
+    inner = each_of(loop.first, loop.loops, width)
+    text = " › ".join([own, *inner]) if len(inner) < 2 else f"{own} › ({', '.join(inner)})"
+    short = f"{own} › {count_of(loop.loops, 'loop')}" if loop.loops else own
+    return text if len(text) <= width else short
+
+
 def bound_of(eqn: introspect.JaxprEqn, within: Iterable[introspect.JaxprEqn] = ()) -> Bound | None:
     """How often a while loop runs at most; None if that is not certain, or no while loop.
 
@@ -110,7 +136,7 @@ def bound_of(eqn: introspect.JaxprEqn, within: Iterable[introspect.JaxprEqn] = (
         eqn: The loop.
         within: Equations with no other loop than this one, but for those in it.
     """
-    if (loop := _parts(eqn)) is None:
+    if (loop := parts_of(eqn)) is None:
         return None
     loop = loop._replace(around=_way(within, eqn) or ())
     [predicate] = loop.condition.jaxpr.outvars
@@ -130,12 +156,12 @@ def condition_of(eqn: introspect.JaxprEqn) -> str:
 
 def condition_statement(eqn: introspect.JaxprEqn) -> introspect.Statement | None:
     """The user's statement that makes the condition of a while loop: a `return`, or a lambda's."""
-    if (loop := _parts(eqn)) is None:
+    if (loop := parts_of(eqn)) is None:
         return None
     source = getattr(loop.condition.jaxpr.debug_info, "func_src_info", None) or ""
     name, _, place = source.partition(" at ")
     file, _, line = place.rpartition(":")
-    made = _makers(loop.condition.jaxpr)
+    made = makers_of(loop.condition.jaxpr)
     [predicate] = loop.condition.jaxpr.outvars
     if not place or introspect.is_library_file(file, eqn) or predicate not in made:
         return None
@@ -146,29 +172,12 @@ def condition_statement(eqn: introspect.JaxprEqn) -> introspect.Statement | None
     return own[0] if name == "<lambda>" or own[0].text.startswith("return ") else None
 
 
-def kept_in(eqn: introspect.JaxprEqn) -> list[str]:
-    """The largest arrays that a while loop fills part by part: `22 × f32[16,2]`."""
-    if (loop := _parts(eqn)) is None:
-        return []
-    jaxpr = loop.body.jaxpr
-    made = _makers(jaxpr)
-    found: dict[str, int] = {}
-    for j, i in loop.body.back:
-        aval: Any = jaxpr.invars[i].aval
-        if not getattr(aval, "shape", ()):
-            continue
-        root, axes = _filled(jaxpr.outvars[j], made)
-        if root is jaxpr.invars[i] and len(axes) == 1 and (axis := min(axes)) >= 0:
-            text = f"{aval.shape[axis]} × {_without(aval, axis)}"
-            found[text] = max(found.get(text, 0), introspect.n_bytes(aval))
-    return sorted(found, key=found.__getitem__, reverse=True)[:_TOLD]
-
-
-def _parts(eqn: introspect.JaxprEqn) -> _WhileParts | None:
+def parts_of(eqn: introspect.JaxprEqn) -> WhileParts | None:
+    """The parts of a while loop; None of another equation."""
     if eqn.primitive is not p.while_p:
         return None
     bodies = {bool(nested.back): nested for nested in introspect.nested_jaxprs(eqn)}
-    return _WhileParts(eqn, bodies[False], bodies[True]) if len(bodies) == 2 else None
+    return WhileParts(eqn, bodies[False], bodies[True]) if len(bodies) == 2 else None
 
 
 def _way(
@@ -184,21 +193,22 @@ def _way(
     return None
 
 
-def _makers(jaxpr: Any) -> dict[introspect.Var, introspect.JaxprEqn]:
+def makers_of(jaxpr: Any) -> dict[introspect.Var, introspect.JaxprEqn]:
+    """The equation that makes each variable of a jaxpr."""
     return {var: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
 
 
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-def _limits(loop: _WhileParts, predicate: introspect.Atom) -> Iterator[tuple[int, bool, int, bool]]:
+def _limits(loop: WhileParts, predicate: introspect.Atom) -> Iterator[tuple[int, bool, int, bool]]:
     """The comparisons that end the loop, whatever the rest of the predicate says.
 
     Yields for each the number of its input of the condition, whether this counts upwards, the first
     number that ends the loop, and whether the comparison is all of the predicate.
     """
     jaxpr = loop.condition.jaxpr
-    made, inputs = _makers(jaxpr), {var: i for i, var in enumerate(jaxpr.invars)}
+    made, inputs = makers_of(jaxpr), {var: i for i, var in enumerate(jaxpr.invars)}
 
     def known(atom: introspect.Atom) -> int | None:
         if introspect.is_literal(atom):
@@ -226,7 +236,7 @@ def _limits(loop: _WhileParts, predicate: introspect.Atom) -> Iterator[tuple[int
     yield from below(predicate, exact=True)
 
 
-def _trips(loop: _WhileParts, i: int, upwards: bool, limit: int) -> int | None:
+def _trips(loop: WhileParts, i: int, upwards: bool, limit: int) -> int | None:
     """How many iterations it takes an input of the condition from its start to a limit."""
     k, carried = loop.condition.operands[i], loop.carry(i)
     start = None if k is None else loop.given(k)
@@ -247,7 +257,7 @@ def _trips(loop: _WhileParts, i: int, upwards: bool, limit: int) -> int | None:
 
 def _step(jaxpr: Any, atom: introspect.Atom) -> tuple[introspect.Atom, int] | None:
     """The input that a value of a jaxpr is but for an added number, and this number."""
-    made, added = _makers(jaxpr), 0
+    made, added = makers_of(jaxpr), 0
     while not introspect.is_literal(atom) and (eqn := made.get(atom)) is not None:
         if eqn.primitive in (p.add_p, p.sub_p):
             first, second = eqn.invars
@@ -259,8 +269,8 @@ def _step(jaxpr: Any, atom: introspect.Atom) -> tuple[introspect.Atom, int] | No
             atom, added = first, added + (number if eqn.primitive is p.add_p else -number)
         elif eqn.primitive is p.copy_p:
             atom = eqn.invars[0]
-        elif (call := _call(eqn)) is not None:
-            inner = _step(call.jaxpr, call.jaxpr.outvars[call.results.index(_at(eqn, atom))])
+        elif (call := call_of(eqn)) is not None:
+            inner = _step(call.jaxpr, call.jaxpr.outvars[call.results.index(result_at(eqn, atom))])
             if inner is None or inner[0] not in call.jaxpr.invars:
                 return None
             operand = call.operands[call.jaxpr.invars.index(inner[0])]
@@ -272,7 +282,7 @@ def _step(jaxpr: Any, atom: introspect.Atom) -> tuple[introspect.Atom, int] | No
     return atom, added
 
 
-def _call(eqn: introspect.JaxprEqn) -> introspect.Nested | None:
+def call_of(eqn: introspect.JaxprEqn) -> introspect.Nested | None:
     """The jaxpr that an equation runs once, with all of its results; None if it does more."""
     nested = introspect.nested_jaxprs(eqn)
     if len(nested) != 1 or nested[0].back or nested[0].conditional or nested[0].trips != 1:
@@ -281,7 +291,8 @@ def _call(eqn: introspect.JaxprEqn) -> introspect.Nested | None:
     return nested[0] if plain and None not in nested[0].results else None
 
 
-def _at(eqn: introspect.JaxprEqn, atom: introspect.Atom) -> int:
+def result_at(eqn: introspect.JaxprEqn, atom: introspect.Atom) -> int:
+    """The number of a result of an equation."""
     return next(k for k, var in enumerate(eqn.outvars) if var is atom)
 
 
@@ -308,60 +319,3 @@ def _is_identity(eqn: introspect.JaxprEqn) -> bool:
         return bool(_IDENTITY.search(lowered.as_text()))
     except Exception:  # a library's rule may raise anything
         return False
-
-
-# --- buffers --------------------------------------------------------------------------------------
-
-
-def _filled(atom: introspect.Atom, made: Mapping[Any, Any]) -> tuple[Any, frozenset[int]]:
-    """The value that an array is but for parts written into it, and along which axes those are."""
-    axes: frozenset[int] = frozenset()
-    while not introspect.is_literal(atom) and (eqn := made.get(atom)) is not None:
-        if eqn.primitive in (p.dynamic_update_slice_p, p.scatter_p):
-            axes |= _written(eqn)
-            atom = eqn.invars[0]
-        elif eqn.primitive is p.copy_p:
-            atom = eqn.invars[0]
-        elif eqn.primitive is p.select_n_p:
-            cases = [_filled(case, made) for case in eqn.invars[1:]]
-            if any(root is not cases[0][0] for root, _ in cases):
-                break
-            atom, axes = cases[0][0], axes.union(*(more for _, more in cases))
-        elif (call := _call(eqn)) is not None:
-            inner = call.jaxpr
-            root, more = _filled(inner.outvars[call.results.index(_at(eqn, atom))], _makers(inner))
-            at = [i for i, var in enumerate(inner.invars) if var is root]
-            if not at or (operand := call.operands[at[0]]) is None:
-                break
-            atom, axes = eqn.invars[operand], axes | more
-        else:
-            break
-    return atom, axes
-
-
-def _written(eqn: introspect.JaxprEqn) -> frozenset[int]:
-    """The axes of an array along which an equation writes one place; -1 where it writes more."""
-    given: Any = eqn.invars[0].aval
-    if eqn.primitive is p.dynamic_update_slice_p:
-        new: Any = eqn.invars[1].aval
-        sizes = list(new.shape)
-    else:
-        numbers: Any = eqn.params["dimension_numbers"]
-        new = eqn.invars[2].aval
-        if new.ndim > len(numbers.update_window_dims) + len(numbers.operand_batching_dims):
-            return frozenset({-1})
-        window = iter(new.shape[k] for k in numbers.update_window_dims)
-        own = set(numbers.inserted_window_dims)
-        batched = set(numbers.operand_batching_dims)
-        sizes = [
-            1 if k in own else size if k in batched else next(window)
-            for k, size in enumerate(given.shape)
-        ]
-    parts = [(k, sizes[k]) for k, size in enumerate(given.shape) if sizes[k] != size]
-    return frozenset(k if size == 1 else -1 for k, size in parts)
-
-
-def _without(aval: Any, axis: int) -> str:
-    """A type without one axis."""
-    shape = [str(size) for k, size in enumerate(aval.shape) if k != axis]
-    return f"{short.aval_text(aval).partition('[')[0]}[{','.join(shape)}]"

@@ -14,7 +14,7 @@ from taxpr_jupyter._analysis.names import function_of
 from taxpr_jupyter._analysis.sizes import Size, is_loop
 from taxpr_jupyter._closed import listed, loops
 from taxpr_jupyter._closed.branches import NAMELESS, Called, branches_in
-from taxpr_jupyter._closed.loops_in_loops import each_of
+from taxpr_jupyter._closed.kept_buffers import kept_in
 from taxpr_jupyter._closed.numbers import numbers_in
 from taxpr_jupyter._model.model import count_of
 from taxpr_jupyter._text import short, titles
@@ -295,7 +295,7 @@ def content(size: Size, within: Iterable[introspect.JaxprEqn] = ()) -> str:
 def _contents(size: Size, within: Iterable[introspect.JaxprEqn]) -> list[str]:
     texts = [count_of(size.eqns, "equation")] if size.eqns or not size.tags else []
     texts += [count_of(size.tags, "tag")] if size.tags else []
-    told = each_of(size.first, size.loops, _HOLDS, within)
+    told = loops.each_of(size.first, size.loops, _HOLDS, within)
     long = size.loops > 1 and len(" · ".join(told)) > _LOOPS * _HOLDS
     return [*texts, *([f"{size.loops:,} loops"] if long else told)]
 
@@ -310,7 +310,7 @@ def _content_lines(size: Size, within: Iterable[introspect.JaxprEqn]) -> list[st
 
 
 def _kept_lines(loop: introspect.JaxprEqn) -> list[str]:
-    lines = [f"keeps {kept}" for kept in loops.kept_in(loop)]
+    lines = [f"keeps {kept}" for kept in kept_in(loop)]
     return [short.shortened(line, short.LINE) for line in lines]
 
 

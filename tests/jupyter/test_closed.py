@@ -15,6 +15,7 @@ from taxpr_jupyter._closed import loops
 from taxpr_jupyter._closed.branches import branches_in
 from taxpr_jupyter._closed.casts import Casts
 from taxpr_jupyter._closed.derivatives import gone_back, target_of
+from taxpr_jupyter._closed.kept_buffers import kept_in
 
 X = jnp.linspace(0.1, 0.9, 3)
 
@@ -207,9 +208,9 @@ def fills(x):
 
 def test_a_loop_says_what_it_fills_row_by_row():
     loop = while_of(taxpr.trace(fills)(X))
-    assert loops.kept_in(loop) == ["9 × f32[3]", "8 × f32[3]"]
+    assert kept_in(loop) == ["9 × f32[3]", "8 × f32[3]"]
     batched = while_of(taxpr.trace(jax.vmap(fills))(jnp.ones((5, 3))))
-    assert loops.kept_in(batched) == ["9 × f32[5,3]", "8 × f32[5,3]"]
+    assert kept_in(batched) == ["9 × f32[5,3]", "8 × f32[5,3]"]
     assert "keeps 9 × f32[3]" in labels_of(fills, X, fold=["2:while"])["2:while"]
 
 
@@ -222,7 +223,7 @@ def replaces(x):
 
 
 def test_an_array_that_is_made_anew_is_not_kept():
-    assert loops.kept_in(while_of(taxpr.trace(replaces)(X))) == []
+    assert kept_in(while_of(taxpr.trace(replaces)(X))) == []
 
 
 def test_several_rows_at_once_are_not_one():
@@ -233,7 +234,7 @@ def test_several_rows_at_once_are_not_one():
     def run(x):
         return jax.lax.while_loop(lambda s: s[0] < 8, body, (0, x))[1]
 
-    assert loops.kept_in(while_of(taxpr.trace(run)(X))) == []
+    assert kept_in(while_of(taxpr.trace(run)(X))) == []
 
 
 def test_words_of_loops():
