@@ -113,7 +113,7 @@ def _laid_out(picture: Picture, kept: RecentLayouts, pairs: Sequence[Pair]) -> P
         crossings = [_crossings(sheet, frame) for sheet, frame in zip(made, ready, strict=True)]
         sheets |= {frame.id: sheet for frame, sheet in zip(ready, made, strict=True)}
         # Graphviz begins with the order in which the parts are given, and ends near to it.
-        crossed = [k for k, number in enumerate(crossings) if number]
+        crossed = [k for k, n in enumerate(crossings) if n and not ready[k].is_cyclic]
         others = [FrameDot(ready[k], sizes[k], last_first=True) for k in crossed]
         made_again = yield from _sheets(others, kept, picture.narrow)
         for k, other in zip(crossed, made_again, strict=True):

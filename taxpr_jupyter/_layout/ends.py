@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import graphlib
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from taxpr_jupyter._layout.pieces import Pair, PieceEnd
 from taxpr_jupyter._model.model import Edge, Node, Picture
@@ -44,6 +45,14 @@ class EdgeEnds:
         while cluster is not None:
             cluster = self.parents[cluster]
             found.append(cluster)
+        return found
+
+    def places(self) -> dict[str, int]:
+        """The place of each part, a node or a frame, among all in program order."""
+        found: dict[str, int] = {}
+        for node in self.nodes.values():
+            for part in (node.id, *map(box_of, self.around(node.cluster))):
+                found.setdefault(part, len(found))
         return found
 
     def entered(self, edge: Edge) -> Pair | None:
@@ -86,6 +95,18 @@ class EdgeEnds:
             if box_of(frame) == part and frame in self._functions:
                 return box_of(inner)
         return target.part if box_of(below) == part and below in self._functions else part
+
+
+def is_cyclic(edges: Iterable[tuple[str, str]]) -> bool:
+    """Whether edges, from part to part, lead from a part back to it."""
+    joined = graphlib.TopologicalSorter[str]()
+    for source, target in edges:
+        joined.add(target, source)
+    try:
+        joined.prepare()
+    except graphlib.CycleError:
+        return True
+    return False
 
 
 def named_by(edge: Edge, nodes: Mapping[str, Node]) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from taxpr_jupyter._layout.ends import UPWARDS, EdgeEnds
+from taxpr_jupyter._layout.ends import UPWARDS, EdgeEnds, is_cyclic
 from taxpr_jupyter._layout.pieces import KEPT
 from taxpr_jupyter._model import theme
 from taxpr_jupyter._model.model import Edge, Picture
@@ -17,6 +17,7 @@ _FAR = (9, 3)
 # in all of them if it is used more often than this; and if it is used still more often, beside all
 # nodes but the first that take more than it.
 _USES, _MANY = 3, 5
+_UP = 2  # the number of rows from which on an edge upwards, back to a call, is far
 _WRITES = 2  # the most ways from values to states that are drawn from end to end
 
 # For each frame pairs of its parts, the first above the second although no line joins them.
@@ -44,8 +45,11 @@ def far_edges(picture: Picture, ends: EdgeEnds, bare: Collection[str]) -> tuple[
     order: Order = {}
     drawn: set[str] = set()  # what is given, and has a line
     entered: dict[str, str] = {}  # the first part into which it leads
+    places = ends.places()
     for frame, edges in inside.items():
-        rows = _rows([(part, other) for _, part, other in edges])
+        joined = [(part, other) for _, part, other in edges]
+        up = _upwards(joined, places)
+        rows = _rows([pair for pair in joined if pair not in up])
         for edge, part, other in edges:
             kept = edge.kind in KEPT
             given = uses[edge.source] * (ends.nodes[edge.source].kind in theme.GIVEN)
@@ -54,11 +58,14 @@ def far_edges(picture: Picture, ends: EdgeEnds, bare: Collection[str]) -> tuple[
             into = ends.beyond_function(edge, other)
             again_here = crosses and entered.setdefault(edge.source, into) != into
             often = (given > _USES and (crosses or several)) or (given > 0 and again_here)
-            long = abs(rows[other] - rows[part]) >= _FAR[kept]
+            away = abs(rows.get(other, 0) - rows.get(part, 0))
+            leads_up = (part, other) in up
+            long = away >= (_UP if leads_up else _FAR[kept])
             if edge.id in far or long or often or (crosses and kept):
                 far.add(edge.id)
                 if part != other:
-                    order.setdefault(frame, {})[part, other] = None
+                    above, below = (other, part) if leads_up else (part, other)
+                    order.setdefault(frame, {})[above, below] = None
             else:
                 drawn.add(edge.source)
     for edges in inside.values():
@@ -79,6 +86,30 @@ def _to_results(picture: Picture) -> set[str]:
         for edge in picture.edges
         if edge.target in results and number[results[edge.target]] > 1
     }
+
+
+def _upwards(edges: Sequence[tuple[str, str]], places: Mapping[str, int]) -> set[tuple[str, str]]:
+    """The pairs of parts that are joined against their order in the program, and in a cycle.
+
+    These are the results of a function that a library calls: they lead back to the call.
+    """
+    if not is_cyclic(edges):
+        return set()
+    targets: dict[str, set[str]] = {}
+    for source, target in edges:
+        targets.setdefault(source, set()).add(target)
+    found: set[tuple[str, str]] = set()
+    for source, target in edges:
+        if places[target] < places[source]:
+            reached: set[str] = set()
+            todo = [target]
+            while todo:
+                part = todo.pop()
+                if part not in reached:
+                    reached.add(part)
+                    todo += targets.get(part, ())
+            found |= {(source, target)} if source in reached else set()
+    return found
 
 
 def _rows(edges: Sequence[tuple[str, str]]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from taxpr_jupyter._layout.ends import (
     UPWARDS,
     EdgeEnds,
     box_of,
+    is_cyclic,
     named_by,
     port_of,
     texts_of,
@@ -117,6 +118,12 @@ class Frame:
             return []
         inner = sorted(frame.id or "" for frame in self.inner())
         return [box_of(one) for one in inner]
+
+    @property
+    def is_cyclic(self) -> bool:
+        """Whether lines lead from a part back to it: results of a function, to its call."""
+        pairs = [(piece.source.part, piece.target.part) for piece in self.pieces]
+        return is_cyclic([pair for pair in pairs if all(pair)])  # not from or to the border
 
     def put_beside(self) -> None:
         """Find the parts beside each node, when all pieces are there."""

@@ -183,6 +183,15 @@ class TestFrames:
         assert measured(drawing.picture, drawing.svg())["crossings"] == 1
         assert asked(drawing.picture, RecentLayouts())[1] == frames + 1
 
+    def test_a_result_is_named_where_it_leads_up_over_another_function(self):
+        boxes = [Cluster(name, "function", (name,), "", None, name) for name in "fg"]
+        nodes = [node("rest"), node("a", "f"), node("b", "f"), node("c", "g"), node("end")]
+        edges = [*chain(["rest", "a", "b", "c"]), edge("b", "rest"), edge("c", "rest")]
+        layout = laid_out(picture(nodes, [*edges, edge("rest", "end")], boxes))
+        assert list(layout.twins) == ["c->rest"]
+        heights = [layout.nodes["rest"][1], layout.clusters["f"][1], layout.clusters["g"][1]]
+        assert heights == sorted(heights)
+
     def test_frames_that_are_alike_are_laid_out_once(self):
         @jax.jit
         def inner(x):
