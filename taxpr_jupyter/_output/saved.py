@@ -54,7 +54,8 @@ def _renewed(svg: str, model_id: str, words: str) -> list[Output]:
     """
     marked = svg.replace("<svg", f'<svg class="{mark_of(model_id)}"', 1)
     gone = _GONE.substitute(words=_in_css(f"{words} Run the cell to have its panel."))
-    return [({SVG: marked}, {}), ({HTML: gone + as_image(svg)}, {})]
+    # The image first: Notebook 6 drops what follows a style sheet where a notebook is not trusted.
+    return [({SVG: marked}, {}), ({HTML: as_image(svg) + gone}, {})]
 
 
 def _in_css(text: str) -> str:

@@ -30,6 +30,8 @@ def test_pictures_are_seen_when_the_notebook_is_opened_again(page, context, serv
     run(page, 0, 1, 2, 3)
     panel = Panel(page.locator(f"{CELLS} .taxpr-panel"))
     panel.select("1:scan/body/2:tanh")  # it is alive
+    panel.tag("seen_last")
+    page.wait_for_timeout(2000)  # until the notebook has the picture with it
     expect_seen(page, CELLS, 0, 1, 1, 1, 0)
     page.evaluate("Jupyter.notebook.save_notebook()")
     page.close()
@@ -38,6 +40,7 @@ def test_pictures_are_seen_when_the_notebook_is_opened_again(page, context, serv
     page = context.new_page()
     opened(page, server, name)
     expect_seen(page, CELLS, 0, 1, 1, 1, 0)
+    expect(page.locator(CELLS).nth(1).locator("svg")).to_contain_text("seen_last")
     gone = page.locator(CELLS).nth(1).locator(".output_subarea").last
     expect(gone).to_contain_text("could not be displayed")
     expect(gone).to_have_css("font-size", "0px")

@@ -484,7 +484,7 @@ def _published(notebook, monkeypatch, session):
     """The outputs of a cell that shows a session: their data, and the metadata of the last."""
     outputs = []
     monkeypatch.setattr(
-        notebook.shell.display_pub, "publish", lambda data, more: outputs.append((data, more))
+        notebook.shell.display_pub, "publish", lambda data, more, **_: outputs.append((data, more))
     )
     assert _format(notebook, session) == ({}, {})
     return [data for data, _ in outputs], outputs[-1][1]
