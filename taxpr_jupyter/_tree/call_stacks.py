@@ -10,6 +10,7 @@ from typing import Any
 import jax.extend.core.primitives as p
 
 from taxpr import introspect
+from taxpr_jupyter._analysis.def_use import DefUse
 from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._analysis.structural_hash import Keys
@@ -32,6 +33,7 @@ _NUMBERS = re.compile(r"\d+(/\d+)*")
 _CHOICE = re.compile(r"\bif\b.*\belse\b", re.DOTALL)
 _CALL = re.compile(r"(?:\w+\.)*(\w+)\([^()]*(?:\([^()]*\)[^()]*)*\)")  # without more behind it
 _FILLS = re.compile(r"(zeros|ones|full)(_like)?")
+_MAKES = re.compile(r"(zeros|ones|full|empty)(_like)?|array|asarray|broadcast_to")
 _DOTTED = re.compile(r"\w+(\.\w+)+")
 
 
@@ -45,9 +47,10 @@ class Units:
         scopes: The scopes of each unit, outermost first.
     """
 
-    def __init__(self, items: Sequence[Item], keys: Keys) -> None:
+    def __init__(self, items: Sequence[Item], keys: Keys, graph: DefUse) -> None:
         self._items = items
         self._keys = keys
+        self._graph = graph
         self.starts = [i for i, item in enumerate(items) if not introspect.is_tag(item.eqn)]
         self.eqns = [items[i].eqn for i in self.starts]
         self.starts.append(len(items))
@@ -58,12 +61,27 @@ class Units:
         self._loops = self._moved | self._moved_out_of(loops, libraries=True)
         for unit, loop in self._loops.items():  # they stand in the statement with the loop
             self.passes[unit], self.scopes[unit] = self.passes[loop], self.scopes[loop]
+        self._idle = [unit for unit in range(1, len(self)) if self._is_left_over(unit)]
+        for unit in self._idle:
+            self.passes[unit], self.scopes[unit] = self.passes[unit - 1], self.scopes[unit - 1]
         self._numbers: list[int] = []
         self._left: dict[int, set[tuple[Any, ...]]] = {}  # by loop, see `_left_in`
         self._ruled: set[int] = set()  # units that a rule of the user's made, see `paths`
 
     def __len__(self) -> int:
         return len(self.eqns)
+
+    def _is_left_over(self, unit: int) -> bool:
+        """Whether JAX made an array of one number for a derivative, which does not use it."""
+        eqn = self.eqns[unit]
+        derived = {"jvp", "transpose"}.intersection(introspect.transformations_of(eqn))
+        if not (derived and labels.fills(eqn)):
+            return False
+        users = itertools.chain.from_iterable(map(self._graph.users, eqn.outvars))
+        written = (one.expression for one in introspect.statements_of(eqn)[:1])
+        calls = (_CALL.fullmatch(text) for text in written)
+        is_users = any(call and _MAKES.fullmatch(call[1]) for call in calls)
+        return not is_users and next(users, None) is None
 
     def items(self, start: int, stop: int) -> list[Item]:
         """The items of some units, tags included."""
@@ -129,6 +147,8 @@ class Units:
                     around.pop()
             paths[unit] = (*around, *paths[unit])
         self._leave_sums_out(paths)
+        for unit in self._idle:  # what JAX has left over is with the equation before it
+            paths[unit] = paths[unit - 1]
         return paths
 
     def _moved_out_of(self, loops: Sequence[int], libraries: bool) -> dict[int, int]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import taxpr
 from taxpr import introspect
+from taxpr_jupyter._analysis.def_use import DefUse
 from taxpr_jupyter._analysis.structural_hash import Keys
 from taxpr_jupyter._closed.flags import flags_of
 from taxpr_jupyter._tree.arrange import MANY, Arranger
@@ -40,6 +41,7 @@ class Groups:
         keys: Numbers equations.
         plain: Whether the program is so short that it is shown equation by equation.
         of_library: Whether a library traced the jaxpr, and not the user.
+        graph: The graph of the jaxpr.
     """
 
     def __init__(
@@ -50,12 +52,13 @@ class Groups:
         keys: Keys,
         plain: bool,
         of_library: bool,
+        graph: DefUse,
     ) -> None:
         self._of_library = of_library
         self._items = items
         self._few = few
         self._plain = plain
-        self._units = Units(items, keys)
+        self._units = Units(items, keys, graph)
         self._make = Arranger(items, self._units, home, few, keys)
         # Groups of either pass by what they are groups of, to tell which belong together.
         self._made: dict[tuple[str, Any], list[Item]] = {}

@@ -202,13 +202,14 @@ class Tree:
             )
             for local, eqn in itertools.islice(introspect.numbered(jaxpr), self._limit)
         ]
+        flow = Flow(jaxpr, backward, wanted)
         if self._few is not None:
             first = next((one.eqn for one in row if not introspect.is_tag(one.eqn)), None)
             of_library = nested is not None and is_of_library(nested, first)
-            items = Groups(row, address, self._few, self._keys, self._plain, of_library).items()
+            given = self._few, self._keys, self._plain, of_library, flow.graph
+            items = Groups(row, address, *given).items()
         if self._only:
             ins, outs = self._only.ends(ins, address), self._only.ends(outs, address)
             items = self._only.items(items, row, address)
-        flow = Flow(jaxpr, backward, wanted)
         self._values[address] = flow.graph, row
         return Block(address, jaxpr, nested, ins, outs, consts, items, flow, names)
