@@ -325,6 +325,8 @@ class Units:
         called = {self.step(unit, depth) for unit in range(start, stop)}
         names = {step.function if step else "" for step in called}
         inside = [step for step in steps if step.kind == "statement"]
+        if any(start <= unit < stop for unit in self._idle):
+            return "", 0  # which no call made
         if any(step.kind == "loop" for step in steps):
             return "", 0
         if len(inside) > 1 and steps[-1].kind in ("statement", "expression"):
