@@ -28,7 +28,7 @@ _BADGE, _BADGE_IN = 9.0, 2.0
 _FEWEST = 2  # statements that passes side by side share
 _WIDEST = 3  # times as wide as high may a picture with passes side by side be
 _MOST = 5000  # layouts of frames that are kept
-_LINES = 150  # the most lines of a frame whose crossings are counted
+_LINES = 50  # the most lines of a frame whose crossings are counted: it takes long for more
 _LARGER = 1.15  # so much larger at most is a layout that is taken for its fewer crossings
 
 
