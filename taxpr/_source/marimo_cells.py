@@ -5,6 +5,7 @@ and without the indentation.
 """
 
 import ast
+import tokenize
 from collections.abc import Iterator, Sequence
 
 
@@ -34,11 +35,23 @@ def marimo_cells(tree: ast.Module, lines: Sequence[str]) -> Iterator[str]:
             last = node.body[-1]
             end = last.lineno - 1 if isinstance(last, ast.Return) else last.end_lineno
             indent = node.body[0].col_offset
-            body = (_dedented(line, indent) for line in lines[node.lineno : end])
-            yield "\n" * node.lineno + "\n".join(body)
+            begin = _signature_end(node.lineno, lines)
+            body = (_dedented(line, indent) for line in lines[begin:end])
+            yield "\n" * begin + "\n".join(body)
         elif decorator in ("function", "class_definition"):  # which are cells without it
             below = node.decorator_list[0].end_lineno or node.lineno
             yield "\n" * below + "\n".join(lines[below : node.end_lineno])
+
+
+def _signature_end(first: int, lines: Sequence[str]) -> int:
+    """The last line of ``def _(x):``, which begins in the first; many parameters take several.
+
+    The syntax tree does not tell it: below it may be comments, which are in the cell.
+    """
+    rows = (f"{line}\n" for line in lines[first - 1 :])
+    tokens = tokenize.generate_tokens(lambda: next(rows))
+    # Within parentheses the end of a line is `NL`.
+    return first - 1 + next(one.end[0] for one in tokens if one.type == tokenize.NEWLINE)
 
 
 def _dedented(line: str, indent: int) -> str:

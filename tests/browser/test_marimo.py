@@ -26,7 +26,12 @@ def _():
 
 
 @app.cell
-def _(jax, jnp, panel, taxpr):
+def _(
+    jax,
+    jnp,
+    panel,
+    taxpr,
+):
     def f(w, xs):
         def step(h, x):
             h = jnp.tanh(w @ h + x)

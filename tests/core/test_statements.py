@@ -282,6 +282,17 @@ def _(jnp):
 def g(x):
     w = jnp.cos(x)
     return w
+
+@app.cell
+def _(
+    jnp,
+    scale={"a": (1, 2)}["a"][0],  # Of all: the first.
+) -> None:
+    # Of the product.
+
+    def h(x):
+        return jnp.tan(x) * 2
+    return (h,)
 """
 
 
@@ -321,6 +332,15 @@ def test_cells_that_marimo_runs_without_their_indentation(cells):
     assert "11  " in program.source()
     g = run_by_marimo(cells, 19, 21, 0)["g"]
     assert told(taxpr.trace(g)(1.0)) == [("cos", "w = jnp.cos(x)", "jnp.cos(x)")]
+
+
+def test_a_cell_whose_parameters_stand_in_lines_of_their_own(cells):
+    h = run_by_marimo(cells, 28, 31, 4)["h"]
+    statement = "return jnp.tan(x) * 2"
+    assert told(taxpr.trace(h)(1.0)) == [
+        ("tan", statement, "jnp.tan(x)"),
+        ("mul", statement, "• * 2"),
+    ]
 
 
 def test_a_line_of_such_a_cell_is_edited(cells):
