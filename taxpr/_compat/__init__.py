@@ -53,7 +53,6 @@ from taxpr._compat._eqns import (
     HIDING_PARAM,
     Kind,
     bind,
-    called_by,
     hidden,
     is_kind,
     is_ref_effect,

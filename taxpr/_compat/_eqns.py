@@ -187,38 +187,6 @@ def said_of(eqn: JaxprEqn | None) -> Any:
     return next((one.said for one in stack if type(one) is SaidOfAll), None) if stack else None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CalledBy:
-    """In the name stack of an equation: the equation of the call of the function that made it.
-
-    Attributes:
-        eqn: The equation of the call.
-    """
-
-    eqn: JaxprEqn
-
-    @property
-    def name(self) -> str:
-        """It has none, which scopes and transformations have."""
-        return ""
-
-    def wrap(self, stack: list[str]) -> None:
-        """Written in a name stack, it is nothing."""
-
-
-def called_by(eqn: JaxprEqn, calls: Sequence[JaxprEqn]) -> JaxprEqn:
-    """The equation with a note of the calls around its function, innermost first.
-
-    Args:
-        eqn: The equation, whose frames end at the function.
-        calls: The equations of the calls.
-    """
-    source: Any = eqn.source_info
-    kept = (one for one in source.name_stack.stack if type(one) is not CalledBy)
-    stack = _source_info_util.NameStack((*map(CalledBy, calls), *kept))
-    return eqn.replace(source_info=source.replace(name_stack=stack))
-
-
 def is_ref_effect(effect: Effect) -> bool:
     """Whether an effect acts on a Ref among the operands."""
     # Only effects on Refs have an operand: `input` from 0.10, `input_index` before.

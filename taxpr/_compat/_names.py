@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from taxpr._compat._custom import RanIn, transposed
-from taxpr._compat._eqns import CalledBy, SaidOfAll
+from taxpr._compat._eqns import SaidOfAll
 from taxpr._compat._private import GoneError, private
 from taxpr._compat._types import JaxprEqn
 from taxpr._given import of_equation
@@ -143,17 +143,12 @@ def frames_of(
     for one in rules:
         codes, instructions = one.frames()
         found = [*codes, *found[0]], [*instructions, *found[1]]
-    for call in _calls(eqn):
-        codes, instructions = frames_of(call.eqn)
-        found = [*found[0], *codes], [*found[1], *instructions]
     return found
 
 
 def frames_key(eqn: JaxprEqn) -> Hashable:
     """A key that is equal only for equations with the same frames and the same source."""
-    if _noted(eqn):
-        return id(eqn)
-    return eqn.source_info.traceback, *(call.eqn.source_info.traceback for call in _calls(eqn))
+    return id(eqn) if _noted(eqn) else eqn.source_info.traceback
 
 
 def _frames(traceback: Any) -> tuple[Sequence[CodeType], Sequence[int]]:
@@ -190,12 +185,6 @@ def is_of_rule(eqn: JaxprEqn | None) -> bool:
     noted = _noted(eqn)
     first = next((one for one in noted if one.run is noted[-1].run), None)
     return first is not None and first.transposed == transposed(_stack(eqn))
-
-
-def _calls(eqn: JaxprEqn | None) -> list[CalledBy]:
-    """The calls of checkpointed functions around an equation, the innermost first."""
-    stack: Any = eqn.source_info.name_stack.stack if eqn else ()
-    return [one for one in stack if type(one) is CalledBy]
 
 
 def is_outside_jax(file: str) -> bool:
@@ -314,7 +303,7 @@ def _stack(eqn: JaxprEqn | None) -> Any:
     return found
 
 
-_OF_TAXPR = {CalledBy, RanIn, SaidOfAll}
+_OF_TAXPR = {RanIn, SaidOfAll}
 
 
 @functools.lru_cache(maxsize=1 << 12)

@@ -31,7 +31,6 @@ from taxpr._programs.inputs import mesh_sharding
 from taxpr._programs.program import Program
 from taxpr._programs.static_arguments import asked_static, say_static, static_both_ways
 from taxpr._programs.until import keep_until
-from taxpr._sites.checkpointed import with_calls
 from taxpr._variables.table import Variables, size
 from taxpr._watching.frames import watching
 from taxpr._watching.hidden import with_hidden
@@ -156,7 +155,7 @@ def trace(
                 if watch is not None:
                     noted.clear()
                     noted.update(watch.untraced)
-                jaxpr = with_calls(with_hidden(jaxpr) if watched else jaxpr)
+                jaxpr = with_hidden(jaxpr) if watched else jaxpr
                 return (jaxpr if own is None else with_own(jaxpr, own)), shapes
 
         def made_first() -> Any:
