@@ -93,20 +93,28 @@ def publish(shown: Any) -> None:
             shell.display_pub.publish(part, about, transient=named)
 
 
-def renew(svg: str, model_id: str, words: str) -> None:
+def renew(svg: str, model_id: str, words: str) -> bool:
     """Replaces the picture in the outputs that are saved with a panel; elsewhere nothing happens.
 
     Args:
         svg: The picture, as `for_outputs` makes it.
         model_id: The panel's.
         words: A sentence about the picture, for whoever opens the notebook without its kernel.
+
+    Returns:
+        False if a cell that runs captures all outputs, such as one with ``%%capture``.
     """
     shell = running_shell()
     if getattr(shell, "kernel", None) is None:
-        return
+        return True
+    from IPython.core.displaypub import CapturingDisplayPublisher  # optional: not outside of a notebook
+
+    if isinstance(shell.display_pub, CapturingDisplayPublisher):
+        return False
     outputs = _renewed(svg, model_id, words)
     for name, (part, about) in zip(_names(model_id), outputs, strict=True):
         shell.display_pub.publish(part, about, transient={"display_id": name}, update=True)
+    return True
 
 
 def _names(model_id: str) -> tuple[str, str]:

@@ -129,13 +129,20 @@ class Running:
         asked = {"gradients": self._graph.gradients == "on"} if self._graph.gradients else {}
         run = None
         try:
-            # Who types a line and then presses Run wants to run that line.
-            while editing := self._jobs.of(EDITING):
-                task.label = "waiting for the edited source"
-                editing.wait()
-            run = self._jobs.attempt(self._once, task, device=device, **asked)
+            # Who types a line and then presses Run wants to run that line, and no older one.
+            if self._edited(task):
+                run = self._jobs.attempt(self._once, task, device=device, **asked)
         finally:
             self._ended(task, run, self.another_ended)
+
+    def _edited(self, task: Task) -> bool:
+        """Waits for an edit of the source that is under way; whether there is no mistake in it."""
+        waited = editing = self._jobs.of(EDITING)
+        while editing is not None and not task.cancelled.is_set():
+            task.label = "waiting for the edited source"
+            if editing.wait(AGAIN):
+                editing = self._jobs.of(EDITING)
+        return not (waited and self._graph.source_edits.get("mistake"))
 
     def _follow(self, task: Task) -> None:
         late = False  # whether it has to wait for another run

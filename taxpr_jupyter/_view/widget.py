@@ -84,6 +84,7 @@ class PanelView(ipywidgets.VBox):
         handles = [*(part.handle for part in parts), self._on_page]
         self.messages = messages = Messages(graph, jobs, self._running, *handles)
         super().__init__([ipywidgets.VBox([graph]).add_class("taxpr-grid")])
+        self._picture = NotebookPicture(graph, jobs, self.model_id)
         self.add_class("taxpr-panel")
         graph.saved = mark_of(self.model_id)
         graph.observe(self._on_selected, ("selected", "chosen"))
@@ -107,7 +108,7 @@ class PanelView(ipywidgets.VBox):
         graph.observe(self._sourcing.refresh, "svg")
         graph.observe(self._recorded.drawn, "svg")
         graph.observe(self._sourcing.asked, "answer")
-        self._picture = NotebookPicture(graph, jobs, self.model_id)
+        self._picture.published()
         graph.observe(self._on_picture, ("svg", "results"))
 
     start_run = of("_running", Running.start)
@@ -284,6 +285,7 @@ class PanelView(ipywidgets.VBox):
         self._pages = (self._pages or 0) + more
         if self._pages > 0:
             self._held = self.session
+            self._picture.changed()  # cells below may have changed it before the page showed it
 
     def let_go(self) -> None:
         """Keeps the session no longer where no page shows it, and closes if the session is gone.

@@ -119,6 +119,45 @@ def test_a_run_waits_for_the_line_that_was_typed_before(session, monkeypatch):
     assert any("sigmoid" in words for words in session.last.setup.values())
 
 
+def test_a_run_after_a_mistake_runs_no_older_line_and_leaves_the_words(session, monkeypatch):
+    view, goes_on, edit = view_for(session), threading.Event(), session.edit
+
+    def slow(*args):
+        assert goes_on.wait(60)
+        return edit(*args)
+
+    monkeypatch.setattr(session, "edit", slow)
+    view.graph.view = "source"
+    view.wait()
+    [file] = {part["file"] for part in view.graph.source["parts"]}
+    line = f"{file}:{attend.__code__.co_firstlineno + 2}"
+    view.messages.take({"do": "edit", "address": line, "text": "jax.nn.nothing(queries)"})
+    task = view.start_run()
+    goes_on.set()
+    assert task.wait(60)
+    assert view.wait(60)
+    assert session.last is None
+    assert "nothing" in view.graph.source_edits["mistake"]
+    assert view.start_run().wait(60)  # who asks again runs what is there
+    assert session.last.ok
+
+
+def test_a_run_that_waits_for_an_edit_can_be_cancelled(session, monkeypatch):
+    view, goes_on = view_for(session), threading.Event()
+    monkeypatch.setattr(session, "edit", lambda *args: goes_on.wait(60))
+    view.graph.view = "source"
+    view.wait()
+    [file] = {part["file"] for part in view.graph.source["parts"]}
+    line = f"{file}:{attend.__code__.co_firstlineno + 2}"
+    view.messages.take({"do": "edit", "address": line, "text": "jax.nn.relu(queries @ keys.T)"})
+    task = view.start_run()
+    task.cancel()
+    assert task.wait(30)
+    assert not goes_on.is_set()
+    goes_on.set()
+    assert view.wait(60)
+
+
 def test_the_panel_shows_what_was_edited(session):
     view = view_for(session)
     graph, take = view.graph, view.messages.take

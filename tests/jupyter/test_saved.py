@@ -1,6 +1,7 @@
 """What of a picture is saved with a notebook. tests/browser/test_saved.py sees what is shown."""
 
 import re
+import threading
 from html.parser import HTMLParser
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -10,12 +11,15 @@ import jax.numpy as jnp
 import pytest
 from documented_programs import PROGRAMS as DOCUMENTED
 from drawn_programs import HOSTILE
+from IPython.core.displaypub import CapturingDisplayPublisher
 
 import taxpr
-from taxpr_jupyter import compare, draw, panel
+from taxpr_jupyter import Session, compare, draw, panel
 from taxpr_jupyter._model.stylesheet import comparison_css, css
 from taxpr_jupyter._output import saved
 from taxpr_jupyter._svg.in_cells import UNSEEN, as_image, for_outputs
+from taxpr_jupyter._view.parts import notebook_picture
+from taxpr_jupyter._view.widget import view_for
 
 NS = "{http://www.w3.org/2000/svg}"
 WIDGET = {saved.WIDGET_MIME: {"model_id": "0a1b"}}
@@ -184,3 +188,64 @@ def test_all_kinds_of_outputs_can_be_shown():
     for one in shown:
         with pytest.raises(NotImplementedError):
             one._ipython_display_()
+
+
+class Outputs:
+    """An IPython shell of a kernel that notes what it publishes."""
+
+    kernel = object()
+
+    def __init__(self):
+        self.published = []
+        self.display_pub = self
+
+    def publish(self, data, metadata, **about):
+        self.published.append((data, about))
+
+
+def test_a_picture_that_a_cell_would_capture_waits_for_its_end(monkeypatch):
+    shell = Outputs()
+    monkeypatch.setattr(saved, "running_shell", lambda: shell)
+    shell.display_pub = CapturingDisplayPublisher()
+    svg = for_outputs(draw(jnp.sin, 1.0).svg())
+    assert not saved.renew(svg, "m1", "words")
+    assert shell.display_pub.outputs == shell.published == []
+    shell.display_pub = shell
+    assert saved.renew(svg, "m1", "words")
+    assert [about["update"] for _, about in shell.published] == [True, True]
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_what_a_later_cell_changes_before_the_page_shows_the_panel_is_saved(monkeypatch, changes):
+    monkeypatch.setattr(notebook_picture, "AFTER", 0.01)
+    seen, renewed = [], threading.Event()
+
+    def renew(svg, model_id, words):
+        seen.append((svg, model_id))
+        renewed.set()
+        return len(seen) > 1  # at first a cell captures all outputs
+
+    monkeypatch.setattr(notebook_picture, "renew", renew)
+    session = Session(loss, (LAYERS, jnp.ones((3, 4))))
+    view = view_for(session)
+    view.as_output()
+    if changes:
+        session.tag("0:dot_general", name="seen_tag")
+    assert view.wait(60)
+    view.graph._handle_custom_msg({"do": "shown"}, [])
+    timer = view._picture._timer
+    timer.join(60)
+    assert renewed.is_set() == changes
+    if changes:
+        view._picture._timer.join(60)
+        assert [("seen_tag" in svg, name) for svg, name in seen] == [(True, view.model_id)] * 2
+    view.close()
+
+
+def test_an_interrupt_of_the_first_layout_stays_one(monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "svg", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        view_for(Session(loss, (LAYERS, jnp.ones((3, 4)))))

@@ -30,7 +30,11 @@ class NotebookPicture:
         self._jobs = jobs
         self._model_id = model_id
         self._timer: threading.Timer | None = None
-        self._written = graph.svg, ""
+        self._written = "", ""
+
+    def published(self) -> None:
+        """Notes that the cell has published the picture that the panel has now."""
+        self._written = self._graph.svg, self._run()
 
     def changed(self) -> None:
         """Renews them `AFTER` this, if nothing changes again before."""
@@ -49,10 +53,12 @@ class NotebookPicture:
         now = graph.svg, self._run()
         if self._jobs.closed or not graph.svg or now == self._written:
             return
-        self._written = now
         words = " ".join(["The picture as the panel had it when the notebook was saved.", now[1]])
         try:
-            renew(for_outputs(graph.svg), self._model_id, words.strip())
+            if renew(for_outputs(graph.svg), self._model_id, words.strip()):
+                self._written = now
+            else:
+                self.changed()  # once more, when the cell that captures outputs has ended
         except Exception:  # it is on a thread of its own, and the panel itself is well
             LOG.warning("The picture in the notebook is an older one", exc_info=True)
 
