@@ -107,9 +107,9 @@ def renew(svg: str, model_id: str, words: str) -> bool:
     shell = running_shell()
     if getattr(shell, "kernel", None) is None:
         return True
-    from IPython.core.displaypub import CapturingDisplayPublisher  # optional: not outside of a notebook
+    from IPython.core import displaypub  # optional: only notebooks have it
 
-    if isinstance(shell.display_pub, CapturingDisplayPublisher):
+    if isinstance(shell.display_pub, displaypub.CapturingDisplayPublisher):
         return False
     outputs = _renewed(svg, model_id, words)
     for name, (part, about) in zip(_names(model_id), outputs, strict=True):
