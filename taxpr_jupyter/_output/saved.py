@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from taxpr_jupyter._analysis.collection import without_collection
-from taxpr_jupyter._output.shell import SVG, running_shell
+from taxpr_jupyter._output.shell import SVG, captures, running_shell
 from taxpr_jupyter._svg.in_cells import UNSEEN, as_image
 
 HTML = "text/html"
@@ -107,9 +107,7 @@ def renew(svg: str, model_id: str, words: str) -> bool:
     shell = running_shell()
     if getattr(shell, "kernel", None) is None:
         return True
-    from IPython.core import displaypub  # optional: only notebooks have it
-
-    if isinstance(shell.display_pub, displaypub.CapturingDisplayPublisher):
+    if captures(shell):
         return False
     outputs = _renewed(svg, model_id, words)
     for name, (part, about) in zip(_names(model_id), outputs, strict=True):
