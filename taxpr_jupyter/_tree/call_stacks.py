@@ -21,11 +21,14 @@ from taxpr_jupyter._tree import labels
 from taxpr_jupyter._tree.rules import is_of_rule
 from taxpr_jupyter._tree.source_steps import (
     SourceStep,
+    call_around,
     common,
     derivative_title,
     part_title,
+    places_of,
     steps_of,
     update_by,
+    without_expressions,
 )
 from taxpr_jupyter._tree.tree import Item
 
@@ -141,10 +144,9 @@ class Units:
             if found[1]:
                 self._ruled.add(unit)
         for unit, loop in self._loops.items():
-            around = list(paths[loop])
+            around = paths[loop]
             if unit in self._moved:  # in the statement of the loop, beside its expression
-                while around and around[-1].kind == "expression":
-                    around.pop()
+                around = without_expressions(around)
             paths[unit] = (*around, *paths[unit])
         self._leave_sums_out(paths)
         for unit in self._idle:  # what JAX has left over is with the equation before it
@@ -400,19 +402,38 @@ class Units:
         if loop is None:
             return "", ""
         depth = self.common_steps(start, stop)
+        steps = self.paths[start][:depth]
         parts = [self.step(unit, depth) for unit in range(start, stop)]
-        title = part_title(self.paths[start][depth - 1], parts, self._left_in(loop))
-        return title, self.eqns[loop].primitive.name
+        left = self._left_in(loop)
+        outside = [
+            self.paths[unit]
+            for unit, one in self._moved.items()
+            if one == loop and not start <= unit < stop
+        ]
+        # A call that is here as a whole says more than a statement of its function.
+        while places_of(steps) not in left:
+            call = call_around(steps)
+            known = len(call) <= len(without_expressions(self.paths[loop]))
+            if (
+                known
+                or places_of(call) in left
+                or any(common(call, p) == len(call) for p in outside)
+            ):
+                break
+            steps = call
+        return part_title(steps, parts, left), self.eqns[loop].primitive.name
 
     def _left_in(self, loop: int) -> set[tuple[Any, ...]]:
-        """The places of the steps that made the equations which are still in a loop's body."""
+        """The places of the steps to each equation that is still in a loop's body, and of these."""
         if loop not in self._left:
-            self._left[loop] = {
-                step.place
+            around = places_of(without_expressions(self.paths[loop]))
+            stacks = (
+                introspect.statements_of(eqn, libraries=True, rules=False)
                 for nested in introspect.nested_jaxprs(self.eqns[loop])
                 for eqn in nested.jaxpr.eqns
-                for step in steps_of(introspect.statements_of(eqn, libraries=True), False)
-            }
+            )
+            ways = {places_of(tuple(steps_of(stack, False))) for stack in stacks}
+            self._left[loop] = {(*around, *way[: k + 1]) for way in ways for k in range(len(way))}
         return self._left[loop]
 
     def is_of_library(self, unit: int) -> bool:

@@ -89,7 +89,7 @@ def steps_of(stack: Sequence[introspect.Statement], derived: bool) -> Iterator[S
             continue
         handed = False
         if id(frame) in called:
-            key = frame.file, frame.function, derived, called[id(frame)]
+            key = frame.file, frame.function, called[id(frame)], derived
             yield SourceStep("callback", key, derivative_title(_called(frame), derived))
         if frame.text:
             place = frame.file, frame.place
@@ -148,8 +148,31 @@ def derivative_title(text: str, derived: bool) -> str:
     return f"∂ {text}" if derived else text
 
 
+def places_of(steps: Sequence[SourceStep]) -> tuple[Any, ...]:
+    """The places of some steps: a function may have been called from several."""
+    return tuple(step.place for step in steps)
+
+
+def without_expressions(steps: Sequence[SourceStep]) -> Sequence[SourceStep]:
+    """The steps up to the last one that is no expression."""
+    stop = len(steps)
+    while stop and steps[stop - 1].kind == "expression":
+        stop -= 1
+    return steps[:stop]
+
+
+def call_around(steps: Sequence[SourceStep]) -> Sequence[SourceStep]:
+    """The steps up to the user's call of the function that the last one is in; () without one."""
+    around = list(without_expressions(steps)[:-1])
+    while around and around[-1].kind == "loop":
+        around.pop()
+    return around if around and around[-1].kind in ("statement", "expression") else ()
+
+
 def part_title(
-    whole: SourceStep, parts: Sequence[SourceStep | None], elsewhere: Collection[tuple[Any, ...]]
+    whole: Sequence[SourceStep],
+    parts: Sequence[SourceStep | None],
+    elsewhere: Collection[tuple[Any, ...]],
 ) -> str:
     """The title of equations that JAX moved away from others of the same statement.
 
@@ -158,22 +181,24 @@ def part_title(
     the statement.
 
     Args:
-        whole: The innermost step that the equations have in common.
+        whole: The steps that the equations have in common, outermost first.
         parts: The next step of each equation; None of one that has none.
-        elsewhere: The places of the steps of the other equations, see `SourceStep.place`.
+        elsewhere: The places of the steps that lead to the other equations, also of the outer steps
+            alone, see `places_of`.
     """
-    is_derived = whole.title.startswith("∂ ")
-    if whole.place not in elsewhere:
-        text = whole.text if whole.kind == "expression" else ""
-        return derivative_title(text, is_derived) if text else whole.title
+    last, here = whole[-1], places_of(whole)
+    is_derived = last.title.startswith("∂ ")
+    if here not in elsewhere:
+        text = last.text if last.kind == "expression" else ""
+        return derivative_title(text, is_derived) if text else last.title
     found = [*dict.fromkeys(parts)]
     texts = {
         one.place: one.text
         for one in found
-        if one is not None and one.kind == "expression" and one.place not in elsewhere
+        if one is not None and one.kind == "expression" and (*here, one.place) not in elsewhere
     }
     if not all(texts.values()) or len(texts) < len(found):
-        return derivative_title(f"part of {whole.title.removeprefix('∂ ')}", is_derived)
+        return derivative_title(f"part of {last.title.removeprefix('∂ ')}", is_derived)
     outer = (
         text
         for (file, _, part), text in texts.items()

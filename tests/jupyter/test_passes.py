@@ -285,6 +285,66 @@ def test_a_part_that_is_moved_out_of_a_loop_has_no_title_of_its_whole_statement(
     ]
 
 
+def act(v):
+    return jnp.tanh(v) * 2.0
+
+
+def squash(v):
+    v = jnp.sin(v) + 1.0
+    return jnp.tanh(v)
+
+
+def in_a_statement_of_its_own(c, x, w, u):
+    h = act(w)
+    return c * h + act(c) * x
+
+
+def in_a_statement_with_another_call(c, x, w, u):
+    return c * act(w) + act(c) * x
+
+
+def in_a_call_of_a_call(c, x, w, u):
+    def scaled(v):
+        return squash(v) * 0.5
+
+    return c * scaled(w) + scaled(c) * x
+
+
+def with_a_part_of_a_call(c, x, w, u):
+    def mixed(v, z):
+        return (jnp.exp(v) + jnp.cos(v)) * z + 1.0
+
+    return mixed(w, c) + mixed(c, x)
+
+
+@pytest.mark.parametrize(
+    ("body", "budget", "expected"),
+    [
+        (in_a_statement_of_its_own, 24, ["act(w)"]),
+        (in_a_statement_with_another_call, 24, ["act(w)"]),
+        (in_a_call_of_a_call, 8, ["scaled(w)"]),
+        (in_a_call_of_a_call, 24, ["v = jnp.sin(v) + 1.0", "jnp.tanh(v)"]),
+        (with_a_part_of_a_call, 24, ["jnp.exp(v) + jnp.cos(v)"]),
+    ],
+)
+def test_a_call_that_is_moved_out_of_a_loop_as_a_whole_is_no_part(body, budget, expected):
+    """The loop keeps another call of the same function, but nothing of this one."""
+
+    def run(w, u, xs):
+        def step(c, x):
+            c = body(c, x, w, u)
+            return c, jnp.mean(c**2)
+
+        c, ys = jax.lax.scan(step, jnp.zeros(4), xs)
+        return jnp.sum(ys) + jnp.sum(c) + jnp.sum(u)
+
+    fun = jax.value_and_grad(run, (0, 1))
+    nodes = draw(fun, jnp.ones(4), jnp.eye(4), jnp.ones((5, 4)), budget=budget).picture.nodes
+    rows = [node.lines for node in nodes if "moved out of the scan" in node.lines]
+    titles = [" ".join(lines[: lines.index("moved out of the scan")]) for lines in rows]
+    assert [title.removesuffix(" [kept]") for title in titles] == expected
+
+
 def with_two_loops(w, v, xs):
     def step(c, x):
         c = jnp.tanh(jnp.exp(w) * c + x) * jnp.sin(w)
