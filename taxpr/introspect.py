@@ -42,7 +42,8 @@ from taxpr._programs.edit import iter_tags
 from taxpr._recent import Recent
 from taxpr._sites.walk import iter_eqns
 from taxpr._source.files import is_library_file, is_user_file
-from taxpr._source.statements import Statement, associative_scan_of, statements_of
+from taxpr._source.parsed import Parsed
+from taxpr._source.statements import Statement, associative_scan_of, parsed_at, statements_of
 from taxpr._states.stateful import states_of
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Divisions",
     "Failure",
     "Nested",
+    "Parsed",
     "Recent",
     "Source",
     "Statement",
@@ -78,6 +80,7 @@ __all__ = [
     "n_bytes",
     "nested_jaxprs",
     "numbered",
+    "parsed_at",
     "quantity",
     "scope_of",
     "scopes_of",

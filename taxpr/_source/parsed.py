@@ -46,7 +46,18 @@ def position_of(node: ast.AST) -> Position | None:
 
 
 class Parsed:
-    """A file that Python can parse."""
+    """A file that Python can parse.
+
+    Attributes:
+        tree: Its syntax tree.
+        lines: Its lines.
+
+    Example:
+        >>> from taxpr.introspect import Parsed
+        >>> parsed = Parsed("y = x * 2", "model.py")
+        >>> parsed.text_of(parsed.tree.body[0].value)
+        'x * 2'
+    """
 
     def __init__(self, text: str, file: str) -> None:
         with warnings.catch_warnings():  # those of its author came when it was imported
@@ -57,6 +68,14 @@ class Parsed:
         self.lines = text.split("\n")  # as Python counts: a form feed ends no line
         self._file = file
         self._codes = _by_name([whole])
+
+    def text_of(self, node: ast.AST) -> str:
+        """The source of a node; on several lines, or with a comment in it, as Python writes it."""
+        place = position_of(node)
+        if place is not None and place.line == place.end_line:
+            line = self.lines[place.line - 1].encode()
+            return line[place.column : place.end_column].decode()
+        return " ".join(ast.unparse(node).split("\n"))
 
     def explains(self, code: CodeType) -> bool:
         """Whether the code was made from this text."""

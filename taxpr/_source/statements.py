@@ -84,6 +84,37 @@ def statements_of(
     return statements_in(*_compat.frames_of(eqn, rules), libraries, own_of(eqn))
 
 
+def parsed_at(eqn: Any, statement: Statement) -> Parsed | None:
+    """The text that a statement of an equation was read from, with its syntax tree.
+
+    After an edit it is the edited one. None if it is not known for sure.
+
+    Args:
+        eqn: An equation of a jaxpr.
+        statement: One of its `statements_of`.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from taxpr import statements_of, trace
+        >>> from taxpr.introspect import parsed_at
+        >>> def f(x):
+        ...     return jnp.sin(x)
+        >>> [sine] = trace(f)(1.0).eqns
+        >>> parsed = parsed_at(sine, statements_of(sine)[0])
+        >>> parsed.text_of(parsed.tree.body[0].body[0])
+        'return jnp.sin(x)'
+    """
+    by_code = _known.get(own_of(eqn), {})
+    place = statement.file, statement.function, statement.begins
+    found = {
+        one.parsed
+        for code in _compat.frames_of(eqn)[0]
+        if (code.co_filename, code.co_qualname, code.co_firstlineno) == place
+        and isinstance(one := by_code.get(id(code)), _Statements)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
 @of_equation
 def associative_scan_of(eqn: Any) -> Statement | None:
     """The user's statement that calls the `jax.lax.associative_scan` which made an equation.
@@ -147,12 +178,13 @@ class _Statements:
 
     Attributes:
         of_user: Whether the code is the user's.
+        parsed: The text of its file; None if the file does not have the code for sure.
         found: The statements of instructions that were asked for.
     """
 
     def __init__(self, code: CodeType, own: OwnModules | None) -> None:
         self.of_user = not of_library(code.co_filename, own)
-        self._parsed = parsed_of(code) if self.of_user else None
+        self.parsed = parsed_of(code) if self.of_user else None
         self.found: dict[int, Statement] = {}
 
     def at(self, code: CodeType, instruction: int) -> Statement:
@@ -166,9 +198,9 @@ class _Statements:
         file, function = code.co_filename, code.co_qualname
         begins = code.co_firstlineno
         bare = Statement(file, function, line or begins, begins=begins, of_library=not self.of_user)
-        if not (self._parsed and line and end_line) or column is None or end_column is None:
+        if not (self.parsed and line and end_line) or column is None or end_column is None:
             return bare  # Python can be told to forget columns
-        chain = self._parsed.around(Position(line, column, end_line, end_column))
+        chain = self.parsed.around(Position(line, column, end_line, end_column))
         inner = max((i for i, n in enumerate(chain) if isinstance(n, ast.stmt)), default=None)
         if inner is None:
             return bare
@@ -183,7 +215,7 @@ class _Statements:
         # Those of the functions around are over, or running in another frame.
         start = max((i for i, one in enumerate(chain[:inner]) if _is_scope(one)), default=-1) + 1
         loops = [
-            (_head(one, self._parsed), position_of(one) or ())
+            (_head(one, self.parsed), position_of(one) or ())
             for one in chain[start:inner]
             if isinstance(one, ast.For | ast.AsyncFor | ast.While)
         ]
@@ -191,8 +223,8 @@ class _Statements:
             file,
             function,
             place.line,
-            _head(node, self._parsed),
-            _with_blanks(parts[-1], self._parsed) if parts else "",
+            _head(node, self.parsed),
+            _with_blanks(parts[-1], self.parsed) if parts else "",
             place,
             position_of(parts[-1]) or () if parts else (),
             tuple(loops),
@@ -236,10 +268,7 @@ def _is_scope(node: ast.AST) -> bool:
 
 def _head(node: ast.AST, parsed: Parsed) -> str:
     """A statement in one line; if it has a body, only the part before the colon."""
-
-    def text(part: ast.AST) -> str:
-        return _text(part, parsed)
-
+    text = parsed.text_of
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return f"def {node.name}"
@@ -261,18 +290,9 @@ def _head(node: ast.AST, parsed: Parsed) -> str:
             return text(node)
 
 
-def _text(node: ast.AST, parsed: Parsed) -> str:
-    """The source of a node; on several lines, or with a comment in it, as Python writes it."""
-    place = position_of(node)
-    if place is not None and place.line == place.end_line:
-        line = parsed.lines[place.line - 1].encode()
-        return line[place.column : place.end_column].decode()
-    return " ".join(ast.unparse(node).split("\n"))
-
-
 def _with_blanks(expression: ast.expr, parsed: Parsed) -> str:
     """An expression with a blank for each operand that is itself computed."""
-    text = _text(expression, parsed)
+    text = parsed.text_of(expression)
     if expression.lineno != expression.end_lineno:
         expression = ast.parse(text, mode="eval").body
     source = text.encode()

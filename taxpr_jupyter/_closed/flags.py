@@ -23,20 +23,21 @@ def flags_of(eqns: Iterable[introspect.JaxprEqn], module: str) -> str:
         eqns: The equations of the module.
         module: The name of its class.
     """
-    calls: dict[object, tuple[str, str, int]] = {}
+    calls: dict[object, tuple[str, ast.FunctionDef | None]] = {}
     for eqn in eqns:
         stack = introspect.statements_of(eqn)[::-1]
         for by, inner in itertools.pairwise(stack):
             if inner.text and inner.function.rpartition("<locals>.")[2] == f"{module}.__call__":
                 # A statement may call the module in several places.
                 place = by.file, by.place, by.part
-                calls.setdefault(place, (by.expression, inner.file, inner.begins))
+                if place not in calls:
+                    found = introspect.parsed_at(eqn, inner)
+                    calls[place] = by.expression, function_at(found, inner) if found else None
                 break
         # Most calls have no flags, and then no other equation need be looked at.
-        if len(calls) > 1 or not all(_FLAG.search(text) for text, _, _ in calls.values()):
+        if len(calls) > 1 or not all(_FLAG.search(text) for text, _ in calls.values()):
             return ""
-    for text, file, begins in calls.values():
-        node = function_at(file, begins)
+    for text, node in calls.values():
         given = (*node.args.args[1:], *node.args.kwonlyargs) if node else ()
         return ", ".join(_given(text, [one.arg for one in given]))
     return ""

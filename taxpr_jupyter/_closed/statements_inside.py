@@ -1,11 +1,13 @@
 """The user's statements in a closed part of a program."""
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import jax.extend.core.primitives as p
 
 from taxpr import introspect
+from taxpr_jupyter._analysis.liveness import pass_of
 from taxpr_jupyter._analysis.names import is_of_library
 from taxpr_jupyter._analysis.sizes import is_loop
 from taxpr_jupyter._closed.branches import key_of
@@ -34,13 +36,20 @@ _ARRANGING = frozenset(
 )
 
 
-def statements_in(eqns: Iterable[introspect.JaxprEqn]) -> list[StatementWords]:
-    """The statements in some equations that one statement or function made, in their order."""
+def statements_in(
+    eqns: Iterable[introspect.JaxprEqn], within_backward: bool = False
+) -> list[StatementWords]:
+    """The statements in some equations that one statement or function made, in their order.
+
+    Args:
+        eqns: The equations.
+        within_backward: Whether they are nested in an equation of a backward pass.
+    """
     eqns = [*eqns]
     every = [read(eqn) for eqn in eqns[:READ]]
     own = in_root(every)
     level = shared([one.stack for one in own])
-    walk = _StatementReader()
+    walk = _StatementReader(eqns if within_backward else ())
     # A statement that computes besides, or calls several functions, has theirs with their names.
     functions = {
         (one.stack[level].file, one.stack[level].begins) for one in own if one.stack[level:]
@@ -48,8 +57,8 @@ def statements_in(eqns: Iterable[introspect.JaxprEqn]) -> list[StatementWords]:
     if functions and level and (len(functions) > 1 or not all(one.stack[level:] for one in own)):
         said = [StatementWords((), within=tuple(walk.functions(own, level - 1, 1)))]
     else:
-        frames = [one.stack[level] for one in own if len(one.stack) > level]
-        said = completed([*walk.code(own, level)], frames, ends=False)
+        ran = [(one.eqn, one.stack[level]) for one in own if len(one.stack) > level]
+        said = completed([*walk.code(own, level)], ran, ends=False)
     for one in own if not said else ():  # the statement has loops or calls
         said += walk.nested(one.eqn, 0) if len(one.stack) == level else ()
     # JAX may have taken the equations of a function of the user's out of its call.
@@ -57,13 +66,19 @@ def statements_in(eqns: Iterable[introspect.JaxprEqn]) -> list[StatementWords]:
     return [*_unlike(said), *([MORE] if said and not is_all else [])]
 
 
-def statements_inside(eqn: introspect.JaxprEqn) -> list[StatementWords]:
+def statements_inside(
+    eqn: introspect.JaxprEqn, within_backward: bool = False
+) -> list[StatementWords]:
     """The statements in the nested jaxprs of an equation, in their order.
 
     A library's equation has the user's functions that it calls, if the user's line does not name
     them.
+
+    Args:
+        eqn: The equation.
+        within_backward: Whether it is itself nested in an equation of a backward pass.
     """
-    return _unlike(_StatementReader().nested(eqn, 0))
+    return _unlike(_StatementReader([eqn] if within_backward else ()).nested(eqn, 0))
 
 
 def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
@@ -78,9 +93,14 @@ def _unlike(said: Iterable[StatementWords]) -> list[StatementWords]:
 
 
 class _StatementReader:
-    """Reads the statements of a part; what is in it several times once."""
+    """Reads the statements of a part; what is in it several times once.
 
-    def __init__(self) -> None:
+    Args:
+        backward: Equations of a backward pass that do not say so themselves.
+    """
+
+    def __init__(self, backward: Iterable[introspect.JaxprEqn]) -> None:
+        self._backward = {*map(id, backward)}
         # By an equation and how deep it is.
         self._said: introspect.ByIdentity[dict[tuple[int, int], list[StatementWords]]]
         self._said = introspect.ByIdentity()
@@ -91,8 +111,24 @@ class _StatementReader:
         self, every: Sequence[Read], level: int, depth: int = 0, within: int = 0
     ) -> list[StatementWords]:
         """The statements of a function as `code`, with those that compute nothing."""
-        frames = [one.stack[level] for one in every if len(one.stack) > level]
-        return completed([*self.code(every, level, depth, within)], frames, ends=True)
+        own = [one for one in every if len(one.stack) > level]
+        ran = [(one.eqn, one.stack[level]) for one in own]
+        ends = not self._goes_back(own, level)
+        return completed([*self.code(every, level, depth, within)], ran, ends)
+
+    def _goes_back(self, own: Sequence[Read], level: int) -> bool:
+        """Whether equations are of a backward pass through their function, which returns before it.
+
+        A function that takes a derivative itself has others, of the functions that it calls.
+        Equations that `jax.checkpoint` computes again are for a backward pass, too.
+        """
+        back = [self._is_backward(one.eqn) for one in own]
+        if any(len(one.stack) == level + 1 for one in itertools.compress(own, back)):
+            return True
+        return all(b or introspect.is_recomputed(one.eqn) for b, one in zip(back, own, strict=True))
+
+    def _is_backward(self, eqn: introspect.JaxprEqn) -> bool:
+        return id(eqn) in self._backward or pass_of(eqn) == "backward"
 
     def code(
         self, every: Sequence[Read], level: int, depth: int = 0, within: int = 0
@@ -185,8 +221,10 @@ class _StatementReader:
             inner += self.nested(one.eqn, depth, within) if len(one.stack) == level + 1 else ()
         return inner
 
-    def _read(self, nested: introspect.Nested) -> list[Read]:
-        """The equations of a nested jaxpr."""
+    def _read(self, nested: introspect.Nested, eqn: introspect.JaxprEqn) -> list[Read]:
+        """The equations of a nested jaxpr of an equation."""
+        if self._is_backward(eqn):
+            self._backward.update(map(id, nested.jaxpr.eqns))
         self._results.update(map(id, nested.jaxpr.outvars))
         return [read(one) for one in nested.jaxpr.eqns[:READ]]
 
@@ -230,7 +268,7 @@ class _StatementReader:
                 for nested in introspect.nested_jaxprs(one.eqn):
                     if _is_idle(nested, one.eqn):
                         continue
-                    every = self._read(nested)
+                    every = self._read(nested, one.eqn)
                     if not is_of_library(nested, one.eqn):
                         ids = {*map(id, in_root(every))}
                         every = [inner for inner in every if id(inner) in ids or not inner.stack]
@@ -251,7 +289,7 @@ class _StatementReader:
         for nested in introspect.nested_jaxprs(eqn):
             if _is_idle(nested, eqn):
                 continue
-            every = self._read(nested)
+            every = self._read(nested, eqn)
             names = self._called.of(nested, eqn, transformed(nested.jaxpr.eqns[:READ]))
             text = next((one.text for one in introspect.statements_of(eqn)), "")
             told = {*re.findall(r"\w+", text)}.issuperset(bare(names))

@@ -2,50 +2,76 @@
 
 import ast
 import functools
-import linecache
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from taxpr import introspect
 from taxpr_jupyter._closed.listed import StatementWords
+from taxpr_jupyter._closed.running import parsed as statement_of
 
 _PARAMETERS = frozenset({"get_parameter", "param"})  # of a module, by haiku and by flax
 
 
+Ran = tuple[introspect.JaxprEqn, introspect.Statement]  # an equation and one of its statements
+
+
 def completed(
-    said: Sequence[StatementWords], frames: Iterable[introspect.Statement], ends: bool
+    said: Sequence[StatementWords], ran: Iterable[Ran], ends: bool
 ) -> list[StatementWords]:
     """Statements of a function, with those besides that compute nothing.
 
     Lines that define a function or take a parameter of a module, `cost = lambda x: x**2` and
-    `slope = jax.grad(cost)`, are in front of the first statement that uses it. Last is the
-    `return`, if the function has one only and returns more than variables.
+    `slope = jax.grad(cost)`, are in front of the first statement after them that uses it. Last is
+    the `return`, if the function has one only and returns more than variables. All are of the text
+    that ran, which an edit may have changed; none if there are several.
 
     Args:
         said: The statements.
-        frames: The function's statements that have made equations.
+        ran: The equations, each with its statement in the function.
         ends: Whether the function ends with them.
     """
-    made = {(frame.file, frame.begins): frame.text for frame in frames}
-    places = {frame.place for frame in frames}
+    ran = [*ran]
     every = [*said]
-    if len(made) != 1 or not all(made.values()):
+    places = {frame.place for _, frame in ran}
+    made = {(frame.file, frame.begins) for _, frame in ran}
+    parsed = parsed_of(ran) if len(made) == 1 else None
+    node = function_at(parsed, ran[0][1]) if parsed else None
+    if not (parsed and node):
         return every
-    [(file, line)] = made
-    node = function_at(file, line)
-    for target, use, one in reversed([*_definitions(node)] if node else []):
-        k = next((k for k, other in enumerate(every) if use.search(other.source)), None)
+    for name, called, one in reversed([*_definitions(node)]):
+        uses = (
+            k
+            for k, other in enumerate(every)
+            if other.place > _place(one) and _uses(other.source, name, called)
+        )
+        k = next(uses, None)
         if k is not None and _place(one) not in places:
-            every.insert(k, _words(one, file, (target,)))
-    last = _result(node) if node and ends else None
+            every.insert(k, _words(one, parsed, (name,)))
+    last = _result(node) if ends else None
     if last and _place(last) not in places:
-        every.append(_words(last, file)._replace(result=True))
+        every.append(_words(last, parsed)._replace(result=True))
     return every
 
 
-def _definitions(node: ast.FunctionDef) -> Iterator[tuple[str, re.Pattern[str], ast.stmt]]:
-    """The variables that hold a function or parameter, each with how a text that uses it looks."""
+def parsed_of(ran: Iterable[Ran]) -> introspect.Parsed | None:
+    """The text that all statements are from; None if they are from several."""
+    # An instruction has one statement, for all equations that it made.
+    unlike = {id(frame): (eqn, frame) for eqn, frame in ran}
+    found = {introspect.parsed_at(*one) for one in unlike.values()}
+    return found.pop() if len(found) == 1 else None
+
+
+def _uses(text: str, name: str, called: bool) -> bool:
+    """Whether a statement uses a variable; as a function, if it is to be `called`."""
+    node = statement_of(text)
+    parts = [*ast.walk(node)] if node else []
+    if called:
+        parts = [part.func for part in parts if isinstance(part, ast.Call)]
+    return any(isinstance(part, ast.Name) and part.id == name for part in parts)
+
+
+def _definitions(node: ast.FunctionDef) -> Iterator[tuple[str, bool, ast.stmt]]:
+    """The variables that hold a function or parameter, each with whether a use has to call it."""
     parts = [*_in_function(node)]
     times = Counter(
         part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
@@ -53,15 +79,15 @@ def _definitions(node: ast.FunctionDef) -> Iterator[tuple[str, re.Pattern[str], 
     for one in node.body:
         match one:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda()):
-                use = rf"\b{name}\b"
+                called = False
             case ast.Assign(
-                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(attr=called))
+                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(attr=maker))
             ):
-                use = rf"\b{name}\b" if called in _PARAMETERS else rf"\b{name}\("
+                called = maker not in _PARAMETERS
             case _:
                 continue
         if times[name] == 1:
-            yield name, re.compile(use), one
+            yield name, called, one
 
 
 def _result(node: ast.FunctionDef) -> ast.Return | None:
@@ -87,39 +113,28 @@ def _in_function(node: ast.AST) -> Iterator[ast.AST]:
             yield from _in_function(part)
 
 
-def _words(node: ast.stmt, file: str, targets: tuple[str, ...] = ()) -> StatementWords:
-    is_short = node.lineno == node.end_lineno
-    text = (is_short and ast.get_source_segment(source_of(file), node)) or ast.unparse(node)
-    return StatementWords(targets, source=text, place=_place(node))
+def _words(
+    node: ast.stmt, parsed: introspect.Parsed, targets: tuple[str, ...] = ()
+) -> StatementWords:
+    return StatementWords(targets, source=parsed.text_of(node), place=_place(node))
 
 
 def _place(node: ast.stmt) -> tuple[int, ...]:
     return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 
-def function_at(file: str, line: int) -> ast.FunctionDef | None:
-    """The function of a file that begins in a line, or whose first decorator does."""
-    return _functions(source_of(file)).get(line)
+def function_at(
+    parsed: introspect.Parsed, statement: introspect.Statement
+) -> ast.FunctionDef | None:
+    """The function of a statement, in the text that the statement is from."""
+    return _functions(parsed).get(statement.begins)
 
 
 @functools.lru_cache(maxsize=64)
-def _functions(text: str) -> Mapping[int, ast.FunctionDef]:
+def _functions(parsed: introspect.Parsed) -> Mapping[int, ast.FunctionDef]:
+    """The functions by the lines that they, or their first decorators, begin in."""
     return {
         min([node.lineno, *(one.lineno for one in node.decorator_list)]): node
-        for node in ast.walk(tree_of(text))
+        for node in ast.walk(parsed.tree)
         if isinstance(node, ast.FunctionDef)
     }
-
-
-@functools.lru_cache(maxsize=64)
-def tree_of(text: str) -> ast.Module:
-    """The tree of a file's text; an empty one if it is no Python."""
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
-
-
-def source_of(file: str) -> str:
-    """The text of a file; "" if it is not there."""
-    return "".join(linecache.getlines(file))

@@ -106,7 +106,12 @@ class Folded:
         def written(item: Item) -> labels.Inside:
             back = _gone_back(block, item)
             eqns = (eqn for _, eqn in item.eqns)
-            said = statements_in(eqns) if item.is_group else statements_inside(item.eqn)
+            within = item.within_backward
+            said = (
+                statements_in(eqns, within)
+                if item.is_group
+                else statements_inside(item.eqn, within)
+            )
             return labels.Inside(back, () if back else said, self.casts(item))
 
         return self._insides.of(item, written)

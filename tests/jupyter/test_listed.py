@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import taxpr
-from taxpr_jupyter import draw
+from taxpr_jupyter import Session, draw
 from taxpr_jupyter._closed.listed import FunctionWords, StatementWords, lines_of
 from taxpr_jupyter._closed.statements_inside import statements_in, statements_inside
 from taxpr_jupyter._drawing.build import Builder
@@ -384,6 +384,102 @@ def test_functions_and_parameters_that_lines_use_are_told():
     ]
     assert lines[lines.index("in residual:") + 1 :][: len(inside)] == inside
     assert lines_of(statements_in(taxpr.trace(residual)(X, 2.0).eqns), 60, equations=100) == inside
+
+
+def test_a_definition_stands_after_the_lines_that_only_say_its_name():
+    """`scale.cost` and `cost=2.5` are no uses of it."""
+    scale = types.SimpleNamespace(cost=3.0)
+
+    def outer(x):
+        y = jnp.sin(x) * scale.cost
+        w = jnp.where(y > 0, y, dict(cost=2.5)["cost"])  # noqa: C408
+        cost = lambda q: q * 2
+        return cost(w) + y.sum()
+
+    [call] = taxpr.trace(jax.jit(outer))(X).eqns
+    assert lines_of(statements_inside(call), 60, equations=100)[:4] == [
+        "y = jnp.sin(x) * scale.cost",
+        'w = jnp.where(y > 0, y, dict(cost=2.5)["cost"])',
+        "cost = lambda q: q * 2",
+        "return cost(w) + y.sum()",
+    ]
+
+
+@pytest.mark.parametrize("around", [lambda f: f, jax.checkpoint], ids=["plain", "checkpoint"])
+def test_a_backward_pass_has_no_return_that_only_the_forward_pass_computes(around):
+    @jax.jit
+    def total(x):
+        def step(c, x):
+            d = jnp.tanh(c * x)
+            return d, jnp.float32(3) * 1
+
+        return jax.lax.scan(around(step), x, jnp.ones((3, 4)))[0].sum()
+
+    def sources(eqn, **more):
+        said = statements_inside(eqn, **more)
+        return [
+            one.source
+            for one in [*said, *(inner for one in said for fun in one.within for inner in fun.said)]
+        ]
+
+    forward, *_, backward = taxpr.trace(jax.grad(total))(X).eqns
+    scan = next(one for one in backward.params["jaxpr"].eqns if one.primitive.name == "scan")
+    assert "return d, jnp.float32(3) * 1" in sources(forward)
+    assert "d = jnp.tanh(c * x)" in sources(backward)
+    # As it is drawn in the open call; what checkpoint computes again is in a call of its own.
+    inner = sources(scan, within_backward=True)
+    assert inner == (["d = jnp.tanh(c * x)"] if around is not jax.checkpoint else [""])
+    assert "return d, jnp.float32(3) * 1" not in sources(backward)
+
+
+def test_a_function_that_takes_a_derivative_has_its_return():
+    def residual(x):
+        slope = jax.grad(lambda y: jnp.sum(y**3))(x)
+        return jnp.sin(slope), {"slope": slope, "least": 0.0}
+
+    def outer(x):
+        value, more = residual(x)
+        return value.sum() + more["slope"].sum() + jnp.cos(x).sum()
+
+    [call] = taxpr.trace(jax.jit(outer))(X).eqns
+    lines = lines_of(statements_inside(call), 60, equations=100)
+    assert 'return jnp.sin(slope), {"slope": slope, "least": 0.0}' in lines
+
+
+def _edited(x):
+    cost = lambda y: jnp.sum(y**2) * 3.0
+    slope_fn = jax.grad(cost)
+    slope = slope_fn(x) * 2.0
+    y = jnp.cos(slope) + cost(x)
+    return y, {"k": slope}
+
+
+@jax.jit
+def _of_edited(x):
+    return _edited(jnp.sin(x))[0].sum() + x.sum()
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "told"),
+    [
+        (1, "lambda y: jnp.sum(y**4) * 3.0", "cost = lambda y: jnp.sum(y ** 4) * 3.0"),
+        (2, "jax.grad(lambda q: 5 * cost(q))", "slope_fn = jax.grad(lambda q: 5 * cost(q))"),
+        (5, "y, {'n': 3}", "return (y, {'n': 3})"),
+    ],
+)
+def test_lines_that_compute_nothing_are_those_that_ran_after_an_edit(line, text, told):
+    session = Session(_of_edited, (X,))
+    before = inside(session)
+    place = f"{__file__}:{_edited.__code__.co_firstlineno + line}"
+    session.edit(place, text)
+    assert [now for now in inside(session) if now not in before] == [told]
+    session.unedit(place)
+    assert inside(session) == before
+
+
+def inside(session):
+    [call] = session.program.eqns
+    return lines_of(statements_inside(call), 70, equations=100)
 
 
 def test_what_hangs_in_a_loop_of_python_is_after_its_head():

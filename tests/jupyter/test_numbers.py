@@ -130,6 +130,65 @@ def run(x):
         del sys.modules["old_numbers"]
 
 
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Makes a module of `numbers`, with a function that computes `z` by a text."""
+
+    def make(numbers, text):
+        source = f"""
+import jax
+import jax.numpy as jnp
+
+{numbers}
+
+
+@jax.jit
+def run(x):
+    y = jnp.sin(x)
+    z = {text}
+    return z * y
+"""
+        (tmp_path / "made_numbers.py").write_text(source)
+        monkeypatch.syspath_prepend(tmp_path)
+        return importlib.import_module("made_numbers")
+
+    yield make
+    sys.modules.pop("made_numbers", None)
+
+
+SWAPPED = 0.75, 0.25
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "others"),
+    [
+        ("jnp.clip(y, LOW, HIGH)", ("LOW = 0.25", "HIGH = 0.75"), SWAPPED),
+        ("jnp.clip(y, 1 - LOW, 1 + LOW)", ("LOW = 0.25",), (-0.25, 0.75)),
+        ("jnp.clip(y, -HIGH, HIGH)", ("HIGH = 0.75",), (0.25, -0.75)),
+        ("jnp.clip(y, max=HIGH, min=LOW)", (), SWAPPED),  # JAX hands keywords on in its own order
+        ("jnp.where(y > 0, LOW, HIGH)", (), SWAPPED),
+        ("jax.lax.select(y[0] > 0, LOW, HIGH)", (), SWAPPED),  # JAX has them the other way round
+    ],
+)
+def test_two_operands_are_told_only_if_they_cannot_be_exchanged(text, told, others, made):
+    module = made("LOW, HIGH = 0.25, 0.75", text)
+    program = taxpr.trace(module.run)(jnp.ones(3))
+    assert [one.numbers for one in _statements(program) if one.numbers] == [told] * bool(told)
+    jax.clear_caches()
+    module.LOW, module.HIGH = others
+    program = taxpr.trace(module.run)(jnp.ones(3))
+    module.LOW, module.HIGH = 0.25, 0.75
+    assert not [one.numbers for one in _statements(program) if one.numbers]
+
+
+@pytest.mark.parametrize("text", ["jnp.minimum(y, 1 - EPS)", "y * (1 + EPS)", "y * EPS"])
+def test_a_number_that_its_literal_does_not_keep_is_not_told(text, made):
+    """`1 - 1e-9` is 1 in float32, as is `1 - 4e-9`."""
+    module = made("EPS = 1e-9", text)
+    found = [one.numbers for one in _statements(taxpr.trace(module.run)(jnp.ones(3)))]
+    assert found == [(), ("EPS = 1e-9",) if text == "y * EPS" else (), ()]
+
+
 def _statements(program):
     every = [one for eqn in program.eqns for one in statements_inside(eqn)]
     assert any(one.targets == ("z",) for one in every)
