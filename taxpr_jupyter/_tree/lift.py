@@ -49,7 +49,8 @@ class Lifts:
             return None
         places: dict[Any, list[Lifted]] = collections.defaultdict(list)
         for call in every:
-            places[call.item.function[:3]].append(call)
+            file, name, _, derived = call.item.function
+            places[file, name, derived].append(call)
         names = collections.Counter(found[0].item.called for found in places.values())
         calls = [self._once(found, names[found[0].item.called] > 1) for found in places.values()]
         if self._size(item) - sum(self._size(call.item) for call in calls) <= _REST:
@@ -75,7 +76,7 @@ class Lifts:
         note = f"{note}, 1 of {beside}" if beside > 1 else note
         item = call.item
         if qualified:
-            _, name, derived, _ = item.function
+            _, name, _, derived = item.function
             around = name.replace("<locals>.", "").split(".")[-2:]
             full = ("∂ " if derived else "") + ".".join(around)
             item.title = full if item.title == item.called else item.title

@@ -57,7 +57,7 @@ class Item:
         within_recomputed: Whether it is in one that `jax.checkpoint` computes again.
         called: The name of the user's function that a library calls here; else "".
         function: The same function as a key, which others of that name do not have: its file, its
-            qualified name, whether it is its derivative, and from where it is called.
+            qualified name, from where it is called, and whether it is its derivative.
         parts: The transformations that a call of an optimizer chains.
         lift: The user's functions that a call of a library runs, to be drawn beside the rest.
     """
