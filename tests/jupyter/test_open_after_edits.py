@@ -96,8 +96,8 @@ def test_a_part_alone_is_of_the_program_before(session):
     assert not [one for one in session.picture().nodes if "rest:" in one.address]
 
 
-def test_a_run_waits_for_the_line_that_was_typed_before(session, monkeypatch):
-    """Tracing it may take seconds, and Run would run the line of before."""
+def run_after_typing(session, monkeypatch, text):
+    """Run pressed while a typed line is traced: the panel, what lets tracing end, and the run."""
     view, goes_on, edit = view_for(session), threading.Event(), session.edit
 
     def slow(*args):
@@ -109,8 +109,13 @@ def test_a_run_waits_for_the_line_that_was_typed_before(session, monkeypatch):
     view.wait()
     [file] = {part["file"] for part in view.graph.source["parts"]}
     line = f"{file}:{attend.__code__.co_firstlineno + 2}"
-    view.messages.take({"do": "edit", "address": line, "text": "jax.nn.sigmoid(queries @ keys.T)"})
-    task = view.start_run()
+    view.messages.take({"do": "edit", "address": line, "text": text})
+    return view, goes_on, view.start_run()
+
+
+def test_a_run_waits_for_the_line_that_was_typed_before(session, monkeypatch):
+    """Tracing it may take seconds, and Run would run the line of before."""
+    view, goes_on, task = run_after_typing(session, monkeypatch, "jax.nn.sigmoid(queries @ keys.T)")
     assert not task.wait(0.3)
     assert task.label == "waiting for the edited source"
     goes_on.set()
@@ -120,19 +125,7 @@ def test_a_run_waits_for_the_line_that_was_typed_before(session, monkeypatch):
 
 
 def test_a_run_after_a_mistake_runs_no_older_line_and_leaves_the_words(session, monkeypatch):
-    view, goes_on, edit = view_for(session), threading.Event(), session.edit
-
-    def slow(*args):
-        assert goes_on.wait(60)
-        return edit(*args)
-
-    monkeypatch.setattr(session, "edit", slow)
-    view.graph.view = "source"
-    view.wait()
-    [file] = {part["file"] for part in view.graph.source["parts"]}
-    line = f"{file}:{attend.__code__.co_firstlineno + 2}"
-    view.messages.take({"do": "edit", "address": line, "text": "jax.nn.nothing(queries)"})
-    task = view.start_run()
+    view, goes_on, task = run_after_typing(session, monkeypatch, "jax.nn.nothing(queries)")
     goes_on.set()
     assert task.wait(60)
     assert view.wait(60)
